@@ -1,0 +1,67 @@
+//! The words of Parallax as types.
+//!
+//! | word | type |
+//! |---|---|
+//! | target | [`TargetSpec`] as written, [`Target`] once checked |
+//! | front | [`Front`] |
+//! | vantage | [`Vantage`] |
+//! | channel | [`Channel`] |
+//! | placement | [`Placement`] |
+//! | observation | [`Observation`] |
+//! | failure | [`FailureKind`], reached in a [`Phase`] |
+//! | plan | [`Assignment`], sent as [`PlanLine`]s |
+//!
+//! The crate does no I/O and reads no clock. Wire, recording, replay and test fixtures share the one
+//! serialised form defined here (`tests/wire/v1/` holds the fixtures; they are only ever appended to).
+//!
+//! ```
+//! use parallax_model::{Channel, FailureKind, Observation, Outcome, Phase, Vantage};
+//!
+//! let line = r#"{"seq":7,"t_us":8123456,"target":"http://shop.example.test/","channel":"vip",
+//!     "front":"203.0.113.10:80","result":"failed","phase":"connect","kind":"refused"}"#;
+//! let observation: Observation = serde_json::from_str(line).unwrap();
+//! assert_eq!(observation.channel, Channel::Vip);
+//! assert_eq!(
+//!     observation.outcome,
+//!     Outcome::Failed { phase: Phase::Connect, kind: FailureKind::Refused, status: None }
+//! );
+//! # let _: Vantage = "n1/pod".parse().unwrap();
+//! ```
+#![forbid(unsafe_code)]
+
+mod channel;
+mod failure;
+mod front;
+mod names;
+mod observation;
+mod plan;
+mod probability;
+mod probe;
+mod target;
+mod time;
+mod vantage;
+mod wire;
+
+pub use channel::{Channel, Placement};
+pub use failure::{FailureKind, KindClass, Outcome, OwnFault, Phase};
+pub use front::{Front, InvalidFront, Transport};
+pub use names::{
+    AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, ServiceKey,
+    TargetId, VantageName, ZoneName,
+};
+pub use observation::{DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence};
+pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings};
+pub use probability::{InvalidProbability, Probability};
+pub use probe::{
+    DnsProbe, ExpectedStatus, HttpProbe, InvalidStatuses, ProbeSpec, RecordType, Scheme, TcpProbe,
+};
+pub use target::{InvalidTarget, Target, TargetSpec};
+pub use time::{EventTime, Micros, ReportSeq, Round};
+pub use vantage::{InvalidVantage, Network, Reach, Vantage};
+pub use wire::{Recorded, ReportHeader, WIRE_VERSION};
+
+/// Path of the echo every prober serves; it answers only to nonces of the mesh.
+pub const ECHO_PATH: &str = "/.well-known/parallax/echo";
+
+/// Request header that carries the nonce of a mesh probe.
+pub const ECHO_NONCE_HEADER: &str = "parallax-nonce";

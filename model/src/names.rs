@@ -1,0 +1,231 @@
+//! Newtypes for identifiers, so that a swapped argument does not compile.
+//!
+//! The names of Kubernetes objects are not re-validated against the API server's own rules: they come from there.
+//! What is refused is what would break a table, a label or a terminal: empty, over-long, control characters.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// Longest name accepted, in bytes. A DNS name has at most 253; a target id carries a URL.
+const MAX_NAME: usize = 2048;
+
+/// Why a string cannot be used as a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// The string is empty.
+    #[error("a {what} must not be empty")]
+    Empty {
+        /// The kind of name.
+        what: &'static str,
+    },
+    /// The string is longer than any name may be.
+    #[error("a {what} has at most {MAX_NAME} bytes, this one has {len}")]
+    TooLong {
+        /// The kind of name.
+        what: &'static str,
+        /// Bytes given.
+        len: usize,
+    },
+    /// White space and control characters would break tables, labels and terminals.
+    #[error("a {what} must not contain white space or control characters, {value:?} does")]
+    Unprintable {
+        /// The kind of name.
+        what: &'static str,
+        /// The string, as given.
+        value: String,
+    },
+    /// A namespaced name lacks its slash.
+    #[error("expected namespace/name, got {value:?}")]
+    NoSlash {
+        /// The string, as given.
+        value: String,
+    },
+}
+
+fn checked(what: &'static str, value: String) -> Result<String, InvalidName> {
+    if value.is_empty() {
+        return Err(InvalidName::Empty { what });
+    }
+    if value.len() > MAX_NAME {
+        return Err(InvalidName::TooLong {
+            what,
+            len: value.len(),
+        });
+    }
+    if value.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(InvalidName::Unprintable { what, value });
+    }
+    Ok(value)
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(String);
+
+        impl $type {
+            /// Checks and takes a string.
+            pub fn new(value: impl Into<String>) -> Result<Self, InvalidName> {
+                checked($what, value.into()).map(Self)
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = InvalidName;
+            fn try_from(value: String) -> Result<Self, InvalidName> {
+                Self::new(value)
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = InvalidName;
+            fn from_str(value: &str) -> Result<Self, InvalidName> {
+                Self::new(value)
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A Node of the cluster (`metadata.name`).
+    NodeName,
+    "node name"
+);
+name!(
+    /// A Pod, or any other process that answers as one endpoint.
+    PodName,
+    "pod name"
+);
+name!(
+    /// A zone (`topology.kubernetes.io/zone`).
+    ZoneName,
+    "zone name"
+);
+name!(
+    /// A Namespace of the cluster.
+    Namespace,
+    "namespace"
+);
+name!(
+    /// The name of a namespaced object without its namespace.
+    ObjectName,
+    "object name"
+);
+name!(
+    /// A vantage outside the cluster, as enrolled.
+    VantageName,
+    "vantage name"
+);
+name!(
+    /// A host name as a client would ask for it, without a port.
+    HostName,
+    "host name"
+);
+name!(
+    /// What should be reachable, named by its URL (`http://shop.example.test/`, `tcp://10.0.0.1:5432`,
+    /// `dns://kubernetes.default.svc.cluster.local`). Stable across restarts, used as a metric label.
+    TargetId,
+    "target id"
+);
+name!(
+    /// One probe of one node's plan.
+    AssignmentId,
+    "assignment id"
+);
+name!(
+    /// One life of one prober process. A restarted prober starts a new one, with sequence numbers from 0.
+    Incarnation,
+    "incarnation"
+);
+
+/// `namespace/name` of a Service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ServiceKey {
+    /// The Service's namespace.
+    pub namespace: Namespace,
+    /// The Service's name.
+    pub name: ObjectName,
+}
+
+impl FromStr for ServiceKey {
+    type Err = InvalidName;
+    fn from_str(value: &str) -> Result<Self, InvalidName> {
+        let (namespace, name) = value.split_once('/').ok_or_else(|| InvalidName::NoSlash {
+            value: value.to_owned(),
+        })?;
+        Ok(Self {
+            namespace: namespace.parse()?,
+            name: name.parse()?,
+        })
+    }
+}
+
+impl TryFrom<String> for ServiceKey {
+    type Error = InvalidName;
+    fn try_from(value: String) -> Result<Self, InvalidName> {
+        value.parse()
+    }
+}
+
+impl From<ServiceKey> for String {
+    fn from(key: ServiceKey) -> Self {
+        key.to_string()
+    }
+}
+
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_control_character_is_refused_because_it_would_reach_terminals() {
+        assert!(matches!(
+            NodeName::new("n1\u{1b}[31m"),
+            Err(InvalidName::Unprintable { .. })
+        ));
+        assert!(matches!(NodeName::new(""), Err(InvalidName::Empty { .. })));
+        assert!(matches!(
+            NodeName::new("x".repeat(5000)),
+            Err(InvalidName::TooLong { .. })
+        ));
+    }
+
+    #[test]
+    fn a_service_key_reads_and_prints_as_namespace_slash_name() {
+        let key: ServiceKey = "ingress/nginx".parse().unwrap();
+        assert_eq!(key.namespace.as_str(), "ingress");
+        assert_eq!(key.to_string(), "ingress/nginx");
+        assert!(matches!(
+            "nginx".parse::<ServiceKey>(),
+            Err(InvalidName::NoSlash { .. })
+        ));
+    }
+}

@@ -1,0 +1,149 @@
+//! Points and spans of time as integers: they are compared, recorded and replayed, so they must be exact.
+
+use std::{fmt, ops::Sub, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// A span in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// From whole milliseconds.
+    #[must_use]
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000))
+    }
+
+    /// From whole seconds.
+    #[must_use]
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s.saturating_mul(1_000_000))
+    }
+
+    /// As seconds, for people and metrics; never compared.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "microseconds of a human time span fit 52 bits"
+    )]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl From<Duration> for Micros {
+    fn from(value: Duration) -> Self {
+        Self(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Micros> for Duration {
+    fn from(value: Micros) -> Self {
+        Self::from_micros(value.0)
+    }
+}
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            us if us < 1_000 => write!(f, "{us} µs"),
+            us if us < 1_000_000 => write!(f, "{}.{} ms", us / 1_000, us % 1_000 / 100),
+            us => write!(f, "{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
+        }
+    }
+}
+
+/// When a probe started: microseconds since the Unix epoch in a running mesh, since the start of the recording in a
+/// replay. On the wire it is the prober's monotonic clock; ingest adds the offset of that incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventTime(pub i64);
+
+impl EventTime {
+    /// This time moved by a number of microseconds, saturating at the ends.
+    #[must_use]
+    pub const fn shifted(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
+    }
+
+    /// This time plus a span, saturating at the end.
+    #[must_use]
+    pub fn plus(self, span: Micros) -> Self {
+        Self(self.0.saturating_add_unsigned(span.0))
+    }
+
+    /// This time minus a span, saturating at the start.
+    #[must_use]
+    pub fn minus(self, span: Micros) -> Self {
+        Self(self.0.saturating_sub_unsigned(span.0))
+    }
+
+    /// The round this time falls into: ⌊time / interval⌋.
+    ///
+    /// # Panics
+    /// If the interval is zero; configuration refuses that.
+    #[must_use]
+    pub fn round(self, interval: Micros) -> Round {
+        let interval = i64::try_from(interval.0).unwrap_or(i64::MAX);
+        Round(self.0.div_euclid(interval))
+    }
+}
+
+impl Sub for EventTime {
+    type Output = Micros;
+
+    /// The span between two times; zero where the right one is later.
+    fn sub(self, earlier: Self) -> Micros {
+        Micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// The unit of judgement: all probes that started within one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Round(pub i64);
+
+impl Round {
+    /// Where the round begins.
+    #[must_use]
+    pub fn start(self, interval: Micros) -> EventTime {
+        EventTime(
+            self.0
+                .saturating_mul(i64::try_from(interval.0).unwrap_or(i64::MAX)),
+        )
+    }
+
+    /// Where the round ends (and the next begins).
+    #[must_use]
+    pub fn end(self, interval: Micros) -> EventTime {
+        Self(self.0.saturating_add(1)).start(interval)
+    }
+}
+
+/// Number of an observation within one [`crate::Incarnation`]; makes a resent report count once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReportSeq(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_whole_intervals_also_before_the_epoch() {
+        let five = Micros::from_secs(5);
+        assert_eq!(EventTime(4_999_999).round(five), Round(0));
+        assert_eq!(EventTime(5_000_000).round(five), Round(1));
+        assert_eq!(EventTime(-1).round(five), Round(-1));
+        assert_eq!(Round(1).end(five), EventTime(10_000_000));
+    }
+
+    #[test]
+    fn a_span_prints_in_the_unit_people_would_use() {
+        assert_eq!(Micros(26).to_string(), "26 µs");
+        assert_eq!(Micros(1_020).to_string(), "1.0 ms");
+        assert_eq!(Micros(2_500_000).to_string(), "2.5 s");
+    }
+}

@@ -1,0 +1,40 @@
+//! Framing of reports and recordings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{EventTime, Incarnation, Observation, Vantage};
+
+/// Version of the wire format. N and N−1 understand each other both ways.
+pub const WIRE_VERSION: u32 = 1;
+
+/// First line of a `POST /v1/observations`; observations follow, one a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportHeader {
+    /// [`WIRE_VERSION`] of the sender.
+    pub v: u32,
+    /// Life of the sending process.
+    pub incarnation: Incarnation,
+    /// Where it probes from.
+    pub vantage: Vantage,
+    /// The sender's monotonic clock when it sent; ingest estimates the offset to its own clock from it.
+    #[serde(rename = "sent_us")]
+    pub sent: EventTime,
+    /// Observations given up since the incarnation began, because the spool was full.
+    #[serde(default)]
+    pub dropped: u64,
+    /// The number of assignments in the plan it works from; lets the aggregator see a prober without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignments: Option<u64>,
+}
+
+/// An observation as recorded: in event time, with the vantage that authentication gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Where the probe started.
+    pub vantage: Vantage,
+    /// Life of the prober.
+    pub incarnation: Incarnation,
+    /// The observation.
+    #[serde(flatten)]
+    pub observation: Observation,
+}
