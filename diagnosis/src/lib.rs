@@ -1,1 +1,19 @@
+//! The pure core: observations and topology in, verdicts out.
+//!
+//! ```text
+//! topology ─▶ plan                    what each node should probe
+//! observation ─▶ rounds ─▶ cells ─▶ regions ─▶ causes ─▶ verdict ─▶ incident
+//! ```
+//!
+//! No clock, no I/O, no async, no threads, ordered maps only, float functions from `libm`, weights in fixed point,
+//! folds in sorted order: the same recording gives the same bytes on any machine.
+#![forbid(unsafe_code)]
 
+pub mod plan;
+pub mod topology;
+pub mod verdict;
+pub mod view;
+
+mod engine;
+
+pub use engine::{Booked, Engine, Settings};

@@ -19,6 +19,11 @@ pub struct ReportHeader {
     /// The sender's monotonic clock when it sent; ingest estimates the offset to its own clock from it.
     #[serde(rename = "sent_us")]
     pub sent: EventTime,
+    /// Every probe that started before this (sender's monotonic clock) is in this report or in an earlier one, or was
+    /// given up. A round closes as soon as every speaking vantage is past its end, so a report is sent at least once a
+    /// second, empty if need be. Absent from older senders: their rounds close by time alone.
+    #[serde(default, rename = "complete_us", skip_serializing_if = "Option::is_none")]
+    pub complete: Option<EventTime>,
     /// Observations given up since the incarnation began, because the spool was full.
     #[serde(default)]
     pub dropped: u64,

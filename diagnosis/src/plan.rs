@@ -1,0 +1,1 @@
+//! From topology to what each vantage should probe.

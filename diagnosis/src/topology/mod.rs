@@ -1,0 +1,215 @@
+//! What the cluster publishes, checked once and indexed: address → Service → endpoints → nodes.
+//!
+//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules
+//! (`pkg/proxy/topology.go`, `CategorizeEndpoints`): ready ones, else those that still serve while terminating
+//! (KEP-1669).
+
+mod build;
+mod placement;
+mod spec;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
+
+use parallax_model::{Front, NodeName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
+
+pub use build::Problem;
+pub use spec::{
+    EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode,
+    ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
+};
+
+/// The cluster as the diagnosis sees it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Topology {
+    proxy_mode: ProxyMode,
+    nodes: BTreeMap<NodeName, Node>,
+    services: BTreeMap<ServiceKey, Service>,
+    targets: BTreeMap<TargetId, PlacedTarget>,
+    fronts: BTreeMap<Front, FrontInfo>,
+    /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
+    extra_vantages: Vec<Vantage>,
+}
+
+/// A node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// Its zone.
+    pub zone: Option<ZoneName>,
+    /// Its own addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The prober on it.
+    pub prober: Option<ProberSpec>,
+}
+
+/// A Service with the endpoints that can answer for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// `namespace/name`.
+    pub key: ServiceKey,
+    /// `spec.type`.
+    pub service_type: ServiceType,
+    /// `spec.externalTrafficPolicy`.
+    pub external_traffic_policy: TrafficPolicy,
+    /// `spec.internalTrafficPolicy`.
+    pub internal_traffic_policy: TrafficPolicy,
+    /// `spec.ports`.
+    pub ports: Vec<PortSpec>,
+    /// All endpoints, sorted by pod.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The Pod.
+    pub pod: PodName,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its node, where it is a node of this cluster.
+    pub node: Option<NodeName>,
+    /// Whether new connections are sent to it.
+    pub condition: EndpointCondition,
+}
+
+/// What EndpointSlices say of an endpoint, reduced to what decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EndpointCondition {
+    /// Ready.
+    Ready,
+    /// On its way out and still serving: used only while nothing is ready.
+    Draining,
+    /// Never used.
+    Unready,
+}
+
+/// How a front comes to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrontKind {
+    /// A Service's cluster address.
+    ClusterIp,
+    /// An address of a balancer, and who answers for it.
+    LoadBalancer(IpMode),
+}
+
+/// What stands behind a front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrontInfo {
+    /// The Service whose endpoints are the entries.
+    pub service: ServiceKey,
+    /// How it comes to be.
+    pub kind: FrontKind,
+    /// The Service's port.
+    pub port: u16,
+    /// The entries' port.
+    pub target_port: u16,
+}
+
+/// A target and the Service it enters through, where known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedTarget {
+    /// The target.
+    pub target: Target,
+    /// The Service that selects the entry endpoints, and the endpoints' port.
+    pub entry: Option<(ServiceKey, u16)>,
+    /// Where to connect when it is not what the name resolves to.
+    pub dial: Option<SocketAddr>,
+}
+
+impl Topology {
+    /// How Services are implemented on the nodes.
+    #[must_use]
+    pub const fn proxy_mode(&self) -> ProxyMode {
+        self.proxy_mode
+    }
+
+    /// All nodes, by name.
+    #[must_use]
+    pub const fn nodes(&self) -> &BTreeMap<NodeName, Node> {
+        &self.nodes
+    }
+
+    /// All targets, by id.
+    #[must_use]
+    pub const fn targets(&self) -> &BTreeMap<TargetId, PlacedTarget> {
+        &self.targets
+    }
+
+    /// All fronts that the cluster publishes.
+    #[must_use]
+    pub const fn fronts(&self) -> &BTreeMap<Front, FrontInfo> {
+        &self.fronts
+    }
+
+    /// One Service.
+    #[must_use]
+    pub fn service(&self, key: &ServiceKey) -> Option<&Service> {
+        self.services.get(key)
+    }
+
+    /// The Service behind a front.
+    #[must_use]
+    pub fn service_of(&self, front: &Front) -> Option<&Service> {
+        self.fronts
+            .get(front)
+            .and_then(|info| self.services.get(&info.service))
+    }
+
+    /// Every vantage that should report, in order.
+    #[must_use]
+    pub fn vantages(&self) -> Vec<Vantage> {
+        let mut vantages: Vec<_> = self
+            .nodes
+            .values()
+            .filter(|node| node.prober.is_some())
+            .map(|node| Vantage::pod(node.name.clone()))
+            .chain(self.extra_vantages.iter().cloned())
+            .collect();
+        vantages.sort();
+        vantages.dedup();
+        vantages
+    }
+
+    /// The same topology with a vantage that no node holds.
+    #[must_use]
+    pub fn with_vantage(mut self, vantage: Vantage) -> Self {
+        self.extra_vantages.push(vantage);
+        self
+    }
+}
+
+impl Service {
+    /// The endpoints that new connections are sent to, whatever the client.
+    #[must_use]
+    pub fn usable(&self) -> Vec<&Endpoint> {
+        usable(self.endpoints.iter())
+    }
+
+    /// The endpoints that new connections are sent to under a `Local` policy on one node.
+    #[must_use]
+    pub fn usable_on(&self, node: &NodeName) -> Vec<&Endpoint> {
+        usable(self.endpoints.iter().filter(|e| e.node.as_ref() == Some(node)))
+    }
+}
+
+fn usable<'a>(endpoints: impl Iterator<Item = &'a Endpoint> + Clone) -> Vec<&'a Endpoint> {
+    let with = |condition| {
+        endpoints
+            .clone()
+            .filter(move |e| e.condition == condition)
+            .collect::<Vec<_>>()
+    };
+    let ready = with(EndpointCondition::Ready);
+    if ready.is_empty() {
+        with(EndpointCondition::Draining)
+    } else {
+        ready
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! The topology as written in YAML. The Kubernetes watch fills the same types.
+//!
+//! Kubernetes' own words in camelCase; unknown fields are refused.
+
+use std::net::{IpAddr, SocketAddr};
+
+use parallax_model::{HostName, Namespace, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, ZoneName};
+use serde::{Deserialize, Serialize};
+
+/// Nodes, Services with their endpoints, Ingresses and what else should be reachable.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct TopologySpec {
+    /// How Services are implemented on the nodes.
+    #[serde(default)]
+    pub proxy_mode: ProxyMode,
+    /// The nodes.
+    #[serde(default)]
+    pub nodes: Vec<NodeSpec>,
+    /// The Services.
+    #[serde(default)]
+    pub services: Vec<ServiceSpec>,
+    /// The Ingresses.
+    #[serde(default)]
+    pub ingresses: Vec<IngressSpec>,
+    /// Anything else that should be reachable.
+    #[serde(default)]
+    pub targets: Vec<TargetSpec>,
+}
+
+/// kube-proxy's mode (`:10249/proxyMode`), or that of its replacement. A prior, never proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyMode {
+    /// kube-proxy with iptables.
+    Iptables,
+    /// kube-proxy with IPVS.
+    Ipvs,
+    /// kube-proxy with nftables.
+    Nftables,
+    /// Not known.
+    #[default]
+    Unknown,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NodeSpec {
+    /// `metadata.name`.
+    pub name: NodeName,
+    /// `topology.kubernetes.io/zone`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneName>,
+    /// Addresses of the node itself.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
+    /// The prober that runs on it; absent where none does (a taint, say).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prober: Option<ProberSpec>,
+}
+
+/// A prober Pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ProberSpec {
+    /// The Pod.
+    pub pod: PodName,
+    /// Where its echo listens.
+    pub address: SocketAddr,
+}
+
+/// `spec.type` of a Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum ServiceType {
+    /// Reachable inside only.
+    #[default]
+    ClusterIP,
+    /// On a port of every node.
+    NodePort,
+    /// Behind a load balancer.
+    LoadBalancer,
+}
+
+/// `externalTrafficPolicy` and `internalTrafficPolicy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum TrafficPolicy {
+    /// Every endpoint.
+    #[default]
+    Cluster,
+    /// Endpoints of the receiving node only.
+    Local,
+}
+
+/// `status.loadBalancer.ingress[].ipMode` (KEP-1860).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum IpMode {
+    /// The node answers for the address itself.
+    #[default]
+    #[serde(rename = "VIP")]
+    Vip,
+    /// Traffic really goes to the balancer.
+    Proxy,
+}
+
+/// A Service with its endpoints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// `metadata.namespace`.
+    pub namespace: Namespace,
+    /// `metadata.name`.
+    pub name: ObjectName,
+    /// `spec.type`.
+    #[serde(rename = "type", default)]
+    pub service_type: ServiceType,
+    /// `spec.clusterIPs`; empty for a headless Service.
+    #[serde(rename = "clusterIPs", default)]
+    pub cluster_ips: Vec<IpAddr>,
+    /// `status.loadBalancer.ingress`.
+    #[serde(default)]
+    pub load_balancer: Vec<LoadBalancerSpec>,
+    /// `spec.externalTrafficPolicy`.
+    #[serde(default)]
+    pub external_traffic_policy: TrafficPolicy,
+    /// `spec.internalTrafficPolicy`.
+    #[serde(default)]
+    pub internal_traffic_policy: TrafficPolicy,
+    /// `spec.ports`.
+    pub ports: Vec<PortSpec>,
+    /// Endpoints of its EndpointSlices.
+    #[serde(default)]
+    pub endpoints: Vec<EndpointSpec>,
+}
+
+impl ServiceSpec {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn key(&self) -> ServiceKey {
+        ServiceKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// One address of a balancer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct LoadBalancerSpec {
+    /// The address.
+    pub ip: IpAddr,
+    /// Who answers for it.
+    #[serde(default)]
+    pub ip_mode: IpMode,
+}
+
+/// A port of a Service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PortSpec {
+    /// Its name; `http`, `https` and names that start with `http-` say what it speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<ObjectName>,
+    /// What it speaks, where declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<ObjectName>,
+    /// The Service's port.
+    pub port: u16,
+    /// The endpoints' port.
+    pub target_port: u16,
+    /// The nodes' port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<u16>,
+}
+
+/// One endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct EndpointSpec {
+    /// The Pod (`targetRef.name`).
+    pub pod: PodName,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    /// `conditions.ready`; absent means true.
+    #[serde(default = "yes")]
+    pub ready: bool,
+    /// `conditions.serving`; absent means as ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<bool>,
+    /// `conditions.terminating`.
+    #[serde(default)]
+    pub terminating: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// An Ingress.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct IngressSpec {
+    /// `metadata.namespace`.
+    pub namespace: Namespace,
+    /// `metadata.name`.
+    pub name: ObjectName,
+    /// The controller's Service: the entry.
+    pub service: ServiceKey,
+    /// `spec.rules[].host`.
+    pub hosts: Vec<HostName>,
+    /// The hosts are also served over TLS.
+    #[serde(default)]
+    pub tls: bool,
+}

@@ -1,0 +1,179 @@
+//! What the diagnosis says: one sentence, the table that proves it, what was ruled out, and what to do.
+
+use std::fmt;
+
+use parallax_model::{Channel, EventTime, Front, NodeName, Placement, Probability, TargetId};
+use serde::{Deserialize, Serialize};
+
+/// What a verdict is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "type", content = "name", rename_all = "snake_case")]
+pub enum Subject {
+    /// An address and port that clients connect to.
+    Front(Front),
+    /// One host and path behind a front.
+    Target(TargetId),
+    /// A name at the resolvers.
+    Name(String),
+    /// A node, over everything that was probed from or on it.
+    Node(NodeName),
+    /// The network between nodes.
+    Network,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Front(front) => write!(f, "{front}"),
+            Self::Target(target) => write!(f, "{target}"),
+            Self::Name(name) => write!(f, "{name}"),
+            Self::Node(node) => write!(f, "node {node}"),
+            Self::Network => f.write_str("the network between nodes"),
+        }
+    }
+}
+
+/// A region of cells that fails together, with its members: `client [n3]`, `nolocal []`, `pair [n1, n2]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RegionRef {
+    /// The region's name (`nolocal`, `client-vip`, …).
+    pub region: String,
+    /// Backend pods, node names, `[client, backend node]` for a pair; empty where the region has no member.
+    pub members: Vec<String>,
+}
+
+impl fmt::Display for RegionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.region)?;
+        if !self.members.is_empty() {
+            write!(f, " {}", self.members.join(" → "))?;
+        }
+        Ok(())
+    }
+}
+
+/// A named cause of the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCause {
+    /// Id in the catalogue (`F1`), or of an incident (`I8.1`).
+    pub id: String,
+    /// A few words.
+    pub title: String,
+    /// Its share of the region's probability, given kinds and facts.
+    pub probability: Probability,
+}
+
+/// One line of the contingency table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceRow {
+    /// Who asked and how, in words: "through 203.0.113.10:80 from nodes without an endpoint".
+    pub who: String,
+    /// The channel of these probes.
+    pub channel: Channel,
+    /// Placement of these probes, where the row is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Probes counted (a front once per client and round, however many hosts share it).
+    pub probes: u64,
+    /// Failures among them.
+    pub failures: u64,
+    /// Failures by kind, most frequent first.
+    pub kinds: Vec<(String, u64)>,
+    /// The named region predicts failure here.
+    pub predicted: bool,
+}
+
+/// A region that could have explained the failures, and what speaks against it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuledOut {
+    /// The region.
+    pub region: RegionRef,
+    /// The counts that rule it out, in words.
+    pub because: String,
+}
+
+/// A static fact that moved the prior.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    /// The fact, with its object.
+    pub text: String,
+    /// What it multiplied the prior by.
+    pub multiplier: f64,
+}
+
+/// A way out, with its price in this cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// What to do.
+    pub action: String,
+    /// The exact command, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What it costs.
+    pub price: String,
+}
+
+/// A named cause, or an honest tie of several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What it is about.
+    pub subject: Subject,
+    /// The named region: the member of the class with the largest prior.
+    pub region: RegionRef,
+    /// Every region that the evidence cannot separate from the named one, itself included.
+    pub class: Vec<RegionRef>,
+    /// Probability of the whole class.
+    pub probability: Probability,
+    /// Catalogue causes that produce this region, likeliest first.
+    pub causes: Vec<NamedCause>,
+    /// The finding in one sentence.
+    pub sentence: String,
+    /// The table.
+    pub evidence: Vec<EvidenceRow>,
+    /// Who answered for the address, where TTL evidence says.
+    pub locality: Vec<String>,
+    /// What was ruled out, and by what.
+    pub ruled_out: Vec<RuledOut>,
+    /// Probes that would settle the tie, or why they cannot be run; empty without a tie.
+    pub separating: Vec<String>,
+    /// Facts that moved the prior.
+    pub facts: Vec<Fact>,
+    /// Ways out.
+    pub remedies: Vec<Remedy>,
+    /// All targets that this explains.
+    pub targets: Vec<TargetId>,
+}
+
+/// A verdict over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Incident {
+    /// Derived from subject, region and opening round, so that two replicas and a replay agree.
+    pub id: String,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: IncidentState,
+    /// First failing round of the evidence.
+    pub since: EventTime,
+    /// When it was named.
+    pub opened: EventTime,
+    /// How often the same cause came back while it was kept.
+    pub occurrences: u32,
+    /// What is known.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// Where an incident stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum IncidentState {
+    /// Failing.
+    Open,
+    /// The first successes are in, not yet enough.
+    Recovering,
+    /// The evidence says it is over.
+    Closed {
+        /// When.
+        closed: EventTime,
+    },
+}

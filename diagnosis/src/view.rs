@@ -1,0 +1,121 @@
+//! What people look at: the matrix, the incidents and how old it all is.
+
+use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vantage};
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Incident;
+
+/// Everything the page, the API and the live display show, at one instant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The instant.
+    pub at: EventTime,
+    /// Length of a round.
+    #[serde(rename = "interval_us")]
+    pub interval: Micros,
+    /// The last round that was judged.
+    pub judged: Option<Round>,
+    /// Every vantage that should report, and every one that does.
+    pub vantages: Vec<VantageView>,
+    /// One row a target, with one cell a vantage in the order of `vantages`.
+    pub matrix: Vec<MatrixRow>,
+    /// Open incidents first, then closed ones, newest first.
+    pub incidents: Vec<Incident>,
+    /// Failing, and no cause named yet.
+    pub investigating: Vec<Investigation>,
+    /// What was counted and what was not.
+    pub counters: Counters,
+}
+
+/// A vantage and its signs of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VantageView {
+    /// The vantage.
+    pub vantage: Vantage,
+    /// Start of its newest observation.
+    pub last_seen: Option<EventTime>,
+    /// Whether it speaks.
+    pub state: VantageState,
+}
+
+/// Whether a vantage speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VantageState {
+    /// Never heard of.
+    Waiting,
+    /// Reports arrive.
+    Reporting,
+    /// Nothing for three intervals: whatever it last said is no longer evidence.
+    Silent,
+}
+
+/// One target over all vantages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatrixRow {
+    /// The target.
+    pub target: TargetId,
+    /// What it was last seen to connect to.
+    pub fronts: Vec<Front>,
+    /// Never succeeded on any channel since it appeared.
+    pub never_ok: bool,
+    /// One cell a vantage.
+    pub cells: Vec<MatrixCell>,
+}
+
+/// One target from one vantage, through the way a user would take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatrixCell {
+    /// Colour.
+    pub state: CellState,
+    /// Placement of client and entry.
+    pub placement: Placement,
+    /// Start of the newest probe.
+    pub last: Option<EventTime>,
+    /// Probes in the shown window.
+    pub probes: u64,
+    /// Failures among them.
+    pub failures: u64,
+    /// The newest failure in words ("refused in connect"), if any in the window.
+    pub failure: Option<String>,
+}
+
+/// Colour of a cell. Unknown is never shown as ok.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellState {
+    /// Nothing fresh is known.
+    Unknown,
+    /// All fresh probes succeeded.
+    Ok,
+    /// Some failed, some succeeded.
+    Flaky,
+    /// All fresh probes failed.
+    Failing,
+}
+
+/// A subject that fails while no cause is named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Investigation {
+    /// What fails.
+    pub subject: crate::verdict::Subject,
+    /// What is known so far, in one sentence.
+    pub sentence: String,
+    /// First failing round.
+    pub since: EventTime,
+}
+
+/// What came in, and what was left out of judgement and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counters {
+    /// Observations that count.
+    pub counted: u64,
+    /// Came after their round was judged.
+    pub late: u64,
+    /// Of a target or vantage that the topology does not know.
+    pub unknown: u64,
+    /// Times or fields that cannot be.
+    pub implausible: u64,
+    /// The prober's own faults.
+    pub own_faults: u64,
+}
