@@ -15,5 +15,6 @@ pub mod verdict;
 pub mod view;
 
 mod engine;
+mod hash;
 
 pub use engine::{Booked, Engine, Settings};

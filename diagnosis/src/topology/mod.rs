@@ -186,17 +186,17 @@ impl Service {
     /// The endpoints that new connections are sent to, whatever the client.
     #[must_use]
     pub fn usable(&self) -> Vec<&Endpoint> {
-        usable(self.endpoints.iter())
+        usable(&self.endpoints.iter())
     }
 
     /// The endpoints that new connections are sent to under a `Local` policy on one node.
     #[must_use]
     pub fn usable_on(&self, node: &NodeName) -> Vec<&Endpoint> {
-        usable(self.endpoints.iter().filter(|e| e.node.as_ref() == Some(node)))
+        usable(&self.endpoints.iter().filter(|e| e.node.as_ref() == Some(node)))
     }
 }
 
-fn usable<'a>(endpoints: impl Iterator<Item = &'a Endpoint> + Clone) -> Vec<&'a Endpoint> {
+fn usable<'a>(endpoints: &(impl Iterator<Item = &'a Endpoint> + Clone)) -> Vec<&'a Endpoint> {
     let with = |condition| {
         endpoints
             .clone()

@@ -1,1 +1,0 @@
-//! From topology to what each vantage should probe.

@@ -1,0 +1,285 @@
+//! From topology to what each vantage should probe.
+//!
+//! Small clusters: every node probes every target. Larger ones: all nodes that host an entry and ⌈max(3, √N)⌉ others
+//! per target, chosen by rendezvous hashing so that one node more moves few assignments. The mesh is a union of
+//! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
+//! dialled directly by at least two clients, every placement that exists has at least three where there are three.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
+
+use parallax_model::{
+    Assignment, AssignmentId, Channel, Dial, EntryRef, Micros, NodeName, PlanLine, PlanRevision, ProbeSpec,
+    ServiceKey, TargetId, Vantage,
+};
+
+use crate::{
+    hash,
+    topology::{PlacedTarget, Service, Topology},
+};
+
+/// Up to this many nodes, everybody probes everything.
+const SMALL_CLUSTER: usize = 16;
+
+/// Rings in the mesh; each gives two peers.
+const MESH_RINGS: usize = 4;
+
+/// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
+/// host; more hosts would repeat it, and a question about one host can be asked when it arises.
+const DIRECT_HOSTS: usize = 3;
+
+/// What holds for all assignments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanConfig {
+    /// Time between two probes of one assignment.
+    pub interval: Micros,
+    /// Deadline of one probe.
+    pub timeout: Micros,
+    /// The nonce that the mesh's echoes answer to.
+    pub echo_nonce: String,
+}
+
+/// Everything one vantage should probe, sorted by id.
+#[must_use]
+pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
+    let mut planner = Planner {
+        topology,
+        config,
+        vantage,
+        out: BTreeMap::new(),
+    };
+    let direct = direct_targets(topology);
+    for (id, placed) in topology.targets() {
+        if !is_client(topology, placed, id, vantage) {
+            continue;
+        }
+        // From outside there are no cluster addresses and no pods: a pass inside is never reported as one outside.
+        if vantage.node().is_none() && placed.dial.is_some() {
+            continue;
+        }
+        planner.approach(id, placed);
+        if direct.contains(id) && vantage.node().is_some() {
+            planner.direct(id, placed);
+        }
+    }
+    planner.mesh();
+    planner.out.into_values().collect()
+}
+
+/// What changes a reader of the old plan into a reader of the new one.
+#[must_use]
+pub fn diff(old: &[Assignment], new: &[Assignment], revision: PlanRevision) -> Vec<PlanLine> {
+    let by_id = |plan: &[Assignment]| -> BTreeMap<AssignmentId, Assignment> {
+        plan.iter().map(|a| (a.id.clone(), a.clone())).collect()
+    };
+    let (old, new) = (by_id(old), by_id(new));
+    let removed = old
+        .keys()
+        .filter(|id| !new.contains_key(*id))
+        .map(|id| PlanLine::Remove {
+            revision,
+            id: id.clone(),
+        });
+    let changed = new
+        .iter()
+        .filter(|(id, assignment)| old.get(*id) != Some(*assignment))
+        .map(|(_, assignment)| PlanLine::Upsert {
+            revision,
+            assignment: assignment.clone(),
+        });
+    removed.chain(changed).collect()
+}
+
+struct Planner<'a> {
+    topology: &'a Topology,
+    config: &'a PlanConfig,
+    vantage: &'a Vantage,
+    out: BTreeMap<AssignmentId, Assignment>,
+}
+
+impl Planner<'_> {
+    fn add(&mut self, id: &str, assignment: impl FnOnce(AssignmentId) -> Assignment) {
+        // An id is made of names and addresses that passed the same check; only a length could be refused, and a
+        // target with a URL of two kilobytes is then left out rather than half planned.
+        if let Ok(id) = AssignmentId::new(id) {
+            self.out.insert(id.clone(), assignment(id));
+        }
+    }
+
+    /// As a user would.
+    fn approach(&mut self, id: &TargetId, placed: &PlacedTarget) {
+        let target = &placed.target;
+        let channel = match target.probe {
+            ProbeSpec::Dns(_) => Channel::Dns,
+            _ => Channel::Vip,
+        };
+        let config = self.config;
+        self.add(&format!("{channel}|{id}"), |name| Assignment {
+            id: name,
+            target: id.clone(),
+            channel,
+            probe: target.probe.clone(),
+            dial: placed.dial.map_or(Dial::Resolve, Dial::Address),
+            entry: None,
+            peer: None,
+            interval: target.interval.unwrap_or(config.interval),
+            timeout: target.timeout.unwrap_or(config.timeout),
+        });
+    }
+
+    /// Each entry by its own address, with the same Host and SNI.
+    fn direct(&mut self, id: &TargetId, placed: &PlacedTarget) {
+        let Some((service, target_port)) = &placed.entry else {
+            return;
+        };
+        let Some(service) = self.topology.service(service) else {
+            return;
+        };
+        let config = self.config;
+        for endpoint in service.usable() {
+            let target = &placed.target;
+            self.add(&format!("direct|{id}|{}", endpoint.pod), |name| Assignment {
+                id: name,
+                target: id.clone(),
+                channel: Channel::Direct,
+                probe: target.probe.clone(),
+                dial: Dial::Address(SocketAddr::new(endpoint.address, *target_port)),
+                entry: Some(EntryRef {
+                    pod: endpoint.pod.clone(),
+                    node: endpoint.node.clone(),
+                }),
+                peer: None,
+                interval: target.interval.unwrap_or(config.interval),
+                timeout: target.timeout.unwrap_or(config.timeout),
+            });
+        }
+    }
+
+    /// Other probers' echoes: the control group.
+    fn mesh(&mut self) {
+        let Some(node) = self.vantage.node() else { return };
+        if self.topology.nodes().get(node).is_none_or(|n| n.prober.is_none()) {
+            return;
+        }
+        let config = self.config;
+        for peer in mesh_peers(self.topology, node) {
+            let Some(prober) = self.topology.nodes().get(peer).and_then(|n| n.prober.as_ref()) else {
+                continue;
+            };
+            let Ok(target) = TargetId::new(format!("echo://{peer}")) else {
+                continue;
+            };
+            self.add(&format!("mesh|{peer}"), |name| Assignment {
+                id: name,
+                target,
+                channel: Channel::Mesh,
+                probe: ProbeSpec::Echo {
+                    nonce: config.echo_nonce.clone(),
+                },
+                dial: Dial::Address(prober.address),
+                entry: Some(EntryRef {
+                    pod: prober.pod.clone(),
+                    node: Some(peer.clone()),
+                }),
+                peer: Some(peer.clone()),
+                interval: config.interval,
+                timeout: config.timeout,
+            });
+        }
+    }
+}
+
+/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.
+fn direct_targets(topology: &Topology) -> BTreeSet<&TargetId> {
+    let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
+    for (id, placed) in topology.targets() {
+        if let Some(entry) = &placed.entry {
+            by_entry
+                .entry(entry)
+                .or_default()
+                .push((placed.dial.is_some(), id));
+        }
+    }
+    by_entry
+        .into_values()
+        .flat_map(|mut targets| {
+            targets.sort();
+            // A cluster address repeats the question that a named host asks already.
+            let named = targets.iter().any(|(forced, _)| !forced);
+            targets
+                .into_iter()
+                .filter(move |(forced, _)| !(named && *forced))
+                .take(DIRECT_HOSTS)
+                .map(|(_, id)| id)
+        })
+        .collect()
+}
+
+fn is_client(topology: &Topology, placed: &PlacedTarget, id: &TargetId, vantage: &Vantage) -> bool {
+    let Some(node) = vantage.node() else { return true };
+    let probers: Vec<&NodeName> = topology
+        .nodes()
+        .values()
+        .filter(|n| n.prober.is_some())
+        .map(|n| &n.name)
+        .collect();
+    if probers.len() <= SMALL_CLUSTER || !probers.contains(&node) {
+        return true;
+    }
+    let service = placed.entry.as_ref().and_then(|(key, _)| topology.service(key));
+    let hosts =
+        |node: &NodeName, service: &Service| service.usable().iter().any(|e| e.node.as_ref() == Some(node));
+    if service.is_some_and(|service| hosts(node, service)) {
+        return true;
+    }
+    let mut others: Vec<_> = probers
+        .iter()
+        .filter(|n| !service.is_some_and(|service| hosts(n, service)))
+        .map(|n| (hash::stable(&[id.as_str(), n.as_str()]), *n))
+        .collect();
+    others.sort();
+    others
+        .iter()
+        .take(others_per_target(probers.len()))
+        .any(|(_, n)| *n == node)
+}
+
+/// ⌈max(3, √N)⌉.
+fn others_per_target(nodes: usize) -> usize {
+    let root = nodes.isqrt();
+    let root = if root * root < nodes { root + 1 } else { root };
+    root.max(3)
+}
+
+/// Neighbours of a node on [`MESH_RINGS`] rings, each ordered by another hash. Mutual: if a is b's peer, b is a's.
+fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
+    let probers: Vec<&NodeName> = topology
+        .nodes()
+        .values()
+        .filter(|n| n.prober.is_some())
+        .map(|n| &n.name)
+        .collect();
+    if probers.len() <= 2 * MESH_RINGS + 1 {
+        return probers.into_iter().filter(|peer| *peer != node).collect();
+    }
+    let mut peers = BTreeSet::new();
+    for ring in 0..MESH_RINGS {
+        let ring = ring.to_string();
+        let mut order: Vec<_> = probers
+            .iter()
+            .map(|n| (hash::stable(&[&ring, n.as_str()]), *n))
+            .collect();
+        order.sort();
+        let Some(at) = order.iter().position(|(_, n)| *n == node) else {
+            continue;
+        };
+        peers.insert(order[(at + 1) % order.len()].1);
+        peers.insert(order[(at + order.len() - 1) % order.len()].1);
+    }
+    peers
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+use parallax_model::TargetSpec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::topology::TopologySpec;
+
+fn config() -> PlanConfig {
+    PlanConfig {
+        interval: Micros::from_secs(5),
+        timeout: Micros::from_secs(3),
+        echo_nonce: "nonce".to_owned(),
+    }
+}
+
+/// `nodes` nodes with a prober each, an ingress pod on the first `entries` of them, `hosts` hosts.
+fn cluster(nodes: usize, entries: usize, hosts: usize) -> Topology {
+    let node = |i: usize| {
+        serde_json::json!({"name": format!("n{i}"),
+            "prober": {"pod": format!("p{i}"), "address": format!("10.{}.{}.5:9095", i / 200, i % 200)}})
+    };
+    let endpoint = |i: usize| {
+        serde_json::json!({"pod": format!("ingress-{i}"), "node": format!("n{i}"),
+            "address": format!("10.{}.{}.10", i / 200, i % 200)})
+    };
+    let spec = serde_json::json!({
+        "nodes": (0..nodes).map(node).collect::<Vec<_>>(),
+        "services": [{"namespace": "ingress", "name": "nginx", "clusterIPs": ["10.96.0.50"],
+            "loadBalancer": [{"ip": "203.0.113.10"}],
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+            "endpoints": (0..entries).map(endpoint).collect::<Vec<_>>()}],
+        "ingresses": [{"namespace": "shop", "name": "shop", "service": "ingress/nginx",
+            "hosts": (0..hosts).map(|i| format!("h{i}.example.test")).collect::<Vec<_>>()}],
+    });
+    serde_json::from_value::<TopologySpec>(spec)
+        .unwrap()
+        .try_into()
+        .unwrap()
+}
+
+fn plan_of(topology: &Topology, node: usize) -> Vec<Assignment> {
+    assignments(
+        topology,
+        &config(),
+        &Vantage::pod(format!("n{node}").parse().unwrap()),
+    )
+}
+
+fn ids(plan: &[Assignment]) -> Vec<&str> {
+    plan.iter().map(|a| a.id.as_str()).collect()
+}
+
+#[test]
+fn in_a_small_cluster_every_node_asks_for_everything_and_dials_every_entry_and_peer() {
+    let topology = cluster(3, 1, 1);
+    assert_eq!(
+        ids(&plan_of(&topology, 2)),
+        [
+            "direct|http://h0.example.test/|ingress-0",
+            "mesh|n0",
+            "mesh|n1",
+            "vip|http://10.96.0.50:80/",
+            "vip|http://h0.example.test/",
+        ]
+    );
+}
+
+#[test]
+fn fifty_hosts_on_one_front_do_not_multiply_the_direct_probes() {
+    let topology = cluster(4, 2, 50);
+    let plan = plan_of(&topology, 0);
+    let count = |channel| plan.iter().filter(|a| a.channel == channel).count();
+    assert_eq!(
+        (count(Channel::Vip), count(Channel::Direct), count(Channel::Mesh)),
+        (51, DIRECT_HOSTS * 2, 3)
+    );
+}
+
+#[test]
+fn a_moved_endpoint_changes_only_the_direct_probes_of_that_endpoint() {
+    let (before, after) = (cluster(4, 2, 1), cluster(4, 1, 1));
+    let revision = PlanRevision { epoch: 1, n: 2 };
+    let change = diff(&plan_of(&before, 3), &plan_of(&after, 3), revision);
+    let id = "direct|http://h0.example.test/|ingress-1".parse().unwrap();
+    assert_eq!(change, [PlanLine::Remove { revision, id }]);
+}
+
+#[test]
+fn a_vantage_outside_asks_as_a_user_would_and_nothing_else() {
+    let topology = cluster(3, 1, 1);
+    let plan = assignments(&topology, &config(), &"internet:laptop".parse().unwrap());
+    assert_eq!(ids(&plan), ["vip|http://h0.example.test/"]);
+}
+
+#[test]
+fn a_dns_target_is_asked_on_its_own_channel() {
+    let spec = TopologySpec {
+        targets: vec![TargetSpec::of("dns://a.example.test")],
+        ..Default::default()
+    };
+    let topology = Topology::try_from(spec)
+        .unwrap()
+        .with_vantage("n1/pod".parse().unwrap());
+    let plan = assignments(&topology, &config(), &"n1/pod".parse().unwrap());
+    assert_eq!(ids(&plan), ["dns|dns://a.example.test"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_entry_is_dialled_by_two_clients_and_every_placement_has_three(
+        nodes in 3usize..120, entries in 1usize..6, hosts in 1usize..4,
+    ) {
+        let entries = entries.min(nodes);
+        let topology = cluster(nodes, entries, hosts);
+        let plans: Vec<_> = (0..nodes).map(|n| plan_of(&topology, n)).collect();
+        for entry in 0..entries {
+            let id = format!("direct|http://h0.example.test/|ingress-{entry}");
+            let dialling = plans.iter().filter(|p| ids(p).contains(&id.as_str())).count();
+            prop_assert!(dialling >= 2, "{id} by {dialling}");
+        }
+        let asking = |range: std::ops::Range<usize>| {
+            range.filter(|n| ids(&plans[*n]).contains(&"vip|http://h0.example.test/")).count()
+        };
+        prop_assert_eq!(asking(0..entries), entries);
+        prop_assert!(asking(entries..nodes) >= (nodes - entries).min(3));
+    }
+
+    #[test]
+    fn the_mesh_is_mutual_and_bounded(nodes in 2usize..60) {
+        let topology = cluster(nodes, 1, 1);
+        let peers: Vec<BTreeSet<_>> =
+            (0..nodes).map(|n| mesh_peers(&topology, &format!("n{n}").parse().unwrap())).collect();
+        for (n, of_n) in peers.iter().enumerate() {
+            prop_assert!(!of_n.is_empty() && of_n.len() <= 8);
+            for peer in of_n {
+                let peer: usize = peer.as_str()[1..].parse().unwrap();
+                let mutual = peers[peer].iter().any(|p| p.as_str() == format!("n{n}"));
+                prop_assert!(mutual, "n{} has a peer that does not know it", n);
+            }
+        }
+    }
+
+    #[test]
+    fn applying_a_difference_gives_the_new_plan(a in 1usize..4, b in 1usize..4, hosts in 1usize..4) {
+        let (old, new) = (plan_of(&cluster(4, a, hosts), 0), plan_of(&cluster(4, b, hosts.max(2)), 0));
+        let mut plan: BTreeMap<_, _> = old.iter().map(|a| (a.id.clone(), a.clone())).collect();
+        for line in diff(&old, &new, PlanRevision::default()) {
+            match line {
+                PlanLine::Upsert { assignment, .. } => { plan.insert(assignment.id.clone(), assignment); }
+                PlanLine::Remove { id, .. } => { plan.remove(&id); }
+                other => prop_assert!(false, "unexpected {other:?}"),
+            }
+        }
+        prop_assert_eq!(plan.into_values().collect::<Vec<_>>(), new);
+    }
+}
