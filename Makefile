@@ -1,0 +1,42 @@
+# Two commands do everything: `make demo` and `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+INCIDENT ?= i1
+ONCE ?=
+LISTEN ?= 127.0.0.1:8080
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+.PHONY: demo
+demo: lab-tools build ## Boot a small cluster, break it, watch the cause being named (INCIDENT=healthy, ONCE=1, LISTEN=…)
+	@target/debug/parallax-lab run $(INCIDENT) --listen $(LISTEN) $(if $(ONCE),--once)
+
+.PHONY: test
+test: ## Everything that must hold: format, lints, unit, integration and lab tests, with the time of each
+	@tests/run-suites
+
+.PHONY: check
+check: ## Format and lints only
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: build
+build: cargo
+	@printf '\033[1m▸ building\033[0m (the first time takes about two minutes)\n'
+	@cargo build --workspace --bins --locked
+
+.PHONY: cargo
+cargo:
+	@command -v cargo >/dev/null || { echo 'cargo is missing: install a Rust toolchain (1.95 or newer), for example with rustup' >&2; exit 3; }
+
+.PHONY: lab-tools
+lab-tools:
+	@tests/install-tools lab
+
+.PHONY: deny
+deny: ## Licences, bans and sources of all dependencies
+	@command -v target/tools/bin/cargo-deny >/dev/null || cargo install --quiet --locked --root target/tools cargo-deny
+	@target/tools/bin/cargo-deny check bans licenses sources
