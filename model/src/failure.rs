@@ -342,6 +342,8 @@ label_enum! {
         Stopping = "stopping",
         /// No resolver is configured here.
         NoResolver = "no_resolver",
+        /// The assignment cannot be put on the wire: its host is no header value, no server name or missing.
+        Unaskable = "unaskable",
     }
 }
 

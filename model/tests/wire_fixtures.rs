@@ -1,0 +1,61 @@
+//! The wire format is a contract with probers that are already out there: what was once written must read for ever,
+//! and what we write today must stay as it is. The fixtures are only ever appended to.
+
+use std::path::PathBuf;
+
+use parallax_model::{FailureKind, Observation, Outcome, PlanLine, ReportHeader};
+use serde::{Serialize, de::DeserializeOwned};
+
+fn fixture(name: &str) -> Vec<String> {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "tests", "wire", "v1", name].iter().collect();
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    text.lines().map(ToOwned::to_owned).collect()
+}
+
+fn reads_and_writes_back_the_same<T: Serialize + DeserializeOwned>(line: &str) {
+    let value: T = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+    assert_eq!(serde_json::to_string(&value).unwrap(), line);
+}
+
+#[test]
+fn a_report_is_written_as_it_was_read() {
+    let lines = fixture("report.ndjson");
+    let (header, observations) = lines.split_first().unwrap();
+    reads_and_writes_back_the_same::<ReportHeader>(header);
+    for line in observations {
+        let value: Observation = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let again: Observation = serde_json::from_str(&serde_json::to_string(&value).unwrap()).unwrap();
+        assert_eq!(value, again);
+    }
+}
+
+#[test]
+fn every_plan_line_is_written_as_it_was_read() {
+    for line in fixture("plan.ndjson") {
+        reads_and_writes_back_the_same::<PlanLine>(&line);
+    }
+}
+
+#[test]
+fn unknown_fields_and_kinds_of_a_newer_prober_are_kept_as_a_failure() {
+    let lines = fixture("from-a-newer-prober.ndjson");
+    let _: ReportHeader = serde_json::from_str(&lines[0]).unwrap();
+    let observation: Observation = serde_json::from_str(&lines[1]).unwrap();
+    let Outcome::Failed { kind, .. } = observation.outcome else { panic!("a failure") };
+    assert_eq!(kind, FailureKind::Other("quic_blocked".into()));
+}
+
+#[test]
+fn a_report_of_an_older_prober_lacks_only_what_was_added_later() {
+    let lines = fixture("from-an-older-prober.ndjson");
+    let header: ReportHeader = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(header.complete, None);
+    let observation: Observation = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!(observation.outcome, Outcome::Ok { status: None });
+}
+
+#[test]
+fn a_line_of_a_newer_aggregator_is_skipped_not_refused() {
+    let line: PlanLine = serde_json::from_str(r#"{"type":"run","id":7,"urls":["http://a/"]}"#).unwrap();
+    assert_eq!(line, PlanLine::Unknown);
+}
