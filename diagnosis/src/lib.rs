@@ -10,11 +10,36 @@
 #![forbid(unsafe_code)]
 
 pub mod plan;
+pub mod replay;
+pub mod text;
 pub mod topology;
 pub mod verdict;
 pub mod view;
 
+mod booking;
+mod causes;
+mod cells;
+mod data;
 mod engine;
+mod evidence;
+mod fit;
 mod hash;
+mod ids;
+mod incident;
+mod judge;
+mod kinds;
+mod likelihood;
+mod matrix;
+mod posterior;
+mod prior;
+mod region;
+mod rounds;
+mod scene;
+mod separate;
+mod sequential;
+mod weights;
+
+#[cfg(test)]
+mod worked_example;
 
 pub use engine::{Booked, Engine, Settings};

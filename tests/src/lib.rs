@@ -1,1 +1,34 @@
+//! The lab: incidents with real packets, in user-mode Linux, without root and without a cluster.
+//!
+//! ```text
+//! incident (YAML) ─▶ cluster ─▶ commands (net, dataplane, workloads) ─▶ guest: namespaces, IPVS, pods, probers
+//!                       │                                                  ▲ orders │ answers
+//!                       └─▶ published topology ─▶ aggregator ─▶ verdict ─▶ conductor
+//! ```
+//!
+//! Everything up to the arrows into `guest` and `conductor` is pure. `docs/lab.md` says how to add an incident and how
+//! to look inside.
+#![forbid(unsafe_code)]
 
+pub mod aggregator_config;
+pub mod api_client;
+pub mod client;
+pub mod cluster;
+pub mod command;
+pub mod conductor;
+pub mod control;
+pub mod dataplane;
+pub mod guest;
+pub mod incident;
+pub mod inside;
+pub mod judge;
+pub mod lab;
+pub mod net;
+pub mod origin;
+pub mod packets;
+pub mod parallax;
+pub mod run_dir;
+pub mod screen;
+pub mod tools;
+pub mod uml;
+pub mod workloads;

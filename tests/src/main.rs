@@ -1,1 +1,234 @@
-fn main() {}
+//! `parallax-lab`: incidents with real packets.
+
+use std::{
+    io::{BufRead, Read, Write, stdin, stdout},
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use parallax_lab::{
+    client,
+    conductor::{self, Ended, Options},
+    control::MOST_BYTES,
+    guest,
+    incident::{self, Incident, LoadError},
+    lab::Lab,
+    origin,
+    run_dir::RunDir,
+    tools,
+};
+
+/// Incidents with real packets: a small cluster in user-mode Linux, without root.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 as expected · 1 not as expected · 2 wrong usage or incident file · \
+    3 could not run · 130 interrupted"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the incidents.
+    List {
+        #[command(flatten)]
+        folder: Folder,
+    },
+    /// Run an incident: probers inside, the aggregator here, and the verdict that must follow.
+    Run {
+        /// Id of the incident, or the path of its file.
+        id: String,
+        /// End with the result instead of staying until Ctrl-C.
+        #[arg(long)]
+        once: bool,
+        /// Intervals before the first fault, instead of what the file says.
+        #[arg(long, value_name = "N")]
+        healthy_rounds: Option<u32>,
+        /// Where the aggregator's page and API listen; port 0 takes a free one.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080",
+            value_parser = listen_address)]
+        listen: SocketAddr,
+        /// Keep the folder with all logs.
+        #[arg(long)]
+        keep_log: bool,
+        /// Print the result as one line of JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        folder: Folder,
+    },
+    /// Show what an ordinary client sees before and after the faults, without Parallax.
+    Packets {
+        /// Id of the incident, or the path of its file.
+        id: String,
+        /// Keep the folder with all logs.
+        #[arg(long)]
+        keep_log: bool,
+        #[command(flatten)]
+        folder: Folder,
+    },
+    /// The machine inside (started by its init script).
+    #[command(hide = true)]
+    Guest {
+        #[arg(long)]
+        control: SocketAddr,
+        #[arg(long)]
+        run: String,
+    },
+    /// The workload of a pod.
+    #[command(hide = true)]
+    Origin {
+        #[arg(long, required = true)]
+        listen: Vec<SocketAddr>,
+        #[arg(long)]
+        pod: String,
+        #[arg(long)]
+        node: String,
+    },
+    /// An ordinary client: JSON questions in, JSON answers out.
+    #[command(hide = true)]
+    Client,
+}
+
+#[derive(Debug, Args)]
+struct Folder {
+    /// The folder of the incident files.
+    #[arg(long = "incidents", value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/incidents"),
+        hide_default_value = true)]
+    incidents: PathBuf,
+}
+
+/// The probers inside reach the host's loopback and nothing else of it.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| "expected ADDRESS:PORT, as in 127.0.0.1:8080".to_owned())?;
+    let ip = address.ip();
+    if ip == Ipv4Addr::LOCALHOST || ip.is_unspecified() {
+        return Ok(address);
+    }
+    Err(
+        "expected 127.0.0.1, 0.0.0.0 or [::]: the probers inside only reach this machine's loopback"
+            .to_owned(),
+    )
+}
+
+/// Could not run.
+const COULD_NOT: u8 = 3;
+
+// One thread: children are bound to the life of the thread that starts them (`setpriv --pdeathsig`).
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match command(cli.command).await {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("parallax-lab: {error:#}");
+            ExitCode::from(if error.is::<LoadError>() { 2 } else { COULD_NOT })
+        }
+    }
+}
+
+async fn command(command: Command) -> anyhow::Result<u8> {
+    match command {
+        Command::List { folder } => list(&folder.incidents),
+        Command::Run {
+            id,
+            once,
+            healthy_rounds,
+            listen,
+            keep_log,
+            json,
+            folder,
+        } => {
+            let incident = load(&folder.incidents, &id)?;
+            let options = Options {
+                once,
+                healthy_rounds,
+                listen,
+                keep_log,
+                json,
+            };
+            Ok(match conductor::run(incident, options).await? {
+                Ended::AsExpected => 0,
+                Ended::NotAsExpected => 1,
+                Ended::Interrupted => 130,
+            })
+        }
+        Command::Packets { id, keep_log, folder } => packets(load(&folder.incidents, &id)?, keep_log).await,
+        Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
+        Command::Origin { listen, pod, node } => origin::serve(&listen, &pod, &node).await.map(|()| 0),
+        Command::Client => answer_questions().map(|()| 0),
+    }
+}
+
+fn load(folder: &Path, id: &str) -> anyhow::Result<Incident> {
+    let incident = incident::load(folder, id)?;
+    tools::check()?;
+    Ok(incident)
+}
+
+fn list(folder: &Path) -> anyhow::Result<u8> {
+    let mut out = stdout().lock();
+    for id in incident::list(folder)? {
+        let incident = incident::load(folder, &id)?;
+        writeln!(out, "{id:<14} {}", incident.title).context("writing the list")?;
+    }
+    Ok(0)
+}
+
+async fn packets(incident: Incident, keep_log: bool) -> anyhow::Result<u8> {
+    let program = std::env::current_exe().context("finding the path of this program")?;
+    let mut lab = Lab::boot(&program, RunDir::create(keep_log)?, incident.clone()).await?;
+    let shown = show_packets(&mut lab, &incident).await;
+    if keep_log {
+        eprintln!("logs are kept in {}", lab.run().path().display());
+    }
+    lab.stop(keep_log).await;
+    Ok(u8::from(!shown?))
+}
+
+async fn show_packets(lab: &mut Lab, incident: &Incident) -> anyhow::Result<bool> {
+    let built = lab.build().await?;
+    println!(
+        "kernel {}, {} pods, built in {:.1} s",
+        lab.kernel(),
+        built.pods,
+        built.took.as_secs_f64()
+    );
+    let mut ok = true;
+    let packets = &incident.expected.packets;
+    for (phase, looks) in [
+        ("healthy", &packets.healthy),
+        ("after the faults", &packets.faulty),
+    ] {
+        if phase != "healthy" {
+            for i in 0..incident.faults.len() {
+                lab.fault(i).await?;
+            }
+        }
+        println!("\n{phase}:");
+        for seen in lab.look(looks).await? {
+            println!("  {seen}");
+            ok &= seen.as_expected();
+        }
+    }
+    lab.check_processes().await?;
+    Ok(ok)
+}
+
+fn answer_questions() -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    for line in stdin().lock().take(MOST_BYTES).lines() {
+        let ask = serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
+        serde_json::to_writer(&mut out, &client::ask(&ask)).context("writing an answer")?;
+        out.write_all(b"\n").context("writing an answer")?;
+    }
+    Ok(())
+}

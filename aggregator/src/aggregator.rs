@@ -1,0 +1,207 @@
+//! All parts put together: bound to its port first, then run until cancelled.
+
+use std::{hash::BuildHasher, io, net::SocketAddr, sync::Arc};
+
+use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    clock::Clock,
+    config::{Config, TopologySource},
+    hub::{Hub, Outlook, QUEUE},
+    metrics::{Live, Metrics},
+    plan::Planner,
+    serve::{self, Shared},
+    watch::{self as topology_watch, TopologyState},
+};
+
+/// The aggregator cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Somebody listens there already.
+    #[error(
+        "cannot listen on {address}: another process already does; stop it or set another `listen` address"
+    )]
+    InUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address is not one of this machine's.
+    #[error(
+        "cannot listen on {address}: this machine has no such address; set `listen` to one it has, or 0.0.0.0:{}",
+        address.port()
+    )]
+    NotHere {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Any other reason.
+    #[error("cannot listen on {address}: {source}; set another `listen` address")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A part of the aggregator ended that must not end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It panicked; the text was logged. Whatever it left half done is not to be trusted.
+    #[error("the {part} of the aggregator failed; start it again and report this as a bug: {reason}")]
+    Failed {
+        /// Which part.
+        part: &'static str,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// An aggregator that holds its port and is ready to run.
+#[derive(Debug)]
+pub struct Aggregator {
+    listener: TcpListener,
+    local: SocketAddr,
+    clock: Clock,
+    hub: Hub,
+    shared: Shared,
+    source: TopologySource,
+    topology: watch::Sender<TopologyState>,
+}
+
+impl Aggregator {
+    /// Takes the port and builds everything that needs no time to pass.
+    pub async fn bind(config: Config) -> Result<Self, StartError> {
+        Self::bind_at(config, Clock::system()).await
+    }
+
+    /// As [`Self::bind`], with event time starting where the caller says.
+    pub async fn bind_at(config: Config, clock: Clock) -> Result<Self, StartError> {
+        let address = config.listen;
+        let refused = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::InUse { address },
+            io::ErrorKind::AddrNotAvailable => StartError::NotHere { address },
+            _ => StartError::Listen { address, source },
+        };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let local = listener.local_addr().map_err(refused)?;
+        if !local.ip().is_loopback() && config.token.is_none() {
+            tracing::warn!(%local, "anybody who reaches this address can report observations; set tokenFile");
+        }
+
+        let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
+        let (reports, reports_in) = mpsc::channel(QUEUE);
+        let metrics = Metrics::new();
+        let settings = Settings {
+            interval: config.interval,
+            timeout: config.longest_timeout(),
+        };
+        let (hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
+        let live = Live {
+            clock,
+            views: outlook.views.clone(),
+            topology: topology_out.clone(),
+        };
+        let planner = Planner {
+            config: PlanConfig {
+                interval: config.interval,
+                timeout: config.timeout,
+                echo_nonce: nonce(),
+            },
+            epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
+        };
+        let shared = Shared {
+            clock,
+            token: config.token,
+            outlook,
+            topology: topology_out,
+            reports,
+            bodies: Shared::body_slots(),
+            registry: Arc::new(metrics.registry(live)),
+            metrics,
+            planner: Arc::new(planner),
+            stopping: CancellationToken::new(),
+        };
+        Ok(Self {
+            listener,
+            local,
+            clock,
+            hub,
+            shared,
+            source: config.source,
+            topology,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What is known, again at least every half second and after each judged round.
+    #[must_use]
+    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+        let Outlook { views, .. } = &self.shared.outlook;
+        views.clone()
+    }
+
+    /// Runs until cancelled; then answers what is under way and ends.
+    pub async fn run(self, cancelled: CancellationToken) -> Result<(), RunError> {
+        // A child, so that a part that ends for another reason can stop the others without stopping the caller.
+        let stopping = cancelled.child_token();
+        let shared = Shared {
+            stopping: stopping.clone(),
+            ..self.shared
+        };
+        let mut parts = JoinSet::new();
+        let mut names = Vec::new();
+        let mut start = |name, handle: tokio::task::AbortHandle| names.push((handle.id(), name));
+        start("diagnosis", parts.spawn(self.hub.run(stopping.clone())));
+        start(
+            "topology watch",
+            parts.spawn(topology_watch::follow(
+                self.source,
+                self.topology.clone(),
+                self.clock,
+                stopping.clone(),
+            )),
+        );
+        start(
+            "server",
+            parts.spawn(serve::serve(
+                self.listener,
+                serve::router(shared),
+                stopping.clone(),
+            )),
+        );
+        let mut failure = None;
+        while let Some(ended) = parts.join_next_with_id().await {
+            if let Err(error) = ended {
+                let part = names
+                    .iter()
+                    .find(|(id, _)| *id == error.id())
+                    .map_or("task", |(_, name)| *name);
+                failure.get_or_insert(RunError::Failed {
+                    part,
+                    reason: error.to_string(),
+                });
+                stopping.cancel();
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// A number nobody can guess, new at each start: an echo must not answer to strangers, nor to yesterday's mesh.
+/// The standard library seeds its hashers from the system's random numbers.
+fn nonce() -> String {
+    let random = || std::hash::RandomState::new().hash_one(0_u64);
+    format!("{:016x}{:016x}", random(), random())
+}

@@ -1,0 +1,87 @@
+//! One YAML file: its name, its tree, and complaints that point into it.
+
+use std::{io::Read, path::Path};
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    error::{Complaint, ConfigError},
+    read,
+    tree::{self, Node, Place},
+};
+
+/// No configuration of ours is larger; a wrong path may be anything.
+const MOST_BYTES: u64 = 16 << 20;
+
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    file: String,
+    root: Node,
+}
+
+impl Document {
+    pub(super) fn open(path: &Path, what: &str) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let unreadable = |reason: String| {
+            ConfigError::new(vec![Complaint {
+                file: file.clone(),
+                place: None,
+                path: String::new(),
+                message: format!("cannot read {what}: {reason}"),
+            }])
+        };
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|opened| opened.take(MOST_BYTES + 1).read_to_string(&mut text))
+            .map_err(|error| unreadable(error.to_string()))?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(unreadable(format!("expected at most {MOST_BYTES} bytes")));
+        }
+        Self::parse(file, &text)
+    }
+
+    pub(super) fn parse(file: String, text: &str) -> Result<Self, ConfigError> {
+        match tree::parse(text) {
+            Ok(root) => Ok(Self { file, root }),
+            Err(error) => Err(ConfigError::new(vec![Complaint {
+                file,
+                place: error.location().and_then(Place::of),
+                path: String::new(),
+                message: format!("not valid YAML: {}", sentence(&error)),
+            }])),
+        }
+    }
+
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        read::read(&self.root).map_err(|found| {
+            let complaints = found
+                .into_iter()
+                .map(|complaint| Complaint {
+                    file: self.file.clone(),
+                    place: complaint.place,
+                    path: complaint.path,
+                    message: complaint.message,
+                })
+                .collect();
+            ConfigError::new(complaints)
+        })
+    }
+
+    /// A complaint about the value at a path.
+    pub(super) fn complaint(&self, path: &str, message: String) -> Complaint {
+        Complaint {
+            file: self.file.clone(),
+            place: self.root.locate(path),
+            path: path.to_owned(),
+            message,
+        }
+    }
+}
+
+/// The parser's words without the position it adds, in one line.
+fn sentence(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let bare = first.split(" at line ").next().unwrap_or(first);
+    bare.trim_end_matches([':', ',', '.', ' ']).to_owned()
+}

@@ -1,0 +1,69 @@
+//! What is wrong with a file, for people: one line a complaint, `file:line:column: field: what was expected`.
+
+use std::fmt;
+
+use super::tree::Place;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The file.
+    pub file: String,
+    /// Where in the file, as far as that can be said.
+    pub place: Option<Place>,
+    /// The field (`targets[1].url`); empty where the file as a whole is meant.
+    pub path: String,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(place) = self.place {
+            write!(f, ":{place}")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, ": {}", self.path)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Everything that is wrong with a configuration or a topology: at least one complaint, in the order of the lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    complaints: Vec<Complaint>,
+}
+
+impl ConfigError {
+    pub(super) fn new(mut complaints: Vec<Complaint>) -> Self {
+        complaints.sort_by_key(|complaint| complaint.place);
+        Self { complaints }
+    }
+
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.complaints.extend(other.complaints);
+        self
+    }
+
+    /// All complaints.
+    #[must_use]
+    pub fn complaints(&self) -> &[Complaint] {
+        &self.complaints
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, complaint) in self.complaints.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{complaint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,216 @@
+//! The configuration file, checked as a whole: either a [`Config`] that can run, or every complaint with its line.
+
+mod document;
+mod error;
+mod raw;
+mod read;
+mod token;
+mod tree;
+mod words;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parallax_diagnosis::topology::{Topology, TopologySpec};
+use parallax_model::{Micros, TargetSpec, Vantage};
+
+pub use error::{Complaint, ConfigError};
+pub use token::Token;
+pub use tree::Place;
+
+use document::Document;
+use raw::{RawConfig, RawTopology};
+
+/// Shortest and longest interval, in milliseconds.
+const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
+/// Shortest and longest timeout, in milliseconds.
+const TIMEOUT_MS: (u64, u64) = (50, 60_000);
+
+/// Everything an aggregator needs to run. Built from a file by [`Config::load`] or in code by [`Config::embedded`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the API and the page listen.
+    pub listen: SocketAddr,
+    /// Length of a round, and time between two probes of one assignment.
+    pub interval: Micros,
+    /// Deadline of a probe.
+    pub timeout: Micros,
+    /// The shared secret that probers show, if one is wanted.
+    pub token: Option<Token>,
+    pub(crate) initial: Arc<Topology>,
+    pub(crate) source: TopologySource,
+}
+
+/// Where the topology comes from, with what the configuration adds to it.
+#[derive(Debug, Clone)]
+pub(crate) struct TopologySource {
+    /// The file to keep reading; absent for an inline topology.
+    pub(crate) file: Option<PathBuf>,
+    config_file: PathBuf,
+    config: Option<Arc<Document>>,
+    targets: Vec<TargetSpec>,
+    vantages: Vec<Vantage>,
+}
+
+impl Config {
+    /// Reads, checks and completes a configuration file and the topology file it names.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let document = Document::open(path, "the configuration")?;
+        let raw: RawConfig = document.read()?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut found = Vec::new();
+        let mut wrong = |field: &str, message: String| found.push(document.complaint(field, message));
+
+        let listen = raw.listen.as_deref().unwrap_or("127.0.0.1:8080");
+        let listen = listen.parse::<SocketAddr>().unwrap_or_else(|_| {
+            wrong(
+                "listen",
+                format!("expected ADDRESS:PORT like 127.0.0.1:8080 or [::]:8080, found {listen:?}"),
+            );
+            SocketAddr::from(([127, 0, 0, 1], 0))
+        });
+        let mut within = |field: &str, (low, high): (u64, u64), given: Option<u64>, default: u64| {
+            let value = given.unwrap_or(default);
+            if !(low..=high).contains(&value) {
+                wrong(
+                    field,
+                    format!("expected {low} to {high} milliseconds, found {value}"),
+                );
+            }
+            Micros::from_millis(value)
+        };
+        let interval = within("intervalMs", INTERVAL_MS, raw.interval_ms, 5_000);
+        let timeout = within("timeoutMs", TIMEOUT_MS, raw.timeout_ms, 3_000);
+        let token = raw.token_file.as_ref().and_then(|file| {
+            Token::read(&folder.join(file))
+                .map_err(|message| wrong("tokenFile", message))
+                .ok()
+        });
+        let vantages = raw
+            .vantages
+            .iter()
+            .enumerate()
+            .filter_map(|(i, text)| {
+                text.parse()
+                    .map_err(|error| wrong(&format!("vantages[{i}]"), format!("{error}")))
+                    .ok()
+            })
+            .collect();
+
+        let mut source = TopologySource {
+            file: None,
+            config_file: path.to_owned(),
+            config: Some(Arc::new(document.clone())),
+            targets: raw.targets,
+            vantages,
+        };
+        let built = match raw.topology {
+            None => source.build(TopologySpec::default(), &document, ""),
+            Some(RawTopology::Inline(spec)) => source.build(spec, &document, "topology"),
+            Some(RawTopology::File(file)) => {
+                source.file = Some(folder.join(file));
+                source.reload()
+            }
+        };
+        match built {
+            Ok(topology) if found.is_empty() => Ok(Self {
+                listen,
+                interval,
+                timeout,
+                token,
+                initial: Arc::new(topology),
+                source,
+            }),
+            Ok(_) => Err(ConfigError::new(found)),
+            Err(error) => Err(ConfigError::new(found).and(error)),
+        }
+    }
+
+    /// A configuration without a file, for an aggregator inside another program: listens on a free loopback port,
+    /// keeps the topology as given.
+    #[must_use]
+    pub fn embedded(topology: Topology) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            interval: Micros::from_secs(5),
+            timeout: Micros::from_secs(3),
+            token: None,
+            initial: Arc::new(topology),
+            source: TopologySource {
+                file: None,
+                config_file: PathBuf::new(),
+                config: None,
+                targets: Vec::new(),
+                vantages: Vec::new(),
+            },
+        }
+    }
+
+    /// Expects reports from one more vantage than the topology names (the local prober of `parallax up`).
+    #[must_use]
+    pub fn with_vantage(mut self, vantage: Vantage) -> Self {
+        self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
+        self.source.vantages.push(vantage);
+        self
+    }
+
+    /// The topology as it is at the start.
+    #[must_use]
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.initial
+    }
+
+    /// The longest deadline of any probe: rounds wait for it.
+    pub(crate) fn longest_timeout(&self) -> Micros {
+        self.initial
+            .targets()
+            .values()
+            .filter_map(|placed| placed.target.timeout)
+            .fold(self.timeout, Micros::max)
+    }
+}
+
+impl TopologySource {
+    /// Reads the topology file again, whole.
+    pub(crate) fn reload(&self) -> Result<Topology, ConfigError> {
+        let path = self.file.as_deref().unwrap_or(&self.config_file);
+        let document = Document::open(path, "the topology")?;
+        let spec = document.read()?;
+        self.build(spec, &document, "")
+    }
+
+    /// Joins what the topology says with the targets and vantages of the configuration.
+    fn build(&self, mut spec: TopologySpec, document: &Document, at: &str) -> Result<Topology, ConfigError> {
+        let own = spec.targets.len();
+        spec.targets.extend(self.targets.iter().cloned());
+        let topology = Topology::try_from(spec).map_err(|problems| {
+            let complaints = problems
+                .into_iter()
+                .map(|problem| match (&self.config, target_index(&problem.path)) {
+                    (Some(config), Some(i)) if i >= own => {
+                        config.complaint(&format!("targets[{}]", i - own), problem.message)
+                    }
+                    _ if at.is_empty() => document.complaint(&problem.path, problem.message),
+                    _ => document.complaint(&format!("{at}.{}", problem.path), problem.message),
+                })
+                .collect();
+            ConfigError::new(complaints)
+        })?;
+        Ok(self
+            .vantages
+            .iter()
+            .cloned()
+            .fold(topology, Topology::with_vantage))
+    }
+}
+
+/// `7` of `targets[7]…`.
+fn target_index(path: &str) -> Option<usize> {
+    path.strip_prefix("targets[")?.split(']').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! The configuration file as written.
+
+use std::{fmt, path::PathBuf};
+
+use parallax_diagnosis::topology::TopologySpec;
+use parallax_model::TargetSpec;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawConfig {
+    pub(super) listen: Option<String>,
+    pub(super) interval_ms: Option<u64>,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) topology: Option<RawTopology>,
+    #[serde(default)]
+    pub(super) targets: Vec<TargetSpec>,
+    /// Vantages that no node of the topology holds.
+    #[serde(default)]
+    pub(super) vantages: Vec<String>,
+    pub(super) token_file: Option<PathBuf>,
+}
+
+/// A path, or the topology itself.
+#[derive(Debug)]
+pub(super) enum RawTopology {
+    File(PathBuf),
+    Inline(TopologySpec),
+}
+
+impl<'de> Deserialize<'de> for RawTopology {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PathOrMapping;
+
+        impl<'de> Visitor<'de> for PathOrMapping {
+            type Value = RawTopology;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the path of a topology file, or the topology itself")
+            }
+
+            fn visit_str<E>(self, path: &str) -> Result<RawTopology, E> {
+                Ok(RawTopology::File(path.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<RawTopology, A::Error> {
+                TopologySpec::deserialize(MapAccessDeserializer::new(entries)).map(RawTopology::Inline)
+            }
+        }
+
+        deserializer.deserialize_any(PathOrMapping)
+    }
+}

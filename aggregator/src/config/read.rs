@@ -1,0 +1,404 @@
+//! From the tree to typed values, with every complaint instead of the first.
+//!
+//! A serde visitor gives up at its first error. So the tree is read several times: what did not fit is complained of
+//! once, set aside, and the rest is read again, until nothing new turns up. The value is used only when nothing ever
+//! did.
+
+use std::{cell::RefCell, collections::BTreeSet, fmt};
+
+use serde::{
+    de::{
+        DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+        Unexpected, Visitor, value::StrDeserializer,
+    },
+    forward_to_deserialize_any,
+};
+
+use super::{
+    tree::{Key, Node, Place, Value},
+    words,
+};
+
+/// More complaints than this help nobody, and each costs a pass.
+const MOST_COMPLAINTS: usize = 50;
+
+/// Something that does not fit, and where.
+#[derive(Debug)]
+pub(super) struct Complaint {
+    pub(super) place: Option<Place>,
+    pub(super) path: String,
+    pub(super) message: String,
+}
+
+/// Reads a value of type `T`, or says everything that is wrong with it.
+pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<Complaint>> {
+    let findings = RefCell::new(Findings::default());
+    let reader = Reader {
+        node: root,
+        path: String::new(),
+        findings: &findings,
+    };
+    loop {
+        let before = findings.borrow().set_aside.len();
+        let read = T::deserialize(reader.clone());
+        if let Err(error) = &read
+            && matches!(error.say, Say::New)
+        {
+            reader.complain(error);
+        }
+        let mut found = findings.borrow_mut();
+        if found.complaints.is_empty()
+            && let Ok(value) = read
+        {
+            return Ok(value);
+        }
+        if found.set_aside.len() == before || found.complaints.len() >= MOST_COMPLAINTS {
+            return Err(std::mem::take(&mut found.complaints));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Findings {
+    complaints: Vec<Complaint>,
+    /// Paths that later passes leave out.
+    set_aside: BTreeSet<String>,
+}
+
+/// What is still to do about an error on its way up.
+#[derive(Debug, Clone, Copy)]
+enum Say {
+    /// Complain.
+    New,
+    /// Complained of in this pass; the next one reads on without it.
+    Said,
+    /// Follows from something that was set aside.
+    Consequence,
+}
+
+/// An error on its way up; the innermost value it passes gives it its place.
+#[derive(Debug)]
+struct Wrong {
+    message: String,
+    at: Option<(Option<Place>, String)>,
+    say: Say,
+    missing: Option<&'static str>,
+    /// The field that an unknown one was likely meant to be: that it is missing follows.
+    meant: Option<&'static str>,
+}
+
+impl Wrong {
+    fn at(mut self, place: Option<Place>, path: &str) -> Self {
+        self.at.get_or_insert_with(|| (place, path.to_owned()));
+        self
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl serde::de::Error for Wrong {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self {
+            message: message.to_string(),
+            at: None,
+            say: Say::New,
+            missing: None,
+            meant: None,
+        }
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
+        let expected = expected.to_string();
+        Self::custom(format_args!(
+            "expected {}, found {}",
+            words::expected(&expected),
+            words::found(found)
+        ))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
+        Self::custom(format_args!(
+            "expected {}, found {found:?}",
+            words::one_of(expected)
+        ))
+    }
+
+    fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
+        match words::nearest(found, expected) {
+            Some(near) => Self {
+                meant: Some(near),
+                ..Self::custom(format_args!("unknown field {found:?}; did you mean {near:?}?"))
+            },
+            None => Self::custom(format_args!(
+                "unknown field {found:?}; expected {}",
+                words::one_of(expected)
+            )),
+        }
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self {
+            missing: Some(field),
+            ..Self::custom(format_args!("the field {field:?} is missing"))
+        }
+    }
+}
+
+/// One value of the tree, about to become a typed one.
+#[derive(Clone)]
+struct Reader<'a> {
+    node: &'a Node,
+    path: String,
+    findings: &'a RefCell<Findings>,
+}
+
+impl<'a> Reader<'a> {
+    fn item(&self, i: usize, node: &'a Node) -> Self {
+        Self {
+            node,
+            path: format!("{}[{i}]", self.path),
+            findings: self.findings,
+        }
+    }
+
+    fn entry(&self, key: &Key, node: &'a Node) -> Self {
+        Self {
+            node,
+            path: self.field(&key.name),
+            findings: self.findings,
+        }
+    }
+
+    fn complain(&self, error: &Wrong) {
+        let (place, path) = error
+            .at
+            .clone()
+            .unwrap_or_else(|| (self.node.place, self.path.clone()));
+        self.findings.borrow_mut().complaints.push(Complaint {
+            place: place.or(self.node.place),
+            path,
+            message: error.message.clone(),
+        });
+    }
+
+    fn is_set_aside(&self) -> bool {
+        self.findings.borrow().set_aside.contains(&self.path)
+    }
+
+    /// Complains of a child that does not fit, and has the next pass leave it out.
+    fn set_aside(&self, error: Wrong) -> Wrong {
+        if matches!(error.say, Say::New) {
+            self.complain(&error);
+        }
+        if !matches!(error.say, Say::Said) {
+            self.findings.borrow_mut().set_aside.insert(self.path.clone());
+        }
+        Wrong {
+            say: Say::Said,
+            ..error
+        }
+    }
+
+    fn field(&self, name: &str) -> String {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        format!("{}{dot}{name}", self.path)
+    }
+
+    /// A field that is missing because it was set aside has been spoken of.
+    fn judge_missing(&self, error: Wrong) -> Wrong {
+        let known = error
+            .missing
+            .is_some_and(|field| self.findings.borrow().set_aside.contains(&self.field(field)));
+        Wrong {
+            say: if known { Say::Consequence } else { error.say },
+            missing: None,
+            ..error
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = Wrong;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value, _) => visitor.visit_bool(*value),
+            Value::Unsigned(value, _) => visitor.visit_u64(*value),
+            Value::Signed(value, _) => visitor.visit_i64(*value),
+            Value::Float(value, _) => visitor.visit_f64(*value),
+            Value::Text(text) => visitor.visit_str(text),
+            Value::List(items) => visitor.visit_seq(Items {
+                list: &self,
+                items: items.iter().enumerate(),
+            }),
+            Value::Map(entries) => visitor
+                .visit_map(Entries {
+                    map: &self,
+                    rest: entries.iter(),
+                    value: None,
+                })
+                .map_err(|error| self.judge_missing(error)),
+        }
+        .map_err(|error| error.at(self.node.place, &self.path))
+    }
+
+    /// Text also where YAML sees a number or a truth value: `expectStatus: 200` means "200".
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Bool(_, Some(written))
+            | Value::Unsigned(_, Some(written))
+            | Value::Signed(_, Some(written))
+            | Value::Float(_, Some(written)) => visitor
+                .visit_str(written)
+                .map_err(|error: Wrong| error.at(self.node.place, &self.path)),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    /// `services:` with nothing behind it is an empty list.
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Null => visitor.visit_seq(Items {
+                list: &self,
+                items: [].iter().enumerate(),
+            }),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    /// Serde would take a list for a struct, field by field; nobody writes that.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::List(_) => {
+                Err(Wrong::custom("expected a mapping, found a list").at(self.node.place, &self.path))
+            }
+            // A file with nothing but comments.
+            Value::Null if self.path.is_empty() => visitor.visit_map(Entries {
+                map: &self,
+                rest: [].iter(),
+                value: None,
+            }),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Text(text) => {
+                let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
+                visitor.visit_enum(text)
+            }
+            _ => Err(Wrong::custom(format_args!(
+                "expected {}",
+                words::one_of(variants)
+            ))),
+        }
+        .map_err(|error| error.at(self.node.place, &self.path))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf
+        unit unit_struct tuple tuple_struct map identifier ignored_any
+    }
+}
+
+struct Items<'a, 'de> {
+    list: &'a Reader<'de>,
+    items: std::iter::Enumerate<std::slice::Iter<'de, Node>>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'_, 'de> {
+    type Error = Wrong;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
+        for (i, node) in self.items.by_ref() {
+            let item = self.list.item(i, node);
+            if !item.is_set_aside() {
+                return seed
+                    .deserialize(item.clone())
+                    .map(Some)
+                    .map_err(|error| item.set_aside(error));
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct Entries<'a, 'de> {
+    map: &'a Reader<'de>,
+    rest: std::slice::Iter<'de, (Key, Node)>,
+    value: Option<Reader<'de>>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'_, 'de> {
+    type Error = Wrong;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
+        for (key, node) in self.rest.by_ref() {
+            let value = self.map.entry(key, node);
+            if value.is_set_aside() {
+                continue;
+            }
+            let name: StrDeserializer<'_, Wrong> = key.name.as_str().into_deserializer();
+            let read = seed.deserialize(name).map_err(|error| {
+                if let Some(meant) = error.meant {
+                    let meant = self.map.field(meant);
+                    self.map.findings.borrow_mut().set_aside.insert(meant);
+                }
+                value.set_aside(error.at(key.place, &value.path))
+            })?;
+            self.value = Some(value);
+            return Ok(Some(read));
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
+        let value = self
+            .value
+            .take()
+            .ok_or_else(|| Wrong::custom("a value before its key"))?;
+        seed.deserialize(value.clone())
+            .map_err(|error| value.set_aside(error))
+    }
+}

@@ -1,0 +1,210 @@
+use std::{fs, path::Path};
+
+use super::*;
+
+fn load(yaml: &str) -> Result<Config, ConfigError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parallax.yaml");
+    fs::write(&path, yaml).unwrap();
+    Config::load(&path)
+}
+
+/// What the error says, without the temporary folder.
+fn complaints(yaml: &str) -> Vec<String> {
+    let error = load(yaml).expect_err("the file should be refused");
+    error
+        .complaints()
+        .iter()
+        .map(|c| {
+            c.to_string().rsplit_once('/').map_or_else(
+                || c.to_string(),
+                |_| {
+                    let start = c.file.rfind('/').unwrap() + 1;
+                    c.to_string()[start..].to_owned()
+                },
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn the_sample_file_equals_the_defaults_plus_its_three_targets() {
+    let sample = Config::load(Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/parallax.yaml"
+    )))
+    .unwrap();
+    let empty = load("").unwrap();
+    assert_eq!(sample.listen, empty.listen);
+    assert_eq!(sample.interval, empty.interval);
+    assert_eq!(sample.timeout, empty.timeout);
+    assert!(sample.token.is_none());
+    let ids: Vec<_> = sample
+        .topology()
+        .targets()
+        .keys()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        ids,
+        [
+            "http://shop.example.com/",
+            "https://shop.example.com/health",
+            "tcp://db.example.com:5432"
+        ]
+    );
+    assert_eq!(sample.longest_timeout(), Micros::from_secs(5));
+}
+
+#[test]
+fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
+    let cases = [
+        (
+            "intervallMs: 5000\n",
+            r#"parallax.yaml:1:1: intervallMs: unknown field "intervallMs"; did you mean "intervalMs"?"#,
+        ),
+        (
+            "listen: 127.0.0.1:80\nretries: 3\n",
+            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages or tokenFile"#,
+        ),
+        (
+            "intervalMs: soon\n",
+            r#"parallax.yaml:1:13: intervalMs: expected a whole number, found "soon""#,
+        ),
+        (
+            "listen: localhost\nintervalMs: 100\n",
+            "parallax.yaml:1:9: listen: expected ADDRESS:PORT like 127.0.0.1:8080 or [::]:8080, found \"localhost\"",
+        ),
+        (
+            "timeoutMs: 90000\n",
+            "parallax.yaml:1:12: timeoutMs: expected 50 to 60000 milliseconds, found 90000",
+        ),
+        (
+            "targets:\n  - url: http://a.example.test/\n  - url: ftp://b.example.test/\n",
+            "parallax.yaml:3:5: targets[1]: url: expected http://…, https://…, tcp://host:port or dns://name",
+        ),
+        (
+            "targets:\n  - uri: http://a.example.test/\n",
+            r#"parallax.yaml:2:5: targets[0].uri: unknown field "uri"; did you mean "url"?"#,
+        ),
+        (
+            "targets:\n  - expectStatus: 200\n",
+            r#"parallax.yaml:2:5: targets[0]: the field "url" is missing"#,
+        ),
+        (
+            "vantages: [n1/pod, n2/moon]\n",
+            "parallax.yaml:1:20: vantages[1]: expected NODE/pod, NODE/host, vpc:NAME or internet:NAME",
+        ),
+        (
+            "tokenFile: nowhere\n",
+            "parallax.yaml:1:12: tokenFile: cannot read ",
+        ),
+        (
+            "listen: [unclosed\n",
+            "parallax.yaml:1:9: not valid YAML: unclosed bracket '['",
+        ),
+        (
+            "intervalMs: 5000\nintervalMs: 6000\n",
+            "parallax.yaml:2:1: not valid YAML: duplicate mapping key: intervalMs",
+        ),
+        (
+            "- a\n- b\n",
+            "parallax.yaml:1:1: expected a mapping, found a list",
+        ),
+        (
+            "topology: {nodes: [{name: n1}, {name: n1}]}\n",
+            "parallax.yaml:1:39: topology.nodes[1].name: the node n1 is listed twice",
+        ),
+        (
+            "topology:\n  proxyMode: ipvz\n",
+            "parallax.yaml:2:14: topology.proxyMode: expected iptables, ipvs, nftables or unknown, found \"ipvz\"",
+        ),
+        (
+            "topology: {nodes: [{nam: n1}]}\n",
+            r#"parallax.yaml:1:21: topology.nodes[0].nam: unknown field "nam"; did you mean "name"?"#,
+        ),
+    ];
+    for (yaml, expected) in cases {
+        let said = complaints(yaml);
+        assert!(
+            said[0].starts_with(expected),
+            "{yaml}\n  said     {}\n  expected {expected}",
+            said[0]
+        );
+    }
+}
+
+#[test]
+fn all_mistakes_are_named_at_once_and_no_consequence_of_one() {
+    let said = complaints(
+        "listn: x\n\
+         timeoutMs: long\n\
+         targets:\n\
+         \x20 - {url: [], expectStatus: 2000}\n\
+         \x20 - {url: http://a.example.test/, intervalMs: -1}\n\
+         topology:\n\
+         \x20 nodes: [{name: n1, zone: ''}]\n\
+         \x20 services: [{name: web, ports: [{port: 70000, targetPort: 1}]}]\n",
+    );
+    let places: Vec<_> = said
+        .iter()
+        .map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "parallax.yaml:1:1 listn",
+            "parallax.yaml:2:12 timeoutMs",
+            "parallax.yaml:4:11 targets[0].url",
+            "parallax.yaml:4:29 targets[0].expectStatus",
+            "parallax.yaml:5:47 targets[1].intervalMs",
+            "parallax.yaml:7:28 topology.nodes[0].zone",
+            "parallax.yaml:8:14 topology.services[0]",
+            "parallax.yaml:8:41 topology.services[0].ports[0].port",
+        ],
+        "{said:#?}"
+    );
+}
+
+#[test]
+fn a_number_where_text_is_meant_is_taken_as_written() {
+    let config = load(
+        "targets: [{url: 'http://a.example.test/', expectStatus: 200}]\ntopology: {nodes: [{name: 007}]}\n",
+    );
+    let config = config.unwrap();
+    assert_eq!(config.topology().nodes().keys().next().unwrap().as_str(), "007");
+}
+
+#[test]
+fn a_topology_file_is_found_beside_the_configuration_and_its_mistakes_carry_its_own_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parallax.yaml");
+    fs::write(
+        &path,
+        "topology: mesh/topology.yaml\ntargets: [{url: http://a.example.test/}]\n",
+    )
+    .unwrap();
+    let said = Config::load(&path).unwrap_err().to_string();
+    assert!(
+        said.contains("mesh/topology.yaml: cannot read the topology: "),
+        "{said}"
+    );
+
+    fs::create_dir(folder.path().join("mesh")).unwrap();
+    let topology = folder.path().join("mesh/topology.yaml");
+    fs::write(&topology, "nodes:\n  - name: n1\nservices:\n  - {namespace: a, name: b, ports: [], endpoints: [{pod: p, address: 10.0.0.1, node: n7}]}\n").unwrap();
+    let said = Config::load(&path).unwrap_err().to_string();
+    assert!(
+        said.contains(
+            "mesh/topology.yaml:4:86: services[0].endpoints[0].node: expected one of the nodes listed, got n7"
+        ),
+        "{said}"
+    );
+
+    fs::write(&topology, "targets: [{url: http://a.example.test/}]\n").unwrap();
+    let said = Config::load(&path).unwrap_err().to_string();
+    assert!(
+        said.contains("parallax.yaml:2:11: targets[0]: the target http://a.example.test/ is listed twice"),
+        "{said}"
+    );
+}

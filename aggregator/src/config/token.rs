@@ -1,0 +1,73 @@
+//! The shared secret of a standalone mesh.
+
+use std::{fmt, path::Path};
+
+/// Shorter secrets can be guessed.
+const SHORTEST: usize = 16;
+
+/// A secret that probers show as `Authorization: Bearer …`. Never printed.
+#[derive(Clone)]
+pub struct Token(Box<str>);
+
+impl Token {
+    /// Takes a secret of at least 16 printable ASCII characters.
+    ///
+    /// # Errors
+    /// What was expected instead.
+    pub fn new(secret: &str) -> Result<Self, String> {
+        let secret = secret.trim();
+        if secret.len() < SHORTEST {
+            return Err(format!(
+                "expected a token of at least {SHORTEST} characters, found {}",
+                secret.len()
+            ));
+        }
+        if !secret.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err("expected printable ASCII without spaces (it travels in a header)".to_owned());
+        }
+        Ok(Self(secret.into()))
+    }
+
+    /// The secret, for a prober in the same process.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Self::new(&text)
+    }
+
+    /// Whether an `Authorization` header shows the secret. Takes the same time wherever the first difference is.
+    pub(crate) fn opens(&self, header: &[u8]) -> bool {
+        let Some(shown) = header.strip_prefix(b"Bearer ") else {
+            return false;
+        };
+        let secret = self.0.as_bytes();
+        shown.len() == secret.len() && secret.iter().zip(shown).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_secret_opens_and_nothing_prints_it() {
+        let token = Token::new("correct-horse-battery\n").unwrap();
+        assert!(token.opens(b"Bearer correct-horse-battery"));
+        assert!(!token.opens(b"Bearer correct-horse-batter"));
+        assert!(!token.opens(b"Bearer correct-horse-batterz"));
+        assert!(!token.opens(b"correct-horse-battery"));
+        assert!(!format!("{token:?}").contains("horse"));
+        assert!(Token::new("short").unwrap_err().contains("at least 16"));
+    }
+}

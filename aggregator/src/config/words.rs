@@ -1,0 +1,92 @@
+//! Small helpers for complaints that people read.
+
+use serde::de::Unexpected;
+
+/// What serde calls a type, in words of the file.
+pub(super) fn expected(serde: &str) -> &str {
+    match serde {
+        "u64" | "u32" => "a whole number",
+        "u16" => "a whole number from 0 to 65535",
+        "u8" => "a whole number from 0 to 255",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        _ if serde.starts_with("struct ") => "a mapping",
+        _ => serde,
+    }
+}
+
+/// What was found instead. A long text is cut: it may be the whole file.
+pub(super) fn found(value: Unexpected<'_>) -> String {
+    match value {
+        Unexpected::Bool(value) => value.to_string(),
+        Unexpected::Unsigned(value) => value.to_string(),
+        Unexpected::Signed(value) => value.to_string(),
+        Unexpected::Float(value) => value.to_string(),
+        Unexpected::Str(text) => format!("{:?}", text.chars().take(80).collect::<String>()),
+        Unexpected::Unit | Unexpected::Option => "nothing".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a mapping".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// `a, b or c`.
+pub(super) fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => "nothing".to_owned(),
+        [only] => (*only).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// The word that differs least, if only in a letter or two.
+pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
+    known
+        .iter()
+        .map(|field| (distance(word, field), *field))
+        .min()
+        .filter(|(distance, _)| *distance <= 2)
+        .map(|(_, field)| field)
+}
+
+/// Levenshtein's distance, without regard to case and dashes (`interval-ms` is nearly `intervalMs`).
+fn distance(a: &str, b: &str) -> usize {
+    let plain = |word: &str| -> Vec<char> {
+        word.chars()
+            .take(64)
+            .filter(|c| !"-_".contains(*c))
+            .flat_map(char::to_lowercase)
+            .collect()
+    };
+    let (a, b) = (plain(a), plain(b));
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, right) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_recognised_and_another_word_is_not() {
+        let known = &["intervalMs", "timeoutMs", "targets"];
+        assert_eq!(nearest("intervallMs", known), Some("intervalMs"));
+        assert_eq!(nearest("interval-ms", known), Some("intervalMs"));
+        assert_eq!(nearest("target", known), Some("targets"));
+        assert_eq!(nearest("retries", known), None);
+    }
+
+    #[test]
+    fn alternatives_read_as_a_sentence() {
+        assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
+        assert_eq!(one_of(&["a"]), "a");
+    }
+}

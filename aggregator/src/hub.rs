@@ -1,0 +1,158 @@
+//! The owner of the engine: reports and topologies go in, views come out. One task, so nothing is locked.
+
+use std::{sync::Arc, time::Duration};
+
+use parallax_diagnosis::{Engine, Settings, view::View};
+use parallax_model::{EventTime, Recorded};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    clock::Clock,
+    ingest::{Lives, ProberView, Receipt, Report},
+    metrics::Metrics,
+    watch::TopologyState,
+};
+
+/// Longest time between two views.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+
+/// Reports that may wait. Beyond it their senders wait, and after a while are asked to come again.
+pub(crate) const QUEUE: usize = 256;
+
+/// What the hub publishes.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlook {
+    pub(crate) views: watch::Receiver<Arc<View>>,
+    pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
+}
+
+/// The engine and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    engine: Engine,
+    lives: Lives,
+    clock: Clock,
+    metrics: Metrics,
+    topology: watch::Receiver<TopologyState>,
+    reports: mpsc::Receiver<Report>,
+    views: watch::Sender<Arc<View>>,
+    probers: watch::Sender<Arc<Vec<ProberView>>>,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        settings: Settings,
+        clock: Clock,
+        metrics: Metrics,
+        mut topology: watch::Receiver<TopologyState>,
+        reports: mpsc::Receiver<Report>,
+    ) -> (Self, Outlook) {
+        let current = topology.borrow_and_update().topology.clone();
+        metrics.keep_series_of(&current);
+        let engine = Engine::new(settings, current);
+        let (views, views_out) = watch::channel(Arc::new(engine.view(clock.now())));
+        let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
+        let hub = Self {
+            engine,
+            lives: Lives::default(),
+            clock,
+            metrics,
+            topology,
+            reports,
+            views,
+            probers,
+        };
+        let outlook = Outlook {
+            views: views_out,
+            probers: probers_out,
+        };
+        (hub, outlook)
+    }
+
+    /// Runs until cancelled, or until nobody can report any more.
+    pub(crate) async fn run(mut self, cancelled: CancellationToken) {
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                // Topology before reports: what a plan of a new topology brought back must find it known. Ticks
+                // before reports: a flood of these must not stop the clock of the rounds.
+                biased;
+                () = cancelled.cancelled() => return,
+                changed = self.topology.changed() => match changed {
+                    Ok(()) => self.replace_topology(),
+                    Err(_) => return,
+                },
+                _ = tick.tick() => {
+                    let now = self.clock.now();
+                    self.engine.advance(now);
+                    self.publish(now);
+                }
+                report = self.reports.recv() => match report {
+                    Some(report) => self.take(report),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn replace_topology(&mut self) {
+        let now = self.clock.now();
+        let topology = self.topology.borrow_and_update().topology.clone();
+        self.metrics.keep_series_of(&topology);
+        self.lives.retain(&topology.vantages());
+        self.engine.replace_topology(topology, now);
+        self.publish(now);
+    }
+
+    fn take(&mut self, report: Report) {
+        let receipt = self.book(&report);
+        // The sender may have given up waiting; its report counts all the same and will be a duplicate.
+        let _ = report.answer.send(receipt);
+        let now = self.clock.now();
+        if self.engine.advance(now) {
+            self.publish(now);
+        }
+    }
+
+    fn book(&mut self, report: &Report) -> Receipt {
+        let header = report.header();
+        let topology = &self.topology.borrow().topology;
+        let life = self.lives.hear(header, report.received);
+        let mut receipt = Receipt {
+            malformed: report.batch.malformed,
+            ..Receipt::default()
+        };
+        for observation in &report.batch.observations {
+            if !life.seen.take(observation.seq) {
+                receipt.duplicates += 1;
+                continue;
+            }
+            receipt.accepted += 1;
+            let mut observation = observation.clone();
+            observation.at = life.offset.event_time(observation.at);
+            let recorded = Recorded {
+                vantage: header.vantage.clone(),
+                incarnation: header.incarnation.clone(),
+                observation,
+            };
+            let booked = self.engine.observe(&recorded);
+            self.metrics.observed(&recorded, booked, topology);
+        }
+        if let Some(complete) = header.complete {
+            self.engine
+                .progress(&header.vantage, life.offset.event_time(complete));
+        }
+        self.metrics.reported(receipt);
+        receipt
+    }
+
+    fn publish(&self, now: EventTime) {
+        self.views.send_replace(Arc::new(self.engine.view(now)));
+        self.probers.send_replace(Arc::new(self.lives.views()));
+    }
+}

@@ -1,0 +1,114 @@
+//! A report's lines: a header, then observations. One bad line costs itself, never the batch.
+
+use parallax_model::{Observation, ReportHeader, WIRE_VERSION};
+use serde::Deserialize;
+
+/// Longest line read. An observation has a few hundred bytes; its longest fields are bounded to a few thousand.
+pub(crate) const LONGEST_LINE: usize = 64 * 1024;
+
+/// A report as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) header: ReportHeader,
+    pub(crate) observations: Vec<Observation>,
+    /// Lines that could not be read.
+    pub(crate) malformed: u64,
+}
+
+/// Why nothing of a report can be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("expected a report header in the first line, found an empty body")]
+    Empty,
+    #[error("expected a report header in the first line: {0}")]
+    Header(String),
+    #[error(
+        "wire version {0} is not understood here (this aggregator speaks {WIRE_VERSION} and its neighbours); upgrade the older side by one version at a time"
+    )]
+    Version(u32),
+}
+
+/// Reads a report. A version is understood when it is ours or a neighbour's: N and N−1 understand each other both
+/// ways, so a roll-out may go prober first or aggregator first.
+pub(crate) fn parse(body: &[u8]) -> Result<Batch, Unreadable> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let mut lines = body
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty());
+    let first = lines.next().ok_or(Unreadable::Empty)?;
+    if first.len() > LONGEST_LINE {
+        return Err(Unreadable::Header(format!(
+            "it is longer than {LONGEST_LINE} bytes"
+        )));
+    }
+    let unreadable = |error: serde_json::Error| Unreadable::Header(error.to_string());
+    let Version { v } = serde_json::from_slice(first).map_err(unreadable)?;
+    if v == 0 || v.abs_diff(WIRE_VERSION) > 1 {
+        return Err(Unreadable::Version(v));
+    }
+    let header = serde_json::from_slice(first).map_err(unreadable)?;
+
+    let mut batch = Batch {
+        header,
+        observations: Vec::new(),
+        malformed: 0,
+    };
+    for line in lines {
+        let read = (line.len() <= LONGEST_LINE)
+            .then(|| serde_json::from_slice::<Observation>(line).ok())
+            .flatten();
+        match read {
+            Some(observation) => batch.observations.push(observation),
+            None => batch.malformed += 1,
+        }
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HEADER: &str = r#"{"v":1,"incarnation":"i","vantage":"n1/pod","sent_us":5}"#;
+    const OK: &str = r#"{"seq":1,"t_us":2,"target":"http://a/","channel":"vip","result":"ok","status":200}"#;
+
+    #[test]
+    fn a_bad_line_is_counted_and_its_neighbours_are_read() {
+        let long = format!(r#"{{"seq":3,"t_us":2,"target":"{}"}}"#, "x".repeat(LONGEST_LINE));
+        let body = format!("{HEADER}\n{OK}\nnot json\n\n{long}\n{{\"seq\":4}}\n{OK}\r\n");
+        let batch = parse(body.as_bytes()).unwrap();
+        assert_eq!((batch.observations.len(), batch.malformed), (2, 3));
+    }
+
+    #[test]
+    fn a_neighbouring_version_is_understood_and_a_distant_one_is_named() {
+        assert!(parse(HEADER.replace("\"v\":1", "\"v\":2,\"new\":[1]").as_bytes()).is_ok());
+        for v in [0, 3, 900] {
+            let header = format!(r#"{{"v":{v},"of another world":true}}"#);
+            assert_eq!(parse(header.as_bytes()).unwrap_err(), Unreadable::Version(v));
+        }
+    }
+
+    #[test]
+    fn without_a_header_nothing_is_read() {
+        assert_eq!(parse(b"\n \n").unwrap_err(), Unreadable::Empty);
+        assert!(matches!(parse(OK.as_bytes()).unwrap_err(), Unreadable::Header(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_makes_it_panic(body in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = parse(&body);
+            let mut with_header = HEADER.as_bytes().to_vec();
+            with_header.push(b'\n');
+            with_header.extend(body);
+            prop_assert!(parse(&with_header).is_ok());
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is, read from the latest view at each scrape.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use parallax_diagnosis::{
+    verdict::{Incident, IncidentState},
+    view::{CellState, View},
+};
+use parallax_model::{EventTime, Micros, Placement};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet},
+    metrics::MetricType,
+};
+use tokio::sync::watch;
+
+use crate::{clock::Clock, severity::Severity, watch::TopologyState};
+
+/// The sources that a scrape reads.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) clock: Clock,
+    pub(crate) views: watch::Receiver<Arc<View>>,
+    pub(crate) topology: watch::Receiver<TopologyState>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct TargetPlacement {
+    target: String,
+    placement: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct TargetCause {
+    target: String,
+    cause: String,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct CauseSeverity {
+    cause: String,
+    severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct VantageLabel {
+    vantage: String,
+}
+
+impl Collector for Live {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let view = self.views.borrow().clone();
+        let now = self.clock.now();
+        gauges(
+            &mut encoder,
+            "target_reachable_ratio",
+            "Share of the fresh probes that succeed, as a user would go, by placement of client and entry; absent while nothing fresh is known.",
+            reachable(&view),
+        )?;
+        gauges(
+            &mut encoder,
+            "verdict_probability",
+            "Probability of each cause that open incidents name for a target.",
+            verdicts(&view),
+        )?;
+        gauges(
+            &mut encoder,
+            "incident_open",
+            "Open incidents by likeliest cause; critical where some vantage reaches a target no more, warning otherwise.",
+            incidents(&view),
+        )?;
+        gauges(
+            &mut encoder,
+            "vantage_silent_seconds",
+            "Time since the newest observation of each expected vantage, or since the start of the aggregator.",
+            silences(&view, now, self.clock.start()),
+        )?;
+        let age = self.topology.borrow().age(now);
+        let help = "Time since the topology was last known to be current; zero while its source can be read.";
+        encoder
+            .encode_descriptor("topology_age_seconds", help, None, MetricType::Gauge)?
+            .encode_gauge(&age.as_secs_f64())
+    }
+}
+
+fn gauges<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: BTreeMap<L, f64>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in values {
+        family.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of a shown window are far below 2^52"
+)]
+fn reachable(view: &View) -> BTreeMap<TargetPlacement, f64> {
+    let mut counts: BTreeMap<(&str, Placement), (u64, u64)> = BTreeMap::new();
+    for row in &view.matrix {
+        for cell in row.cells.iter().filter(|cell| cell.state != CellState::Unknown) {
+            let count = counts.entry((row.target.as_str(), cell.placement)).or_default();
+            count.0 += cell.probes;
+            count.1 += cell.failures;
+        }
+    }
+    counts
+        .into_iter()
+        .filter(|(_, (probes, _))| *probes > 0)
+        .map(|((target, placement), (probes, failures))| {
+            let labels = TargetPlacement {
+                target: target.to_owned(),
+                placement: placement.label(),
+            };
+            (labels, probes.saturating_sub(failures) as f64 / probes as f64)
+        })
+        .collect()
+}
+
+fn open(view: &View) -> impl Iterator<Item = &Incident> {
+    view.incidents
+        .iter()
+        .filter(|incident| !matches!(incident.state, IncidentState::Closed { .. }))
+}
+
+/// The likeliest cause of the catalogue, or the region where the catalogue names none.
+fn cause(incident: &Incident) -> String {
+    incident.verdict.causes.first().map_or_else(
+        || incident.verdict.region.region.clone(),
+        |cause| cause.id.clone(),
+    )
+}
+
+fn verdicts(view: &View) -> BTreeMap<TargetCause, f64> {
+    let mut verdicts: BTreeMap<TargetCause, f64> = BTreeMap::new();
+    for incident in open(view) {
+        let class = incident.verdict.probability.get();
+        let mut causes: Vec<_> = incident
+            .verdict
+            .causes
+            .iter()
+            .map(|cause| (cause.id.clone(), class * cause.probability.get()))
+            .collect();
+        if causes.is_empty() {
+            causes.push((incident.verdict.region.region.clone(), class));
+        }
+        for target in &incident.verdict.targets {
+            for (cause, probability) in &causes {
+                let labels = TargetCause {
+                    target: target.to_string(),
+                    cause: cause.clone(),
+                };
+                let most = verdicts.entry(labels).or_default();
+                *most = most.max(*probability);
+            }
+        }
+    }
+    verdicts
+}
+
+fn incidents(view: &View) -> BTreeMap<CauseSeverity, f64> {
+    let mut counts: BTreeMap<CauseSeverity, f64> = BTreeMap::new();
+    for incident in open(view) {
+        let labels = CauseSeverity {
+            cause: cause(incident),
+            severity: Severity::of(incident, view).label(),
+        };
+        *counts.entry(labels).or_default() += 1.0;
+    }
+    counts
+}
+
+fn silences(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {
+    view.vantages
+        .iter()
+        .map(|vantage| {
+            let silent: Micros = now - vantage.last_seen.unwrap_or(start);
+            let labels = VantageLabel {
+                vantage: vantage.vantage.to_string(),
+            };
+            (labels, silent.as_secs_f64())
+        })
+        .collect()
+}

@@ -1,0 +1,320 @@
+//! The aggregator's metrics. Names, help texts and types are an API: a golden test holds them.
+//!
+//! What happened is counted here as it happens; what *is* is read from the latest view at each scrape ([`live`]), so a
+//! target that is gone is gone from it by itself. Targets are labels, nodes are not: scraping must not cost nodes ×
+//! targets.
+
+mod accept;
+mod live;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use parallax_diagnosis::{Booked, topology::Topology};
+use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Recorded, TargetId};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, prometheus_protobuf, text},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, NativeHistogramConfig},
+    },
+    registry::Registry,
+};
+
+use crate::{
+    ingest::Receipt,
+    serve::{ApiError, Shared},
+};
+
+pub(crate) use live::Live;
+
+/// Bounds of the classic buckets in seconds, chosen around what the phases take: a handshake on the node, in the
+/// rack, across a continent; one and two lost SYNs; the timeouts. The native buckets need no choice.
+const BUCKETS: [f64; 15] = [
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0,
+];
+
+/// Native schema 3: each bucket 9 % wide. Values are bounded by the timeouts, so the buckets are not (`max_buckets`
+/// would let the schema change at run time).
+const NATIVE_SCHEMA: i8 = 3;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct ProbeLabels {
+    target: String,
+    channel: &'static str,
+    placement: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct PhaseLabels {
+    target: String,
+    phase: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+/// Why a report was refused as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Unauthorized,
+    MediaType,
+    TooLarge,
+    Body,
+    Header,
+    Vantage,
+    Busy,
+}
+
+impl Refusal {
+    const ALL: [Self; 7] = [
+        Self::Unauthorized,
+        Self::MediaType,
+        Self::TooLarge,
+        Self::Body,
+        Self::Header,
+        Self::Vantage,
+        Self::Busy,
+    ];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::MediaType => "wrong_type",
+            Self::TooLarge => "too_large",
+            Self::Body => "broken_body",
+            Self::Header => "bad_header",
+            Self::Vantage => "unknown_vantage",
+            Self::Busy => "busy",
+        }
+    }
+}
+
+/// What became of a line of a report.
+const LINE_RESULTS: [&str; 7] = [
+    "counted",
+    "late",
+    "own_fault",
+    "unknown",
+    "implausible",
+    "duplicate",
+    "malformed",
+];
+
+type Phases = Family<PhaseLabels, Histogram, fn() -> Histogram>;
+
+/// What has happened so far. Clones share the counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    probes: Family<ProbeLabels, Counter>,
+    phases: Phases,
+    lines: Family<ResultLabel, Counter>,
+    reports: Family<ResultLabel, Counter>,
+    /// The series of each target that the topology names; only these may have any.
+    series: Arc<Mutex<BTreeMap<TargetId, Series>>>,
+}
+
+#[derive(Debug, Default)]
+struct Series {
+    probes: BTreeSet<ProbeLabels>,
+    phases: BTreeSet<PhaseLabels>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let histogram: fn() -> Histogram =
+            || Histogram::new_classic_and_native(BUCKETS, NativeHistogramConfig::with_schema(NATIVE_SCHEMA));
+        let metrics = Self {
+            probes: Family::default(),
+            phases: Family::new_with_constructor(histogram),
+            lines: Family::default(),
+            reports: Family::default(),
+            series: Arc::default(),
+        };
+        for result in LINE_RESULTS {
+            drop(metrics.lines.get_or_create(&ResultLabel { result }));
+        }
+        for result in Refusal::ALL.map(Refusal::label).into_iter().chain(["accepted"]) {
+            drop(metrics.reports.get_or_create(&ResultLabel { result }));
+        }
+        metrics
+    }
+
+    /// Everything to be scraped.
+    pub(crate) fn registry(&self, live: Live) -> Registry {
+        let mut registry = Registry::with_prefix("parallax");
+        registry.register(
+            "probes",
+            "Probes by target, channel, placement of client and entry, and result (ok, a failure kind, or not_asked for the prober's own faults)",
+            self.probes.clone(),
+        );
+        registry.register(
+            "probe_phase_seconds",
+            "Time of each phase of the probes that go the way a user would",
+            self.phases.clone(),
+        );
+        registry.register(
+            "ingest_observations",
+            "Lines of accepted reports by what became of them; only counted ones are judged",
+            self.lines.clone(),
+        );
+        registry.register(
+            "ingest_reports",
+            "Reports of probers, accepted or by the reason of their refusal",
+            self.reports.clone(),
+        );
+        registry.register_collector(Box::new(live));
+        registry
+    }
+
+    /// Gives each target of the topology its place, and removes the series of those that are gone.
+    pub(crate) fn keep_series_of(&self, topology: &Topology) {
+        let mut wanted: BTreeSet<_> = topology.targets().keys().cloned().collect();
+        wanted.extend(
+            topology
+                .nodes()
+                .values()
+                .filter(|node| node.prober.is_some())
+                .filter_map(|node| TargetId::new(format!("echo://{}", node.name)).ok()),
+        );
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        series.retain(|target, series| {
+            let keep = wanted.contains(target);
+            if !keep {
+                for labels in &series.probes {
+                    self.probes.remove(labels);
+                }
+                for labels in &series.phases {
+                    self.phases.remove(labels);
+                }
+            }
+            keep
+        });
+        for target in wanted {
+            series.entry(target).or_default();
+        }
+    }
+
+    /// Counts one observation and what the engine made of it.
+    pub(crate) fn observed(&self, recorded: &Recorded, booked: Booked, topology: &Topology) {
+        let Observation {
+            target,
+            channel,
+            front,
+            entry,
+            outcome,
+            times,
+            ..
+        } = &recorded.observation;
+        let (line, placement) = match booked {
+            Booked::Counted { placement } => ("counted", Some(placement)),
+            Booked::Late => ("late", None),
+            Booked::OwnFault => ("own_fault", None),
+            Booked::Unknown => ("unknown", None),
+            Booked::Implausible => ("implausible", None),
+        };
+        self.lines.get_or_create(&ResultLabel { result: line }).inc();
+        if matches!(booked, Booked::Unknown | Booked::Implausible) {
+            return;
+        }
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(series) = series.get_mut(target) else {
+            return;
+        };
+        let placement = placement
+            .unwrap_or_else(|| topology.placement(&recorded.vantage, front.as_ref(), entry.as_ref()));
+        let labels = ProbeLabels {
+            target: target.to_string(),
+            channel: channel.label(),
+            placement: placement.label(),
+            result: match outcome {
+                Outcome::Ok { .. } => "ok",
+                Outcome::Failed { kind, .. } => kind.metric_label(),
+                Outcome::NotAsked { .. } => "not_asked",
+            },
+        };
+        self.probes.get_or_create(&labels).inc();
+        series.probes.insert(labels);
+        let as_user = matches!(channel, Channel::Vip | Channel::Dns);
+        if as_user && !matches!(outcome, Outcome::NotAsked { .. }) {
+            for (phase, time) in phases(times) {
+                let labels = PhaseLabels {
+                    target: target.to_string(),
+                    phase,
+                };
+                self.phases.get_or_create(&labels).observe(time);
+                series.phases.insert(labels);
+            }
+        }
+    }
+
+    /// Counts one accepted report.
+    pub(crate) fn reported(&self, receipt: Receipt) {
+        self.reports
+            .get_or_create(&ResultLabel { result: "accepted" })
+            .inc();
+        for (result, count) in [
+            ("duplicate", receipt.duplicates),
+            ("malformed", receipt.malformed),
+        ] {
+            self.lines.get_or_create(&ResultLabel { result }).inc_by(count);
+        }
+    }
+
+    /// Counts one refused report.
+    pub(crate) fn refused(&self, why: Refusal) {
+        self.reports
+            .get_or_create(&ResultLabel { result: why.label() })
+            .inc();
+    }
+}
+
+/// The phases that were reached, with their times in seconds.
+fn phases(times: &PhaseTimes) -> impl Iterator<Item = (&'static str, f64)> {
+    [
+        ("resolve", times.resolve),
+        ("connect", times.connect),
+        ("tls", times.tls),
+        ("first-byte", times.first_byte),
+        ("body", times.body),
+        ("total", times.total),
+    ]
+    .into_iter()
+    .filter_map(|(phase, time)| Some((phase, time?.as_secs_f64())))
+}
+
+/// `GET /metrics`, as protobuf where the scraper prefers it: only there do native histograms travel.
+pub(crate) async fn exposition(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "the metrics cannot be written");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written")
+    };
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    if accept::prefers_protobuf(accept) {
+        let body = prometheus_protobuf::encode_to_vec(&shared.registry).map_err(|error| failed(&error))?;
+        Ok(([(header::CONTENT_TYPE, accept::PROTOBUF)], body).into_response())
+    } else {
+        let mut body = String::new();
+        text::encode(&mut body, &shared.registry).map_err(|error| failed(&error))?;
+        Ok(([(header::CONTENT_TYPE, accept::TEXT)], body).into_response())
+    }
+}

@@ -1,0 +1,187 @@
+use parallax_diagnosis::{topology::TopologySpec, view::View};
+use parallax_model::{EventTime, Micros, Placement, TargetSpec};
+use tokio::sync::watch;
+
+use super::*;
+use crate::{clock::Clock, fixtures, watch::TopologyState};
+
+struct Scene {
+    metrics: Metrics,
+    registry: Registry,
+    views: watch::Sender<Arc<View>>,
+    topology: watch::Sender<TopologyState>,
+}
+
+fn topology(targets: &[&str]) -> Topology {
+    let spec = TopologySpec {
+        targets: targets.iter().map(|url| TargetSpec::of(*url)).collect(),
+        ..TopologySpec::default()
+    };
+    Topology::try_from(spec).unwrap()
+}
+
+fn scene(view: View, targets: &[&str]) -> Scene {
+    let metrics = Metrics::new();
+    metrics.keep_series_of(&topology(targets));
+    let (views, views_out) = watch::channel(Arc::new(view));
+    let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
+    let registry = metrics.registry(Live {
+        clock: Clock::starting_at(fixtures::NOW),
+        views: views_out,
+        topology: topology_out,
+    });
+    Scene {
+        metrics,
+        registry,
+        views,
+        topology: sender,
+    }
+}
+
+impl Scene {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
+    fn observe(&self, line: &str, booked: Booked) {
+        let recorded = Recorded {
+            vantage: "n1/pod".parse().unwrap(),
+            incarnation: "life".parse().unwrap(),
+            observation: serde_json::from_str(line).unwrap(),
+        };
+        self.metrics.observed(&recorded, booked, &topology(&[]));
+    }
+}
+
+const COUNTED: Booked = Booked::Counted {
+    placement: Placement::NoLocal,
+};
+
+const OK: &str = r#"{"seq":1,"t_us":1,"target":"http://a.example.test/","channel":"vip","result":"ok","status":200,"times":{"connect_us":900,"total_us":4200}}"#;
+const REFUSED: &str = r#"{"seq":2,"t_us":1,"target":"http://a.example.test/","channel":"vip","result":"failed","phase":"connect","kind":"refused","times":{"connect_us":80}}"#;
+const DIRECT: &str = r#"{"seq":3,"t_us":1,"target":"http://a.example.test/","channel":"direct","result":"ok","times":{"connect_us":70}}"#;
+const STRANGER: &str =
+    r#"{"seq":4,"t_us":1,"target":"http://nobody.example.test/","channel":"vip","result":"ok"}"#;
+
+#[test]
+fn names_types_and_help_texts_are_an_api() {
+    let scene = scene(fixtures::outage(), &["http://a.example.test/"]);
+    scene.observe(OK, COUNTED);
+    let text = scene.text();
+    let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
+    insta::assert_snapshot!(described.join("\n"));
+}
+
+#[test]
+fn probes_are_counted_by_placement_and_result_and_timed_on_the_users_way_only() {
+    let scene = scene(fixtures::waiting(), &["http://a.example.test/"]);
+    scene.observe(OK, COUNTED);
+    scene.observe(REFUSED, COUNTED);
+    scene.observe(DIRECT, COUNTED);
+    scene.observe(STRANGER, Booked::Unknown);
+    scene.observe(OK, Booked::Late);
+    let text = scene.text();
+    for line in [
+        r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="ok"} 1"#,
+        r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="refused"} 1"#,
+        r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="unknown",result="ok"} 1"#,
+        r#"parallax_probe_phase_seconds_count{target="http://a.example.test/",phase="connect"} 3"#,
+        r#"parallax_ingest_observations_total{result="late"} 1"#,
+        r#"parallax_ingest_observations_total{result="unknown"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(
+        !text.contains("nobody.example.test"),
+        "an unknown target makes no series"
+    );
+}
+
+#[test]
+fn what_is_is_read_from_the_view() {
+    let text = scene(fixtures::outage(), &[]).text();
+    for line in [
+        r#"parallax_target_reachable_ratio{target="http://shop-07.example.test/",placement="no-local"} 0.5"#,
+        r#"parallax_verdict_probability{target="http://shop-07.example.test/",cause="F1"} 0.892892"#,
+        r#"parallax_incident_open{cause="F1",severity="critical"} 1"#,
+        r#"parallax_vantage_silent_seconds{vantage="n1/pod"} 2"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_view_in_which_nothing_is_known_claims_no_reachability() {
+    let text = scene(fixtures::waiting(), &[]).text();
+    assert!(!text.contains("parallax_target_reachable_ratio{"), "{text}");
+}
+
+#[test]
+fn the_series_of_a_target_that_is_gone_are_gone() {
+    let both = ["http://a.example.test/", "http://b.example.test/"];
+    let scene = scene(fixtures::outage(), &both);
+    scene.observe(OK, COUNTED);
+    scene.observe(&OK.replace("a.example", "b.example"), COUNTED);
+    let series = |text: &str, host: &str| text.lines().filter(|line| line.contains(host)).count();
+    assert_eq!(
+        series(&scene.text(), "//a.example.test"),
+        series(&scene.text(), "//b.example.test")
+    );
+    assert!(series(&scene.text(), "shop-07") > 0);
+
+    scene.metrics.keep_series_of(&topology(&both[1..]));
+    scene.views.send_replace(Arc::new(fixtures::waiting()));
+    let text = scene.text();
+    assert_eq!(series(&text, "a.example.test"), 0, "{text}");
+    assert!(series(&text, "//b.example.test") > 0);
+    assert_eq!(series(&text, "shop-07"), 0);
+    scene.observe(OK, COUNTED);
+    assert_eq!(
+        series(&scene.text(), "a.example.test"),
+        0,
+        "a straggler does not bring it back"
+    );
+}
+
+#[test]
+fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
+    let scene = scene(fixtures::waiting(), &[]);
+    assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
+    scene.topology.send_modify(|state| {
+        state.trouble = Some(crate::watch::Trouble {
+            message: "broken".to_owned(),
+            since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
+        });
+    });
+    assert!(
+        scene.text().contains("parallax_topology_age_seconds 90.0"),
+        "{}",
+        scene.text()
+    );
+}
+
+#[test]
+fn protobuf_carries_the_native_histogram_at_the_schema_that_the_buckets_of_the_rollups_use() {
+    let scene = scene(fixtures::waiting(), &["http://a.example.test/"]);
+    scene.observe(OK, COUNTED);
+    let families = prometheus_protobuf::encode(&scene.registry).unwrap();
+    let family = families
+        .iter()
+        .find(|family| family.name == "parallax_probe_phase_seconds")
+        .unwrap();
+    let histogram = family.metric[0].histogram.as_ref().unwrap();
+    assert_eq!(histogram.schema, i32::from(NATIVE_SCHEMA));
+    assert!(!histogram.positive_span.is_empty());
+    assert_eq!(histogram.bucket.len(), BUCKETS.len() + 1);
+}
+
+#[test]
+fn no_series_names_a_node_and_a_target_together() {
+    let scene = scene(fixtures::wide(), &["http://a.example.test/"]);
+    scene.observe(OK, COUNTED);
+    for line in scene.text().lines() {
+        assert!(!(line.contains("target=") && line.contains("vantage=")), "{line}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Accepts connections, bounds them, and sees every one of them off.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Connections at one time: two for each prober of a 5 000-node mesh, and people.
+const MOST_CONNECTIONS: usize = 16_384;
+
+/// A request's head must have arrived by then; also ends idle connections.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long requests under way may take to finish once the aggregator stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves until cancelled and every connection has ended.
+pub(crate) async fn serve(listener: TcpListener, router: Router, cancelled: CancellationToken) {
+    let connections = TaskTracker::new();
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(permit) = room.clone().acquire_owned().await else {
+            break;
+        };
+        let accepted = tokio::select! {
+            () = cancelled.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (router, cancelled) = (router.clone(), cancelled.clone());
+                connections.spawn(async move {
+                    connection(stream, router, cancelled).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: wait for some to come back instead of spinning.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::select! {
+                    () = cancelled.cancelled() => break,
+                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
+                }
+            }
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn connection(stream: TcpStream, router: Router, cancelled: CancellationToken) {
+    // Answers are small and wanted at once.
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = cancelled.cancelled() => None,
+    };
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        connection.as_mut().graceful_shutdown();
+        timeout(GRACE, connection).await.unwrap_or(Ok(()))
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}

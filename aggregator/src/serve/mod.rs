@@ -1,0 +1,112 @@
+//! What the aggregator answers: API, page, metrics.
+
+mod api;
+mod connections;
+mod error;
+mod page;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    http::{HeaderMap, StatusCode, header},
+    middleware,
+    routing::{get, post},
+};
+use parallax_model::Vantage;
+use prometheus_client::registry::Registry;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tower_http::{
+    compression::CompressionLayer, decompression::RequestDecompressionLayer, limit::RequestBodyLimitLayer,
+    timeout::TimeoutLayer,
+};
+
+pub(crate) use connections::serve;
+pub(crate) use error::ApiError;
+
+use crate::{
+    clock::Clock,
+    config::Token,
+    hub::Outlook,
+    ingest::{self, Report},
+    metrics::{self, Metrics},
+    plan::{self, Planner},
+    watch::TopologyState,
+};
+
+/// A request must be answered by then (the head of the answer, for the plan stream).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bodies read at one time, so that their memory is bounded by this times the largest body.
+const BODIES: usize = 16;
+
+/// What the handlers share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) token: Option<Token>,
+    pub(crate) outlook: Outlook,
+    pub(crate) topology: watch::Receiver<TopologyState>,
+    pub(crate) reports: mpsc::Sender<Report>,
+    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) metrics: Metrics,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Shared {
+    /// How many bodies may be read at one time.
+    pub(crate) fn body_slots() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(BODIES))
+    }
+
+    /// Whether a prober's request shows the token, where one is wanted.
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+        self.token.as_ref().is_none_or(|token| {
+            headers
+                .get(header::AUTHORIZATION)
+                .is_some_and(|shown| token.opens(shown.as_bytes()))
+        })
+    }
+
+    /// Refuses a vantage that the topology does not name.
+    pub(crate) fn expect_vantage(&self, vantage: &Vantage) -> Result<(), ApiError> {
+        let expected = self.topology.borrow().topology.vantages();
+        if expected.contains(vantage) {
+            Ok(())
+        } else {
+            Err(ApiError::unknown_vantage(vantage, &expected))
+        }
+    }
+}
+
+/// All routes.
+pub(crate) fn router(shared: Shared) -> Router {
+    let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, REQUEST_TIMEOUT);
+    let ingest = Router::new()
+        .route("/v1/observations", post(ingest::take))
+        .layer(RequestDecompressionLayer::new());
+    let api = Router::new()
+        .route("/v1/plan", get(plan::stream_plan))
+        .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
+        .route("/v1/incidents", get(api::incidents))
+        .route("/v1/incidents/{id}", get(api::incident))
+        .route("/healthz", get(api::healthz))
+        .route("/readyz", get(api::readyz))
+        .merge(ingest)
+        .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "no such path") })
+        .layer(RequestBodyLimitLayer::new(ingest::LARGEST_BODY))
+        .layer(timeout)
+        .layer(middleware::map_response(error::speak_json));
+    let people = page::router().layer(CompressionLayer::new()).layer(timeout);
+    Router::new()
+        .route(
+            "/metrics",
+            get(metrics::exposition).layer(CompressionLayer::new()),
+        )
+        .merge(people)
+        .merge(api)
+        .with_state(shared)
+}

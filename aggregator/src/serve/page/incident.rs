@@ -1,0 +1,207 @@
+//! One incident as a card: the sentence, what proves it, what to do.
+
+use parallax_diagnosis::{
+    verdict::{EvidenceRow, Incident, IncidentState, Verdict},
+    view::View,
+};
+use parallax_model::EventTime;
+
+use super::{headline::is_open, words};
+use crate::severity::Severity;
+
+/// Targets named before the rest folds away.
+const TARGETS_SHOWN: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Card {
+    pub(super) id: String,
+    pub(super) class: &'static str,
+    pub(super) state: String,
+    pub(super) sentence: String,
+    pub(super) probability: String,
+    pub(super) subject: String,
+    pub(super) since: String,
+    pub(super) since_iso: String,
+    pub(super) lasting: String,
+    pub(super) occurrences: Option<String>,
+    pub(super) targets: Vec<String>,
+    pub(super) more_targets: Vec<String>,
+    pub(super) target_count: String,
+    pub(super) causes: Vec<Cause>,
+    /// Empty without a tie.
+    pub(super) tie: Vec<String>,
+    pub(super) separating: Vec<String>,
+    pub(super) region: String,
+    pub(super) evidence: Vec<Evidence>,
+    pub(super) locality: Vec<String>,
+    pub(super) ruled_out: Vec<(String, String)>,
+    pub(super) facts: Vec<(String, String)>,
+    pub(super) remedies: Vec<Remedy>,
+}
+
+#[derive(Debug)]
+pub(super) struct Cause {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) probability: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Evidence {
+    pub(super) who: String,
+    pub(super) channel: String,
+    pub(super) placement: String,
+    pub(super) probes: u64,
+    pub(super) failures: u64,
+    pub(super) kinds: String,
+    /// The named region predicts failure here.
+    pub(super) predicted: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Remedy {
+    pub(super) action: String,
+    pub(super) command: Option<String>,
+    pub(super) price: String,
+}
+
+impl Card {
+    pub(super) fn of(incident: &Incident, view: &View) -> Self {
+        let now = view.at;
+        let verdict = &incident.verdict;
+        let (class, state) = match incident.state {
+            IncidentState::Open => {
+                let severity = Severity::of(incident, view).label();
+                (severity, severity.to_owned())
+            }
+            IncidentState::Recovering => ("recovering", "recovering".to_owned()),
+            IncidentState::Closed { closed } => ("closed", format!("closed {}", words::clock(closed, now))),
+        };
+        let mut targets: Vec<_> = verdict.targets.iter().map(ToString::to_string).collect();
+        let target_count = words::count(targets.len(), "target");
+        let more_targets = targets.split_off(TARGETS_SHOWN.min(targets.len()));
+        Self {
+            id: incident.id.clone(),
+            class,
+            state,
+            sentence: capitalised(&verdict.sentence),
+            probability: format!("{:.2}", verdict.probability),
+            subject: verdict.subject.to_string(),
+            since: words::clock(incident.since, now),
+            since_iso: words::iso(incident.since),
+            lasting: words::span(end(incident, now) - incident.since),
+            occurrences: (incident.occurrences > 1).then(|| incident.occurrences.to_string()),
+            targets,
+            more_targets,
+            target_count,
+            causes: causes(verdict),
+            tie: if verdict.class.len() > 1 {
+                verdict.class.iter().map(ToString::to_string).collect()
+            } else {
+                Vec::new()
+            },
+            separating: verdict.separating.clone(),
+            region: verdict.region.to_string(),
+            evidence: verdict.evidence.iter().map(evidence).collect(),
+            locality: verdict.locality.clone(),
+            ruled_out: verdict
+                .ruled_out
+                .iter()
+                .map(|out| (out.region.to_string(), out.because.clone()))
+                .collect(),
+            facts: verdict
+                .facts
+                .iter()
+                .map(|fact| (fact.text.clone(), multiplier(fact.multiplier)))
+                .collect(),
+            remedies: verdict
+                .remedies
+                .iter()
+                .map(|remedy| Remedy {
+                    action: remedy.action.clone(),
+                    command: remedy.command.clone(),
+                    price: remedy.price.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn open(view: &View) -> Vec<Self> {
+        view.incidents
+            .iter()
+            .filter(|incident| is_open(incident))
+            .map(|incident| Self::of(incident, view))
+            .collect()
+    }
+
+    pub(super) fn closed(view: &View) -> Vec<Self> {
+        view.incidents
+            .iter()
+            .filter(|incident| !is_open(incident))
+            .map(|incident| Self::of(incident, view))
+            .collect()
+    }
+}
+
+const fn end(incident: &Incident, now: EventTime) -> EventTime {
+    match incident.state {
+        IncidentState::Closed { closed } => closed,
+        IncidentState::Open | IncidentState::Recovering => now,
+    }
+}
+
+fn causes(verdict: &Verdict) -> Vec<Cause> {
+    verdict
+        .causes
+        .iter()
+        .map(|cause| Cause {
+            id: cause.id.clone(),
+            title: cause.title.clone(),
+            probability: format!("{:.2}", cause.probability),
+        })
+        .collect()
+}
+
+fn evidence(row: &EvidenceRow) -> Evidence {
+    let kinds: Vec<_> = row
+        .kinds
+        .iter()
+        .map(|(kind, n)| format!("{} × {n}", kind.replace('_', " ")))
+        .collect();
+    Evidence {
+        who: row.who.clone(),
+        channel: row.channel.to_string(),
+        placement: row
+            .placement
+            .map_or_else(String::new, |placement| placement.to_string()),
+        probes: row.probes,
+        failures: row.failures,
+        kinds: kinds.join(", "),
+        predicted: row.predicted,
+    }
+}
+
+/// `×3`, `÷4`: how a fact moved the odds.
+fn multiplier(factor: f64) -> String {
+    let plain = |value: f64| {
+        let text = format!("{value:.1}");
+        text.strip_suffix(".0").map_or(text.clone(), ToOwned::to_owned)
+    };
+    if factor >= 1.0 || factor <= 0.0 {
+        format!("×{}", plain(factor))
+    } else {
+        format!("÷{}", plain(1.0 / factor))
+    }
+}
+
+/// A sentence starts with a capital, a name keeps its case.
+fn capitalised(sentence: &str) -> String {
+    let first_word = sentence.split_whitespace().next().unwrap_or_default();
+    if !first_word.bytes().all(|b| b.is_ascii_lowercase()) {
+        return sentence.to_owned();
+    }
+    let mut chars = sentence.chars();
+    chars
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,122 @@
+//! The page: rendered here, complete without a script; with one it renews itself each second.
+
+mod headline;
+mod incident;
+mod matrix;
+mod model;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use askama::Template;
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware,
+    response::{Html, IntoResponse, Response},
+    routing::get,
+};
+
+use super::{ApiError, Shared};
+use model::{Overview, Page};
+
+/// Nothing from elsewhere, nothing inline: text that slips through the escaping still cannot act.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page's routes.
+pub(super) fn router() -> Router<Shared> {
+    let asset = |media: &'static str, body: &'static str| {
+        get(move || async move {
+            let headers = [
+                (header::CONTENT_TYPE, media),
+                (header::CACHE_CONTROL, "max-age=60"),
+            ];
+            (headers, body)
+        })
+    };
+    Router::new()
+        .route("/", get(whole))
+        .route("/fragment", get(fragment))
+        .route("/incident/{id}", get(incident_page))
+        .route("/incident/{id}/fragment", get(incident_fragment))
+        .route(
+            "/assets/app.js",
+            asset(
+                "text/javascript; charset=utf-8",
+                include_str!("../../../assets/app.js"),
+            ),
+        )
+        .route(
+            "/assets/style.css",
+            asset(
+                "text/css; charset=utf-8",
+                include_str!("../../../assets/style.css"),
+            ),
+        )
+        .route(
+            "/assets/mark.svg",
+            asset("image/svg+xml", include_str!("../../../assets/mark.svg")),
+        )
+        .layer(middleware::map_response(protect))
+}
+
+async fn protect(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-security-policy", CONTENT_SECURITY_POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+impl Shared {
+    fn overview(&self) -> Overview {
+        let view = self.outlook.views.borrow().clone();
+        let probers = self.outlook.probers.borrow().clone();
+        let topology = self.topology.borrow().clone();
+        Overview::of(&view, &topology, &probers, self.clock.now())
+    }
+}
+
+fn html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiError> {
+    rendered.map(Html).map_err(|error| {
+        tracing::error!(%error, "the page cannot be rendered");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be rendered")
+    })
+}
+
+async fn whole(State(shared): State<Shared>) -> Result<Html<String>, ApiError> {
+    html(Page::overview(&shared.overview()).and_then(|page| page.render()))
+}
+
+async fn fragment(State(shared): State<Shared>) -> Result<Html<String>, ApiError> {
+    html(shared.overview().render())
+}
+
+async fn incident_page(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, ApiError> {
+    let found = model::One::of(&shared.outlook.views.borrow(), &id);
+    let status = if found.card.is_some() {
+        StatusCode::OK
+    } else {
+        StatusCode::NOT_FOUND
+    };
+    let page = html(Page::incident(&found).and_then(|page| page.render()))?;
+    Ok((status, page).into_response())
+}
+
+async fn incident_fragment(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let found = model::One::of(&shared.outlook.views.borrow(), &id);
+    Ok(html(found.render())?.into_response())
+}

@@ -1,0 +1,248 @@
+//! What the templates show, as finished text.
+
+use askama::Template;
+use parallax_diagnosis::view::{VantageState, View};
+use parallax_model::{EventTime, Micros};
+
+use super::{
+    headline::Headline,
+    incident::Card,
+    matrix::{self, Matrix},
+    words,
+};
+use crate::{ingest::ProberView, watch::TopologyState};
+
+/// An engine that has not moved for this many intervals is said to stand still.
+const STALE_INTERVALS: u64 = 3;
+
+/// Everything on the first page, without its frame.
+#[derive(Debug, Template)]
+#[template(path = "overview.html")]
+pub(super) struct Overview {
+    headline: Headline,
+    warnings: Vec<Warning>,
+    reporting: String,
+    targets: usize,
+    newest: String,
+    interval: String,
+    open: Vec<Card>,
+    investigating: Vec<Investigating>,
+    closed: Vec<Card>,
+    matrix: Matrix,
+    silent: Vec<Silent>,
+    waiting: Vec<String>,
+    counters: Vec<Counter>,
+    probers: Vec<Prober>,
+    at: String,
+}
+
+#[derive(Debug)]
+struct Warning {
+    title: String,
+    lines: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Investigating {
+    subject: String,
+    sentence: String,
+    since: String,
+}
+
+#[derive(Debug)]
+struct Silent {
+    vantage: String,
+    why: String,
+}
+
+#[derive(Debug)]
+struct Counter {
+    name: &'static str,
+    count: u64,
+    meaning: &'static str,
+}
+
+#[derive(Debug)]
+struct Prober {
+    vantage: String,
+    incarnation: String,
+    heard: String,
+    delay: String,
+    dropped: u64,
+    assignments: String,
+}
+
+impl Overview {
+    pub(super) fn of(view: &View, topology: &TopologyState, probers: &[ProberView], now: EventTime) -> Self {
+        let reporting = view
+            .vantages
+            .iter()
+            .filter(|v| v.state == VantageState::Reporting)
+            .count();
+        let newest = view
+            .matrix
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter_map(|cell| cell.last)
+            .max();
+        Self {
+            headline: Headline::of(view),
+            warnings: warnings(view, topology, now),
+            reporting: format!("{reporting} of {}", view.vantages.len()),
+            targets: topology.topology.targets().len().max(view.matrix.len()),
+            newest: newest.map_or_else(|| "none yet".to_owned(), |last| words::ago(last, now)),
+            interval: view.interval.to_string(),
+            open: Card::open(view),
+            investigating: view
+                .investigating
+                .iter()
+                .map(|investigation| Investigating {
+                    subject: investigation.subject.to_string(),
+                    sentence: investigation.sentence.clone(),
+                    since: words::clock(investigation.since, now),
+                })
+                .collect(),
+            closed: Card::closed(view),
+            matrix: Matrix::of(view),
+            silent: view
+                .vantages
+                .iter()
+                .filter(|vantage| vantage.state == VantageState::Silent)
+                .filter_map(|vantage| {
+                    Some(Silent {
+                        vantage: vantage.vantage.to_string(),
+                        why: matrix::silence(vantage, now)?,
+                    })
+                })
+                .collect(),
+            waiting: view
+                .vantages
+                .iter()
+                .filter(|vantage| vantage.state == VantageState::Waiting)
+                .map(|vantage| vantage.vantage.to_string())
+                .collect(),
+            counters: counters(view),
+            probers: probers.iter().map(|prober| Prober::of(prober, now)).collect(),
+            at: words::clock(view.at, now),
+        }
+    }
+}
+
+fn warnings(view: &View, topology: &TopologyState, now: EventTime) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(trouble) = &topology.trouble {
+        warnings.push(Warning {
+            title: format!(
+                "The topology cannot be read; what is shown rests on the one known {} ago",
+                words::span(now - trouble.since)
+            ),
+            lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
+        });
+    }
+    let age = now - view.at;
+    let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
+    if age > patience {
+        warnings.push(Warning {
+            title: format!("The diagnosis stands still since {}", words::span(age)),
+            lines: vec!["What is shown is the last that was known, not the present.".to_owned()],
+        });
+    }
+    warnings
+}
+
+fn counters(view: &View) -> Vec<Counter> {
+    let counters = &view.counters;
+    [
+        ("judged", counters.counted, "observations that count"),
+        ("late", counters.late, "came after their round was judged"),
+        (
+            "unknown",
+            counters.unknown,
+            "of a target or vantage that the topology does not name",
+        ),
+        (
+            "implausible",
+            counters.implausible,
+            "times or fields that cannot be",
+        ),
+        (
+            "own faults",
+            counters.own_faults,
+            "the prober's own; they say nothing about a target",
+        ),
+    ]
+    .into_iter()
+    .map(|(name, count, meaning)| Counter { name, count, meaning })
+    .collect()
+}
+
+impl Prober {
+    fn of(prober: &ProberView, now: EventTime) -> Self {
+        Self {
+            vantage: prober.vantage.to_string(),
+            incarnation: prober.incarnation.to_string(),
+            heard: words::ago(prober.heard, now),
+            delay: prober.delay.to_string(),
+            dropped: prober.dropped,
+            assignments: prober
+                .assignments
+                .map_or_else(|| "–".to_owned(), |n| n.to_string()),
+        }
+    }
+}
+
+/// One incident on a page of its own.
+#[derive(Debug, Template)]
+#[template(path = "one.html")]
+pub(super) struct One {
+    pub(super) card: Option<Card>,
+    id: String,
+}
+
+impl One {
+    pub(super) fn of(view: &View, id: &str) -> Self {
+        Self {
+            card: view
+                .incidents
+                .iter()
+                .find(|incident| incident.id == id)
+                .map(|incident| Card::of(incident, view)),
+            id: id.to_owned(),
+        }
+    }
+}
+
+/// The frame around either.
+#[derive(Debug, Template)]
+#[template(path = "page.html")]
+pub(super) struct Page {
+    title: String,
+    /// Where the script gets the content anew.
+    fragment: String,
+    /// Rendered, hence escaped already.
+    content: String,
+    version: &'static str,
+}
+
+impl Page {
+    pub(super) fn overview(overview: &Overview) -> Result<Self, askama::Error> {
+        Ok(Self {
+            title: overview.headline.text.clone(),
+            fragment: "/fragment".to_owned(),
+            content: overview.render()?,
+            version: env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    pub(super) fn incident(one: &One) -> Result<Self, askama::Error> {
+        Ok(Self {
+            title: one
+                .card
+                .as_ref()
+                .map_or_else(|| "No such incident".to_owned(), |card| card.sentence.clone()),
+            fragment: format!("/incident/{}/fragment", askama::filters::urlencode(&one.id)?),
+            content: one.render()?,
+            version: env!("CARGO_PKG_VERSION"),
+        })
+    }
+}

@@ -1,0 +1,199 @@
+use std::sync::Arc;
+
+use parallax_diagnosis::{
+    topology::Topology,
+    view::{CellState, VantageState, View},
+};
+use parallax_model::Probability;
+
+use super::*;
+use crate::{
+    fixtures::*,
+    watch::{TopologyState, Trouble},
+};
+
+fn sound() -> TopologyState {
+    TopologyState::new(Arc::new(Topology::default()))
+}
+
+/// The whole page. With `PARALLAX_GALLERY` set it is also written there, to be looked at in a browser.
+fn page(name: &str, view: &View, topology: &TopologyState) -> String {
+    let overview = Overview::of(view, topology, &[], NOW);
+    let html = Page::overview(&overview).and_then(|page| page.render()).unwrap();
+    if let Some(folder) = std::env::var_os("PARALLAX_GALLERY") {
+        std::fs::write(std::path::Path::new(&folder).join(format!("{name}.html")), &html).unwrap();
+    }
+    html
+}
+
+/// The content of the first element of a class, without markup.
+fn text_of<'a>(html: &'a str, tag: &str) -> &'a str {
+    let start = html.find(&format!("<{tag}>")).unwrap() + tag.len() + 2;
+    &html[start..start + html[start..].find('<').unwrap()]
+}
+
+#[test]
+fn before_the_first_report_the_page_says_what_it_waits_for_and_claims_nothing() {
+    let html = page("waiting", &waiting(), &sound());
+    assert_eq!(text_of(&html, "h1"), "Waiting for the first report of 4 vantages");
+    assert!(html.contains("headline unknown"));
+    assert!(!html.contains("class=\"cell ok\" role"), "no cell is ok");
+    assert!(html.contains("n1/pod: unknown; has not reported yet"));
+}
+
+#[test]
+fn ok_is_said_only_when_every_vantage_reports_and_every_target_was_seen() {
+    let healthy = healthy();
+    let html = page("healthy", &healthy, &sound());
+    assert_eq!(text_of(&html, "h1"), "All targets reachable");
+    let doubtful = |change: fn(&mut View)| {
+        let mut view = healthy.clone();
+        change(&mut view);
+        let html = page("doubtful", &view, &sound());
+        assert!(
+            html.contains("headline unknown") || html.contains("headline warning"),
+            "{html}"
+        );
+    };
+    doubtful(|view| view.vantages[1] = vantage("n2/pod", VantageState::Silent));
+    doubtful(|view| view.vantages[1] = vantage("n2/pod", VantageState::Waiting));
+    doubtful(|view| {
+        for cell in &mut view.matrix[0].cells {
+            cell.state = CellState::Unknown;
+        }
+    });
+    doubtful(|view| view.matrix[0].cells[0].state = CellState::Flaky);
+    doubtful(|view| view.matrix.clear());
+    doubtful(|view| view.vantages.clear());
+}
+
+#[test]
+fn a_silent_vantage_is_unknown_with_the_time_since_when() {
+    let html = page("troubled", &troubled(), &sound());
+    assert!(html.contains("n4/pod: unknown; silent since 12:56:53 UTC (3 min 7 s)"));
+}
+
+#[test]
+fn an_incident_shows_its_sentence_proof_alternatives_and_remedies() {
+    let html = page("outage", &outage(), &sound());
+    assert_eq!(text_of(&html, "h1"), "1 open incident");
+    for part in [
+        "Clients on nodes without an ingress pod are refused by their own node",
+        "<strong class=\"num\">0.98</strong>",
+        "since 12:55:48 UTC",
+        "<span class=\"key\">50 targets</span>",
+        "and 46 more",
+        "<tr class=\"predicted\">",
+        "untouched TTL of 64",
+        "n3 and n5 fail alike",
+        "kubectl -n ingress patch service nginx",
+        "node addresses instead of client addresses",
+        "÷2",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("cannot tell these apart"), "there is no tie");
+    let html = page("troubled", &troubled(), &sound());
+    assert!(html.contains("cannot tell these apart") && html.contains("pair n2 → n1"));
+}
+
+#[test]
+fn the_hosts_of_one_front_are_one_group_and_what_fails_comes_first() {
+    let matrix = matrix::Matrix::of(&outage());
+    let labels: Vec<_> = matrix
+        .groups
+        .iter()
+        .map(|group| (group.head.label.as_str(), group.members.len()))
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            ("203.0.113.10:80", 50),
+            ("https://new.example.test/", 0),
+            ("dns://kubernetes.default.svc", 0),
+            ("http://10.96.0.50:80/", 0),
+            ("tcp://db.example.test:5432", 0),
+        ]
+    );
+    let html = page("wide", &wide(), &sound());
+    assert!(html.contains("matrix upright"));
+}
+
+#[test]
+fn a_cell_is_told_apart_by_sign_and_word_and_carries_the_age_of_its_evidence() {
+    let html = page("outage", &outage(), &sound());
+    assert!(html.contains(
+        "title=\"n2/pod: failing; 12 of 12 probes failed (connection refused in connect); placement no-local; newest \
+         probe 3 s ago\"><span aria-hidden=\"true\">✕</span><span class=\"sr\">failing</span>"
+    ));
+}
+
+#[test]
+fn a_topology_that_cannot_be_read_is_said_with_line_and_age() {
+    let mut topology = sound();
+    topology.trouble = Some(Trouble {
+        message: "topology.yaml:3:7: nodes[1].nam: unknown field \"nam\"; did you mean \"name\"?".to_owned(),
+        since: ago(75),
+    });
+    let html = page("broken-topology", &troubled(), &topology);
+    assert!(html.contains("rests on the one known 1 min 15 s ago"));
+    assert!(html.contains("topology.yaml:3:7: nodes[1].nam: unknown field &#34;nam&#34;"));
+}
+
+#[test]
+fn an_engine_that_stands_still_is_not_shown_as_the_present() {
+    let mut view = healthy();
+    view.at = ago(40);
+    assert!(page("stale", &view, &sound()).contains("stands still since 40 s"));
+    view.at = ago(1);
+    assert!(!page("fresh", &view, &sound()).contains("stands still"));
+}
+
+#[test]
+fn text_from_outside_stays_text() {
+    const EVIL: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
+    let mut view = troubled();
+    let incident = &mut view.incidents[0];
+    incident.id = EVIL.to_owned();
+    let verdict = &mut incident.verdict;
+    verdict.sentence = EVIL.to_owned();
+    verdict.probability = Probability::new(0.5).unwrap();
+    verdict.region = region(EVIL, &[EVIL]);
+    verdict.class = vec![verdict.region.clone(), verdict.region.clone()];
+    verdict.separating = vec![EVIL.to_owned()];
+    verdict.locality = vec![EVIL.to_owned()];
+    verdict.evidence[0].who = EVIL.to_owned();
+    verdict.evidence[0].kinds = vec![(EVIL.to_owned(), 1)];
+    verdict.targets = vec!["http://a/<script>alert(3)</script>".parse().unwrap()];
+    view.investigating[0].sentence = EVIL.to_owned();
+    view.matrix[0].target = "http://a/\"onmouseover=alert(4)".parse().unwrap();
+    view.matrix[0].cells[0].failure = Some(EVIL.to_owned());
+    view.vantages[0].vantage = named("<b>n1</b>\"onclick=x/pod");
+    let mut topology = sound();
+    topology.trouble = Some(Trouble {
+        message: EVIL.to_owned(),
+        since: ago(1),
+    });
+    let html = page("hostile", &view, &topology);
+    for raw in [
+        "<script>alert",
+        "<img src=x",
+        "<b>n1",
+        "\"onclick",
+        "\"onmouseover",
+    ] {
+        assert!(!html.contains(raw), "{raw} reached the page as markup");
+    }
+    assert!(html.contains("&#60;script&#62;alert(1)"), "it is still shown");
+    let one = model::One::of(&view, EVIL);
+    let html = Page::incident(&one).and_then(|page| page.render()).unwrap();
+    assert!(!html.contains("<script>alert"));
+    assert!(html.contains("data-fragment=\"/incident/%3Cscript%3E"));
+}
+
+#[test]
+fn an_incident_that_is_not_kept_has_a_page_that_says_so() {
+    let one = model::One::of(&healthy(), "i-gone");
+    assert!(one.card.is_none());
+    assert!(one.render().unwrap().contains("No incident i-gone is kept"));
+}

@@ -1,0 +1,98 @@
+//! Where the topology comes from, and the state of that source.
+
+mod file;
+
+use std::sync::Arc;
+
+use parallax_diagnosis::topology::Topology;
+use parallax_model::{EventTime, Micros};
+
+pub(crate) use file::follow;
+
+/// The last topology that could be read, and what has been wrong with its source since.
+#[derive(Debug, Clone)]
+pub(crate) struct TopologyState {
+    pub(crate) topology: Arc<Topology>,
+    /// Counts the changes; the `n` of a plan's revision.
+    pub(crate) number: u64,
+    /// Why the source cannot be read at present. The topology above is then the last-known one.
+    pub(crate) trouble: Option<Trouble>,
+}
+
+/// The source cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// Every complaint, one a line.
+    pub(crate) message: String,
+    /// When the source was last known to be good.
+    pub(crate) since: EventTime,
+}
+
+impl TopologyState {
+    pub(crate) fn new(topology: Arc<Topology>) -> Self {
+        Self {
+            topology,
+            number: 0,
+            trouble: None,
+        }
+    }
+
+    /// How long ago the topology was last known to be what its source says; zero while the source is good.
+    pub(crate) fn age(&self, now: EventTime) -> Micros {
+        self.trouble
+            .as_ref()
+            .map_or(Micros(0), |trouble| now - trouble.since)
+    }
+
+    fn heal(&mut self, topology: Topology) {
+        self.trouble = None;
+        if *self.topology != topology {
+            self.topology = Arc::new(topology);
+            self.number += 1;
+        }
+    }
+
+    fn fail(&mut self, message: String, last_good: EventTime) {
+        let since = self.trouble.as_ref().map_or(last_good, |trouble| trouble.since);
+        self.trouble = Some(Trouble { message, since });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::{NodeSpec, TopologySpec};
+
+    use super::*;
+
+    fn topology(nodes: &[&str]) -> Topology {
+        let nodes = nodes.iter().map(|name| NodeSpec {
+            name: name.parse().unwrap(),
+            zone: None,
+            addresses: Vec::new(),
+            prober: None,
+        });
+        let spec = TopologySpec {
+            nodes: nodes.collect(),
+            ..TopologySpec::default()
+        };
+        Topology::try_from(spec).unwrap()
+    }
+
+    #[test]
+    fn a_text_that_changes_nothing_makes_no_new_revision() {
+        let mut state = TopologyState::new(Arc::new(topology(&["n1"])));
+        state.heal(topology(&["n1"]));
+        assert_eq!(state.number, 0);
+        state.heal(topology(&["n1", "n2"]));
+        assert_eq!(state.number, 1);
+    }
+
+    #[test]
+    fn the_age_counts_from_the_last_good_read_however_often_reading_fails() {
+        let mut state = TopologyState::new(Arc::new(topology(&["n1"])));
+        state.fail("first".to_owned(), EventTime(1_000));
+        state.fail("second".to_owned(), EventTime(9_000));
+        assert_eq!(state.age(EventTime(11_000)), Micros(10_000));
+        assert_eq!(state.trouble.unwrap().message, "second");
+    }
+}

@@ -1,0 +1,130 @@
+//! An aggregator on a free port, and a client that talks to it as a prober or a browser would.
+
+use std::{fs, io::Write, path::PathBuf, sync::Once};
+
+use flate2::{Compression, write::GzEncoder};
+use parallax_aggregator::{Aggregator, Config, RunError};
+use reqwest::{Client, RequestBuilder, Response};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const TOPOLOGY: &str = r#"
+proxyMode: ipvs
+nodes:
+  - {name: n1, prober: {pod: prober-n1, address: "10.244.1.5:9095"}}
+  - {name: n2, prober: {pod: prober-n2, address: "10.244.2.5:9095"}}
+services:
+  - namespace: ingress
+    name: nginx
+    type: LoadBalancer
+    clusterIPs: [10.96.0.50]
+    loadBalancer: [{ip: 203.0.113.10}]
+    externalTrafficPolicy: Local
+    ports: [{name: http, port: 80, targetPort: 8080}]
+    endpoints: [{pod: ingress-1, address: 10.244.1.10, node: n1}]
+ingresses:
+  - {namespace: shop, name: shop, service: ingress/nginx, hosts: [a.example.test, b.example.test]}
+"#;
+
+pub(crate) const HEADER: &str = r#"{"v":1,"incarnation":"life-1","vantage":"n1/pod","sent_us":1000000}"#;
+
+pub(crate) struct Running {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+    pub(crate) folder: tempfile::TempDir,
+    cancelled: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    pub(crate) async fn start() -> Self {
+        Self::with("").await
+    }
+
+    /// With more lines in the configuration.
+    pub(crate) async fn with(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("topology.yaml"), TOPOLOGY).unwrap();
+        fs::write(folder.path().join("token"), "a-token-of-24-characters\n").unwrap();
+        let config = format!("listen: 127.0.0.1:0\ntopology: topology.yaml\n{more}");
+        let path = folder.path().join("parallax.yaml");
+        fs::write(&path, config).unwrap();
+        let aggregator = Aggregator::bind(Config::load(&path).unwrap()).await.unwrap();
+        let cancelled = CancellationToken::new();
+        let url = format!("http://{}", aggregator.local_addr());
+        let task = tokio::spawn(aggregator.run(cancelled.clone()));
+        Self {
+            url,
+            client: client(),
+            folder,
+            cancelled,
+            task,
+        }
+    }
+
+    pub(crate) fn topology(&self) -> PathBuf {
+        self.folder.path().join("topology.yaml")
+    }
+
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.client.get(format!("{}{path}", self.url))
+    }
+
+    pub(crate) fn report(&self) -> RequestBuilder {
+        self.client
+            .post(format!("{}/v1/observations", self.url))
+            .header("content-type", "application/x-ndjson")
+    }
+
+    pub(crate) async fn send(&self, lines: &[&str]) -> Response {
+        self.report().body(lines.join("\n")).send().await.unwrap()
+    }
+
+    pub(crate) async fn json(&self, path: &str) -> serde_json::Value {
+        json(self.get(path).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn text(&self, path: &str) -> String {
+        self.get(path).send().await.unwrap().text().await.unwrap()
+    }
+
+    /// The value of a series, by the beginning of its line up to the space.
+    pub(crate) async fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.text("/metrics").await;
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    pub(crate) async fn stop(self) {
+        drop(self.client);
+        self.cancelled.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+fn client() -> Client {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .unwrap();
+    });
+    Client::builder().no_proxy().build().unwrap()
+}
+
+pub(crate) async fn json(response: Response) -> serde_json::Value {
+    serde_json::from_str(&response.text().await.unwrap()).unwrap()
+}
+
+pub(crate) fn observation(seq: u64) -> String {
+    format!(
+        r#"{{"seq":{seq},"t_us":{t},"target":"http://a.example.test/","channel":"vip","front":"203.0.113.10:80","result":"ok","status":200,"times":{{"connect_us":900,"total_us":4200}}}}"#,
+        t = 900_000 + seq
+    )
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}

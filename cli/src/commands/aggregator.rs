@@ -1,0 +1,27 @@
+//! `parallax aggregator`: correlate what the probers see.
+
+use std::path::PathBuf;
+
+use parallax_aggregator::{Aggregator, Config};
+
+use super::stop_on_signal;
+use crate::exit::Failure;
+
+/// Correlate what the probers see, name causes, serve page, API and metrics.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration; deploy/parallax.yaml is a commented example.
+    #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
+    config: PathBuf,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let config = Config::load(&args.config).map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::could_not)?;
+    runtime.block_on(async {
+        let stop = stop_on_signal()?;
+        let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;
+        tracing::info!(page = %format_args!("http://{}/", aggregator.local_addr()), "serving");
+        aggregator.run(stop).await.map_err(Failure::could_not)
+    })
+}

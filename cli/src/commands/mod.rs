@@ -1,0 +1,33 @@
+//! One file a subcommand.
+
+pub(crate) mod aggregator;
+pub(crate) mod prober;
+pub(crate) mod up;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::Failure;
+
+/// A token that Ctrl-C and SIGTERM cancel. A second signal ends the process at once.
+fn stop_on_signal() -> Result<CancellationToken, Failure> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::could_not)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::could_not)?;
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    // Owned by the process: it ends with it, and holds nothing that would need closing.
+    tokio::spawn(async move {
+        for round in 0..2 {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if round == 0 {
+                stop.cancel();
+            } else {
+                std::process::exit(130);
+            }
+        }
+    });
+    Ok(token)
+}

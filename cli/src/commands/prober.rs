@@ -1,0 +1,92 @@
+//! `parallax prober`: probe what the aggregator asks for.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use parallax_model::{PodName, Vantage};
+use parallax_prober::{Agent, AgentConfig, SPOOL_CAPACITY, Token};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+use url::Url;
+
+use super::stop_on_signal;
+use crate::exit::Failure;
+
+/// Probe what the aggregator asks for, from this machine or pod.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the aggregator serves.
+    #[arg(long, value_name = "URL", env = "PARALLAX_AGGREGATOR")]
+    aggregator: Url,
+    /// Where this prober sits: NODE/pod, NODE/host, vpc:NAME or internet:NAME.
+    #[arg(long, env = "PARALLAX_VANTAGE")]
+    vantage: Vantage,
+    /// The name this prober answers with when others ask for its echo.
+    #[arg(long, value_name = "NAME", env = "PARALLAX_POD")]
+    pod: PodName,
+    /// Where echo, health and own metrics are served.
+    #[arg(long, value_name = "ADDRESS:PORT", env = "PARALLAX_ECHO_LISTEN", default_value = "[::]:9095")]
+    echo_listen: SocketAddr,
+    /// Resolvers and search list.
+    #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
+    resolv_conf: PathBuf,
+    /// A file with the token that the aggregator wants to see.
+    #[arg(long, value_name = "FILE", env = "PARALLAX_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates (PEM) that probes trust beside the machine's own.
+    #[arg(long, value_name = "FILE")]
+    extra_roots: Vec<PathBuf>,
+    /// Certificates (PEM) of the aggregator; only these are trusted for it.
+    #[arg(long, value_name = "FILE", env = "PARALLAX_AGGREGATOR_ROOTS")]
+    aggregator_roots: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let token = args.token_file.map(token_file).transpose()?;
+    let roots = |files: &[PathBuf]| -> Result<Vec<_>, Failure> {
+        Ok(files.iter().map(|path| read_roots(path)).collect::<Result<Vec<_>, _>>()?.concat())
+    };
+    let config = AgentConfig {
+        vantage: args.vantage,
+        pod: args.pod,
+        aggregator: args.aggregator,
+        token,
+        aggregator_roots: roots(&args.aggregator_roots)?,
+        echo_listen: args.echo_listen,
+        resolv_conf: args.resolv_conf,
+        extra_roots: roots(&args.extra_roots)?,
+        spool_capacity: SPOOL_CAPACITY,
+    };
+    // One thread: timings stay free of what other work would do to them, and a node has better uses for its cores.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not)?;
+    runtime.block_on(async {
+        let stop = stop_on_signal()?;
+        let agent = Agent::bind(config).await.map_err(Failure::could_not)?;
+        tracing::info!(echo = %agent.echo_addr(), "probing");
+        agent.run(stop).await.map_err(Failure::could_not)
+    })
+}
+
+/// A token that cannot be read now is a mistake of the configuration; later it is read anew for each request.
+fn token_file(path: PathBuf) -> Result<Token, Failure> {
+    let text = std::fs::read_to_string(&path)
+        .map_err(|e| Failure::Usage(format!("read the token file {}: {e}", path.display())))?;
+    let token = text.trim();
+    if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
+        let path = path.display();
+        return Err(Failure::Usage(format!("{path}: expected one line of printable ASCII, the token")));
+    }
+    Ok(Token::File(path))
+}
+
+fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let wrong = |e: &dyn std::fmt::Display| {
+        Failure::Usage(format!("{}: expected certificates in PEM form: {e}", path.display()))
+    };
+    let roots = CertificateDer::pem_file_iter(path)
+        .map_err(|e| wrong(&e))?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| wrong(&e))?;
+    if roots.is_empty() { Err(wrong(&"the file has none")) } else { Ok(roots) }
+}

@@ -1,0 +1,125 @@
+//! `parallax replay`: a recorded stream in, verdicts out.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use parallax_diagnosis::replay::Replay;
+
+use crate::exit::Failure;
+
+/// Longest line read; a recording's longest is the topology of the largest cluster.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+
+/// Diagnose a recorded stream.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The recording, one JSON object a line; `-` reads standard input.
+    file: PathBuf,
+    /// One JSON object per event instead of sentences.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let input: Box<dyn Read> = if args.file == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let file = std::fs::File::open(&args.file)
+            .map_err(|e| Failure::Usage(format!("open {}: {e}", args.file.display())))?;
+        Box::new(file)
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    match replay(BufReader::new(input), &mut out, args) {
+        // A reader that has seen enough, like `head`, is not an error.
+        Err(ReplayError::Write(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::CouldNot(error.to_string())),
+        Ok(()) => Ok(()),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReplayError {
+    #[error("read line {line}: {source}")]
+    Read { line: usize, source: std::io::Error },
+    #[error("line {line} is longer than {LONGEST_LINE} bytes; this is not a recording")]
+    Long { line: usize },
+    #[error("not one line of the input is part of a recording")]
+    Nothing,
+    #[error("write the verdicts: {0}")]
+    Write(#[from] std::io::Error),
+}
+
+fn replay(mut input: impl BufRead, out: &mut impl Write, args: &Args) -> Result<(), ReplayError> {
+    let mut replay = Replay::default();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = (&mut input)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+            .map_err(|source| ReplayError::Read { line: number, source })?;
+        if read == 0 {
+            break;
+        }
+        if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
+            return Err(ReplayError::Long { line: number });
+        }
+        let text = String::from_utf8_lossy(&line);
+        for event in replay.line(number, text.trim_end()) {
+            print(&event, out, args)?;
+        }
+    }
+    for event in replay.finish() {
+        print(&event, out, args)?;
+    }
+    for complaint in replay.complaints() {
+        eprintln!("parallax: {}: {complaint}", args.file.display());
+    }
+    out.flush()?;
+    if replay.read_nothing() { Err(ReplayError::Nothing) } else { Ok(()) }
+}
+
+/// An event as JSON, or as a sentence for people.
+fn print(event: &str, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
+    if args.json { writeln!(out, "{event}") } else { writeln!(out, "{}", sentence(event)) }
+}
+
+/// One event in words. What is not known here is shown as it came: a new kind of event must not vanish.
+fn sentence(event: &str) -> String {
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(event) else { return event.to_owned() };
+    let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let at = format!("trial {}  {:>8.1} s", value["trial"], value["t"].as_f64().unwrap_or_default());
+    let members = |value: &serde_json::Value| -> String {
+        let names: Vec<_> = value.as_array().into_iter().flatten().filter_map(|m| m.as_str()).collect();
+        names.join(" → ")
+    };
+    match value["type"].as_str() {
+        Some("verdict") if !value["closed_t"].is_null() => {
+            format!("{at}  over: {} {}", text("region"), members(&value["members"]))
+        }
+        Some("verdict") => {
+            let class: Vec<_> = value["class"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|c| format!("{} {}", c[0].as_str().unwrap_or_default(), members(&c[1])).trim().to_owned())
+                .collect();
+            let causes = members(&value["causes"]).replace(" → ", ", ");
+            let tie = if class.len() > 1 { format!("  cannot be told apart: {}", class.join(", ")) } else { String::new() };
+            format!(
+                "{at}  {} {}  {:.4}  [{causes}]{tie}",
+                text("region"),
+                members(&value["members"]),
+                value["probability"].as_f64().unwrap_or_default(),
+            )
+        }
+        Some("unexplained") => format!("{at}  no single cause explains this: {}", value["cells"]),
+        Some("trial") => format!(
+            "trial {}  {} observations, {} malformed, {} verdicts",
+            value["trial"], value["observations"], value["malformed"], value["verdicts"]
+        ),
+        _ => event.to_owned(),
+    }
+}

@@ -1,0 +1,159 @@
+//! `parallax up`: aggregator and a local prober in one process.
+
+use std::{
+    io::{IsTerminal, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use parallax_aggregator::{Aggregator, Config};
+use parallax_diagnosis::{
+    text::{self, Style},
+    verdict::IncidentState,
+    view::View,
+};
+use parallax_model::{Network, NodeName, PodName, Vantage};
+use parallax_prober::{Agent, AgentConfig, SPOOL_CAPACITY, Token};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::stop_on_signal;
+use crate::exit::Failure;
+
+/// Rows of the matrix that fit a screen beside the rest; the page has all of them.
+const ROWS: usize = 12;
+
+/// Aggregator and a local prober in one process, for targets listed in YAML.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration; deploy/parallax.yaml is a commented example.
+    #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
+    config: PathBuf,
+    /// Resolvers and search list.
+    #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
+    resolv_conf: PathBuf,
+    /// Serve and probe without printing what is seen.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let host = this_host()?;
+    let vantage = Vantage::Cluster { node: host.clone(), network: Network::Host };
+    let config = Config::load(&args.config).map_err(Failure::usage)?.with_vantage(vantage.clone());
+    let token = config.token.as_ref().map(|token| Token::Fixed(token.reveal().to_owned()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::could_not)?;
+    runtime.block_on(async {
+        let stop = stop_on_signal()?;
+        let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;
+        let serving = aggregator.local_addr();
+        let views = aggregator.views();
+        let url = Url::parse(&format!("http://{}/", reachable(serving))).map_err(Failure::could_not)?;
+        let pod = PodName::new(format!("up-{host}")).map_err(Failure::could_not)?;
+        let agent = AgentConfig {
+            token,
+            echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            resolv_conf: args.resolv_conf,
+            vantage,
+            pod,
+            aggregator: url.clone(),
+            aggregator_roots: Vec::new(),
+            extra_roots: Vec::new(),
+            spool_capacity: SPOOL_CAPACITY,
+        };
+        println!("page and API at {url}");
+        let prober = ProberThread::start(agent, stop.clone());
+        let printer = Printer { views, style: style(), quiet: args.quiet };
+        let (served, ()) = tokio::join!(aggregator.run(stop.clone()), printer.run(stop.clone()));
+        stop.cancel();
+        let probed = tokio::task::spawn_blocking(move || prober.join()).await.map_err(Failure::could_not)?;
+        served.map_err(Failure::could_not).and(probed)
+    })
+}
+
+/// The prober on a thread of its own: page and API must not delay its timings.
+struct ProberThread(std::thread::JoinHandle<Result<(), Failure>>);
+
+impl ProberThread {
+    fn start(config: AgentConfig, stop: CancellationToken) -> Self {
+        Self(std::thread::spawn(move || {
+            // Whatever ends the prober ends the process: without it the page would only grow old.
+            let _end = stop.clone().drop_guard();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not)?;
+            runtime.block_on(async {
+                let agent = Agent::bind(config).await.map_err(Failure::could_not)?;
+                agent.run(stop).await.map_err(Failure::could_not)
+            })
+        }))
+    }
+
+    fn join(self) -> Result<(), Failure> {
+        self.0.join().unwrap_or_else(|_| Err(Failure::CouldNot("the prober's thread panicked".to_owned())))
+    }
+}
+
+struct Printer {
+    views: watch::Receiver<Arc<View>>,
+    style: Style,
+    quiet: bool,
+}
+
+impl Printer {
+    /// Prints whenever what a person would read has changed.
+    async fn run(mut self, stop: CancellationToken) {
+        let mut shown = String::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = self.views.changed() => if changed.is_err() { return },
+            }
+            if self.quiet {
+                continue;
+            }
+            let view = Arc::clone(&self.views.borrow_and_update());
+            let state = screen(&view, self.style);
+            if state != shown {
+                shown = state;
+                let mut out = std::io::stdout().lock();
+                // A closed pipe ends the reader, not the mesh.
+                let _ = writeln!(out, "\n{shown}").and_then(|()| out.flush());
+            }
+        }
+    }
+}
+
+/// Only what changes when something happens; ages would change all the time.
+fn screen(view: &View, style: Style) -> String {
+    let mut text = format!("{}\n{}", text::summary(view, style), text::matrix(view, style, ROWS));
+    for incident in view.incidents.iter().filter(|i| !matches!(i.state, IncidentState::Closed { .. })) {
+        text.push('\n');
+        text.push_str(&text::incident(incident, incident.opened, style));
+    }
+    text
+}
+
+fn style() -> Style {
+    let plain = !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    if plain { Style::Plain } else { Style::Coloured }
+}
+
+/// An address that a client on this machine can dial: listening on all addresses is not one.
+fn reachable(listening: SocketAddr) -> SocketAddr {
+    let mut address = listening;
+    if address.ip().is_unspecified() {
+        address.set_ip(match listening {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+fn this_host() -> Result<NodeName, Failure> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_err(|e| Failure::CouldNot(format!("read the name of this machine: {e}")))?;
+    NodeName::new(name.trim()).map_err(Failure::could_not)
+}

@@ -1,0 +1,39 @@
+//! Why a command ends other than well, and the exit code that scripts branch on.
+
+use std::{fmt, process::ExitCode};
+
+/// A command that did not end well. "Could not tell" must never look like "fine".
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Usage or configuration: 2.
+    Usage(String),
+    /// Could not run, or could not tell: 3.
+    CouldNot(String),
+}
+
+impl Failure {
+    /// From an error that the configuration caused; the whole chain in one line.
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self::Usage(format!("{:#}", error.into()))
+    }
+
+    /// From an error of the world around; the whole chain in one line.
+    pub(crate) fn could_not(error: impl Into<anyhow::Error>) -> Self {
+        Self::CouldNot(format!("{:#}", error.into()))
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::CouldNot(_) => ExitCode::from(3),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::CouldNot(text) => f.write_str(text),
+        }
+    }
+}

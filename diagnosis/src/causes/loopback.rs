@@ -1,0 +1,121 @@
+//! Within a node, or to oneself: the mirror image of policy `Local`.
+
+use super::{Cause, Situation, remedy};
+use crate::{kinds, region::RegionKind, topology::ProxyMode, verdict::Remedy};
+
+const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip];
+
+pub(crate) const CAUSES: &[Cause] = &[
+    Cause {
+        id: "F5",
+        title: "balancer loopback with client address preservation (AWS NLB)",
+        regions: SAME_VIP,
+        profile: |_| kinds::LOOPBACK,
+        likelier: |s| if s.leaves_the_node() { 1.0 } else { 0.05 },
+        mechanism,
+        remedies: |s| {
+            let mut all = vec![remedy(
+                "turn client address preservation off at the target group (preserve_client_ip.enabled=false)",
+                None,
+                "endpoints see the balancer's address; with PROXY protocol v2 they can still learn the client's",
+            )];
+            all.extend(avoid(s));
+            all
+        },
+    },
+    Cause {
+        id: "F6",
+        title: "balancer loopback (Tencent CLB, Alibaba SLB)",
+        regions: SAME_VIP,
+        profile: |_| kinds::LOOPBACK,
+        likelier: |s| if s.leaves_the_node() || s.mode() == ProxyMode::Ipvs { 1.0 } else { 0.05 },
+        mechanism,
+        remedies: avoid,
+    },
+    Cause {
+        id: "F7",
+        title: "balancer loopback (Azure and GCP internal balancers)",
+        regions: SAME_VIP,
+        profile: |_| kinds::LOOPBACK,
+        likelier: |s| if s.leaves_the_node() { 0.7 } else { 0.05 },
+        mechanism,
+        remedies: avoid,
+    },
+    Cause {
+        id: "F23",
+        title: "reverse path filter or asymmetric route on the node",
+        regions: &[RegionKind::SameVip, RegionKind::Same],
+        profile: |_| kinds::LOOPBACK,
+        likelier: |_| 0.2,
+        mechanism: |_| "packets that stay within a node come back on another way than they went, and are dropped".to_owned(),
+        remedies: |_| {
+            vec![remedy(
+                "set rp_filter to loose mode on the nodes",
+                Some("sysctl -w net.ipv4.conf.all.rp_filter=2".to_owned()),
+                "spoofed sources are filtered less strictly",
+            )]
+        },
+    },
+    Cause {
+        id: "F11",
+        title: "hairpin mode off",
+        regions: &[RegionKind::SelfPod, RegionKind::SelfVip],
+        profile: |_| kinds::LOOPBACK,
+        likelier: |_| 1.0,
+        mechanism: |_| "the bridge port does not reflect, so a pod that its Service sends back to itself gets no answer".to_owned(),
+        remedies: hairpin,
+    },
+    Cause {
+        id: "F11b",
+        title: "hairpin mode off and bridge-nf-call-iptables=0: pods of one node through the cluster address",
+        regions: &[RegionKind::SameVip, RegionKind::Same],
+        profile: |_| kinds::LOOPBACK,
+        likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.05 },
+        mechanism: |_| "the bridge answers within the node without the Service's address translation".to_owned(),
+        remedies: hairpin,
+    },
+];
+
+fn mechanism(s: &Situation<'_>) -> String {
+    let policy = if s.is_local() { "Local" } else { "Cluster" };
+    format!(
+        "the balancer hands the connection back to the node it came from without translating its source \
+         (externalTrafficPolicy: {policy})"
+    )
+}
+
+fn avoid(s: &Situation<'_>) -> Vec<Remedy> {
+    let (namespace, name) = s.service_args();
+    vec![
+        remedy(
+            "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
+            Some(format!("kubectl -n {namespace} get service {name} -o wide")),
+            "inside and outside take different ways; TLS and PROXY settings must hold on both",
+        ),
+        remedy(
+            "keep clients and endpoints on different nodes (podAntiAffinity)",
+            None,
+            "fragile with policy Cluster, where the balancer may choose any node; costs nodes without endpoints",
+        ),
+        remedy(
+            "let the balancer reach the pods directly, without the nodes' ports",
+            None,
+            "needs a cloud network whose pods have addresses of their own; endpoints are registered one by one",
+        ),
+    ]
+}
+
+fn hairpin(_: &Situation<'_>) -> Vec<Remedy> {
+    vec![
+        remedy(
+            "set hairpinMode: true in the CNI configuration",
+            None,
+            "takes effect for pods that start afterwards: restart the workload on each node",
+        ),
+        remedy(
+            "use a headless Service for calls to oneself",
+            None,
+            "clients choose among addresses themselves and notice a gone endpoint later",
+        ),
+    ]
+}

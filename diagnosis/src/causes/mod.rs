@@ -1,0 +1,260 @@
+//! The catalogue of causes as data: one family a file, one line a cause in its list.
+//!
+//! First the posterior over regions, then over the causes that share the named region, given kinds and facts.
+
+mod backend;
+mod dns;
+mod loopback;
+mod network;
+mod node;
+mod nolocal;
+mod target;
+mod vip;
+
+use parallax_model::{Front, KindClass, Probability};
+
+use crate::{
+    ids::World,
+    kinds::{Profile, dm},
+    likelihood::lse,
+    prior::{About, PriorFact},
+    region::RegionKind,
+    topology::{EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
+    verdict::{Fact, NamedCause, Remedy},
+};
+
+/// What a cause, its facts and its remedies are decided on.
+#[derive(Debug)]
+pub(crate) struct Situation<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) front: Option<Front>,
+    pub(crate) info: Option<&'a FrontInfo>,
+    pub(crate) service: Option<&'a Service>,
+    /// Members of the named region, as printed.
+    pub(crate) members: Vec<String>,
+    /// Vantages that fail, as printed.
+    pub(crate) failing: Vec<String>,
+    /// Failures inside the region by class, as whole probes.
+    pub(crate) kinds: Profile,
+    /// The failing clients' own nodes are seen to answer for the address.
+    pub(crate) own_node_answers: bool,
+}
+
+/// One cause.
+#[derive(Debug)]
+pub(crate) struct Cause {
+    /// Id in the catalogue (`F…`), or one of ours (`P…`) where the catalogue has none.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// The regions it breaks.
+    pub(crate) regions: &'static [RegionKind],
+    pub(crate) profile: fn(&Situation<'_>) -> Profile,
+    /// How much likelier the facts of this cluster make it than its neighbours in the region; zero rules it out.
+    pub(crate) likelier: fn(&Situation<'_>) -> f64,
+    /// The mechanism in one clause, to stand behind "who is hit".
+    pub(crate) mechanism: fn(&Situation<'_>) -> String,
+    pub(crate) remedies: fn(&Situation<'_>) -> Vec<Remedy>,
+}
+
+/// All causes.
+pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
+    [
+        nolocal::CAUSES,
+        node::CAUSES,
+        backend::CAUSES,
+        vip::CAUSES,
+        target::CAUSES,
+        loopback::CAUSES,
+        network::CAUSES,
+        dns::CAUSES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The causes of a region, likeliest first, with their share of its probability. Those below one in a hundred are left
+/// out.
+pub(crate) fn rank(region: RegionKind, situation: &Situation<'_>) -> Vec<(&'static Cause, f64)> {
+    let mut scored: Vec<(&Cause, f64)> = all()
+        .filter(|cause| cause.regions.contains(&region))
+        .filter_map(|cause| {
+            let likelier = (cause.likelier)(situation);
+            (likelier > 0.0).then(|| {
+                let score = libm::log(likelier) + dm(&situation.kinds, &(cause.profile)(situation));
+                (cause, score)
+            })
+        })
+        .collect();
+    let total = lse(&scored.iter().map(|(_, s)| *s).collect::<Vec<_>>());
+    for (_, score) in &mut scored {
+        *score = libm::exp(*score - total);
+    }
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.id.cmp(b.0.id)));
+    scored.retain(|(_, p)| *p >= 0.01);
+    scored
+}
+
+pub(crate) fn named(ranked: &[(&Cause, f64)]) -> Vec<NamedCause> {
+    ranked
+        .iter()
+        .filter_map(|(cause, p)| {
+            Some(NamedCause {
+                id: cause.id.to_owned(),
+                title: cause.title.to_owned(),
+                probability: Probability::new(*p).ok()?,
+            })
+        })
+        .collect()
+}
+
+/// The likeliest cause's ways out, then those of the others that say something new.
+pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<Remedy> {
+    let mut remedies: Vec<Remedy> = Vec::new();
+    for (cause, _) in ranked.iter().take(3) {
+        for remedy in (cause.remedies)(situation) {
+            if !remedies.iter().any(|r| r.action == remedy.action) {
+                remedies.push(remedy);
+            }
+        }
+    }
+    remedies
+}
+
+/// Static facts of a front's Service that move the prior, each logged with its multiplier.
+pub(crate) fn facts(topology: &Topology, front: Option<&Front>, world: &World, foreign_proxy: bool) -> Vec<PriorFact> {
+    let Some((info, service)) = front.and_then(|f| Some((topology.fronts().get(f)?, topology.service_of(f)?))) else {
+        return Vec::new();
+    };
+    let mut facts = Vec::new();
+    let mut add = |about, multiplier, text: String| {
+        facts.push(PriorFact {
+            about,
+            fact: Fact { text, multiplier },
+        });
+    };
+    let nolocal = About::Kind(RegionKind::NoLocal);
+    let key = &service.key;
+    let mode = topology.proxy_mode();
+    match info.kind {
+        FrontKind::LoadBalancer(ip_mode) => match service.external_traffic_policy {
+            TrafficPolicy::Cluster => {
+                add(nolocal, 0.02, format!("externalTrafficPolicy of Service {key} is Cluster"));
+            }
+            TrafficPolicy::Local if mode == ProxyMode::Ipvs || foreign_proxy || ip_mode == IpMode::Proxy => {
+                let why = match (mode, ip_mode) {
+                    (ProxyMode::Ipvs, _) => "kube-proxy runs in IPVS mode",
+                    (_, IpMode::Proxy) => "its balancer address has ipMode Proxy",
+                    _ => "kube-proxy is replaced",
+                };
+                add(
+                    nolocal,
+                    5.0,
+                    format!("externalTrafficPolicy of Service {key} is Local and {why}"),
+                );
+            }
+            TrafficPolicy::Local if matches!(mode, ProxyMode::Iptables | ProxyMode::Nftables) => {
+                add(
+                    nolocal,
+                    0.2,
+                    format!("a current kube-proxy serves the balancer address of Service {key} from every node (ipMode VIP)"),
+                );
+            }
+            TrafficPolicy::Local => {}
+        },
+        FrontKind::ClusterIp => match service.internal_traffic_policy {
+            TrafficPolicy::Cluster => {
+                add(nolocal, 0.02, format!("internalTrafficPolicy of Service {key} is Cluster"));
+            }
+            TrafficPolicy::Local => {
+                add(nolocal, 5.0, format!("internalTrafficPolicy of Service {key} is Local"));
+            }
+        },
+    }
+    for endpoint in &service.endpoints {
+        if endpoint.condition == EndpointCondition::Unready
+            && let Some(pod) = world.pods.get(&endpoint.pod)
+        {
+            add(
+                About::Pod(pod),
+                10.0,
+                format!("the EndpointSlice says that {} is not ready", endpoint.pod),
+            );
+        }
+    }
+    facts
+}
+
+// === what the families share ===
+
+impl Situation<'_> {
+    pub(crate) fn mode(&self) -> ProxyMode {
+        self.topology.proxy_mode()
+    }
+
+    /// Namespace and name of the Service, or a placeholder that a reader recognises as one.
+    pub(crate) fn service_args(&self) -> (String, String) {
+        self.service.map_or_else(
+            || ("NAMESPACE".to_owned(), "SERVICE".to_owned()),
+            |s| (s.key.namespace.to_string(), s.key.name.to_string()),
+        )
+    }
+
+    pub(crate) fn service_name(&self) -> String {
+        self.service
+            .map_or_else(|| "the Service".to_owned(), |s| format!("Service {}", s.key))
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        match (self.service, self.info.map(|i| i.kind)) {
+            (Some(service), Some(FrontKind::ClusterIp)) => service.internal_traffic_policy == TrafficPolicy::Local,
+            (Some(service), _) => service.external_traffic_policy == TrafficPolicy::Local,
+            (None, _) => false,
+        }
+    }
+
+    pub(crate) fn is_balancer(&self) -> bool {
+        matches!(self.info.map(|i| i.kind), Some(FrontKind::LoadBalancer(_)))
+    }
+
+    pub(crate) fn is_cluster_ip(&self) -> bool {
+        matches!(self.info.map(|i| i.kind), Some(FrontKind::ClusterIp))
+    }
+
+    pub(crate) fn leaves_the_node(&self) -> bool {
+        matches!(self.info.map(|i| i.kind), Some(FrontKind::LoadBalancer(IpMode::Proxy)) | None)
+    }
+
+    pub(crate) fn member(&self) -> &str {
+        self.members.first().map_or("?", String::as_str)
+    }
+
+    /// Failures of a class, as a share of all in the region.
+    pub(crate) fn share(&self, classes: &[KindClass]) -> f64 {
+        let total: f64 = self.kinds.iter().sum();
+        let some: f64 = classes
+            .iter()
+            .map(|c| self.kinds[crate::ids::class_position(*c)])
+            .sum();
+        if total > 0.0 { some / total } else { 0.0 }
+    }
+}
+
+pub(crate) fn remedy(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Remedy {
+    Remedy {
+        action: action.into(),
+        command,
+        price: price.into(),
+    }
+}
+
+/// "1 node", "3 nodes".
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
+}
+
+#[cfg(test)]
+mod tests;

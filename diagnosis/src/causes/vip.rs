@@ -1,0 +1,100 @@
+//! The address itself fails for everybody inside, while the endpoints answer.
+
+use parallax_model::KindClass;
+
+use super::{Cause, Situation, remedy};
+use crate::{kinds, region::RegionKind};
+
+const REGIONS: &[RegionKind] = &[RegionKind::Vip, RegionKind::ProtoVip];
+
+pub(crate) const CAUSES: &[Cause] = &[
+    Cause {
+        id: "F14",
+        title: "blocked: security group, source ranges or an allow-list",
+        regions: &[RegionKind::Vip, RegionKind::OutsideAll],
+        profile: |_| [8.0, 0.3, 0.3, 1.5, 0.3, 0.1, 2.0, 0.1, 0.1, 0.1],
+        likelier: |s| if s.is_cluster_ip() { 0.1 } else { 1.0 },
+        mechanism: |_| "the address answers nobody while the endpoints behind it do: something in front filters".to_owned(),
+        remedies: |s| {
+            let (namespace, name) = s.service_args();
+            vec![remedy(
+                "open the port in the security group, in loadBalancerSourceRanges or in the allow-list",
+                Some(format!(
+                    "kubectl -n {namespace} get service {name} -o jsonpath='{{.spec.loadBalancerSourceRanges}}'"
+                )),
+                "whoever the filter kept out gets in: widen it to the sources that need it, not to all",
+            )]
+        },
+    },
+    Cause {
+        id: "F9",
+        title: "PROXY protocol bypassed inside the cluster",
+        regions: REGIONS,
+        profile: |_| kinds::PROTO_VIP,
+        likelier: |s| if s.is_balancer() { 1.0 } else { 0.1 },
+        mechanism: |_| {
+            "the node short-cuts the balancer, which would have added the PROXY header that the endpoints insist on"
+                .to_owned()
+        },
+        remedies: short_cut,
+    },
+    Cause {
+        id: "F10",
+        title: "TLS termination at the balancer bypassed inside the cluster",
+        regions: REGIONS,
+        profile: |_| [0.3, 0.1, 1.0, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1],
+        likelier: |s| {
+            let tls = s.share(&[KindClass::Tls]);
+            if s.is_balancer() && tls > 0.5 { 1.0 } else { 0.02 }
+        },
+        mechanism: |_| "the node short-cuts the balancer that would have ended TLS, so plain HTTP answers on the TLS port".to_owned(),
+        remedies: short_cut,
+    },
+    Cause {
+        id: "F12",
+        title: "the way back to our own public address is missing (no NAT loopback)",
+        regions: &[RegionKind::Vip],
+        profile: |_| kinds::VIP,
+        likelier: |s| if s.info.is_none() { 0.5 } else { 0.05 },
+        mechanism: |_| "the router does not translate connections from inside to its own outside address".to_owned(),
+        remedies: |_| {
+            vec![remedy(
+                "enable NAT loopback on the router, or answer the name inside with an inside address",
+                None,
+                "with a split answer inside and outside differ from then on, and certificates must be checked from outside",
+            )]
+        },
+    },
+    Cause {
+        id: "P5",
+        title: "the address is served by nobody: its balancer or its Service rules are gone",
+        regions: &[RegionKind::Vip],
+        profile: |_| [1.5, 5.0, 1.0, 2.0, 0.2, 0.3, 0.2, 0.2, 0.1, 0.1],
+        likelier: |_| 0.7,
+        mechanism: |_| "the endpoints answer, and the address in front of them refuses everybody".to_owned(),
+        remedies: |s| {
+            let (namespace, name) = s.service_args();
+            vec![remedy(
+                "compare the Service's ports and status with what the balancer listens on",
+                Some(format!("kubectl -n {namespace} describe service {name}")),
+                "nothing: reading only",
+            )]
+        },
+    },
+];
+
+fn short_cut(s: &Situation<'_>) -> Vec<crate::verdict::Remedy> {
+    let (namespace, name) = s.service_args();
+    vec![
+        remedy(
+            "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
+            Some(format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")),
+            "every connection from inside makes the detour over the balancer; a balancer without source translation may loop back (F5–F7)",
+        ),
+        remedy(
+            "call the endpoints through another Service without the balancer's protocol",
+            None,
+            "one more Service and name; the path that users take is no longer the one that is called",
+        ),
+    ]
+}

@@ -1,0 +1,144 @@
+//! Counts of outcomes that share channel, client and destination; a ring of rounds of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use parallax_model::{Channel, Micros, Round};
+
+use crate::ids::{KindIx, NameIx, NodeIx, PodIx, VantageIx};
+
+/// Where a probe went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dest {
+    /// Through a virtual address to nobody knows which endpoint.
+    Unknown,
+    /// To an endpoint.
+    Entry(PodIx),
+    /// To a prober on a node.
+    Peer(NodeIx),
+    /// A question about a name.
+    Name(NameIx),
+}
+
+/// A cell within its subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellKey {
+    pub(crate) channel: Channel,
+    pub(crate) client: VantageIx,
+    pub(crate) dest: Dest,
+}
+
+/// What happened in a cell. Weights in units of [`crate::weights::ONE`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Probes and failures as they are judged: shares of a front, and the stall weight.
+    pub(crate) n: u64,
+    pub(crate) f: u64,
+    /// The same without the stall weight: what people read.
+    pub(crate) seen_n: u64,
+    pub(crate) seen_f: u64,
+    /// Failures by kind and status: judged weight, seen weight.
+    pub(crate) kinds: BTreeMap<(KindIx, Option<u16>), (u64, u64)>,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.n += other.n;
+        self.f += other.f;
+        self.seen_n += other.seen_n;
+        self.seen_f += other.seen_f;
+        for (kind, (judged, seen)) in &other.kinds {
+            let sum = self.kinds.entry(*kind).or_default();
+            sum.0 += judged;
+            sum.1 += seen;
+        }
+    }
+}
+
+/// The cells of one subject in one round.
+pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
+
+/// The cells of one subject, round by round.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ring {
+    rounds: VecDeque<(Round, RoundCells)>,
+}
+
+/// Rounds kept of a subject without a failure: it only serves as a control.
+const QUIET_ROUNDS: i64 = 6;
+/// Longest evidence window.
+const WINDOW: Micros = Micros::from_secs(600);
+
+impl Ring {
+    /// Appends a closed round and forgets what is too old to be evidence.
+    pub(crate) fn push(&mut self, round: Round, cells: RoundCells, interval: Micros) {
+        self.rounds.push_back((round, cells));
+        let cap = i64::try_from(WINDOW.0 / interval.0.max(1)).unwrap_or(i64::MAX).max(3);
+        let keep = if self.has_failure() { cap } else { QUIET_ROUNDS.min(cap) };
+        while self.rounds.front().is_some_and(|(r, _)| r.0 <= round.0 - keep) {
+            self.rounds.pop_front();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.rounds.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rounds.is_empty()
+    }
+
+    pub(crate) fn first(&self) -> Option<Round> {
+        self.rounds.front().map(|(r, _)| *r)
+    }
+
+    pub(crate) fn last(&self) -> Option<Round> {
+        self.rounds.back().map(|(r, _)| *r)
+    }
+
+    /// The cells of one round.
+    pub(crate) fn at(&self, round: Round) -> Option<&RoundCells> {
+        self.rounds.iter().rev().find(|(r, _)| *r == round).map(|(_, c)| c)
+    }
+
+    /// All rounds from one on.
+    pub(crate) fn since(&self, start: Round) -> impl Iterator<Item = (Round, &RoundCells)> {
+        self.rounds
+            .iter()
+            .filter(move |(r, _)| *r >= start)
+            .map(|(r, c)| (*r, c))
+    }
+
+    /// Any failure since a round.
+    pub(crate) fn fails_since(&self, start: Round) -> bool {
+        self.since(start).any(|(_, cells)| cells.values().any(|c| c.f > 0))
+    }
+
+    fn has_failure(&self) -> bool {
+        self.rounds.iter().any(|(_, cells)| cells.values().any(|c| c.f > 0))
+    }
+
+    /// Sums the rounds from one on into a set of cells.
+    pub(crate) fn sum_into(&self, start: Round, sums: &mut RoundCells) {
+        for (_, cells) in self.since(start) {
+            for (key, counts) in cells {
+                sums.entry(*key).or_default().add(counts);
+            }
+        }
+    }
+
+    /// Every (round, client) with a failure in a cell that the filter accepts.
+    pub(crate) fn failing_client_rounds(
+        &self,
+        start: Round,
+        accept: impl Fn(&CellKey) -> bool,
+        found: &mut BTreeSet<(Round, VantageIx)>,
+    ) {
+        for (round, cells) in self.since(start) {
+            for (key, counts) in cells {
+                if counts.f > 0 && accept(key) {
+                    found.insert((round, key.client));
+                }
+            }
+        }
+    }
+}

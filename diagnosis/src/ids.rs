@@ -1,0 +1,110 @@
+//! Small integers for names: cells are compared and sorted millions of times, names only printed.
+//!
+//! Numbers are given in the order of the fold, which is sorted, so that arrival order never shows.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{FailureKind, KindClass, NodeName, PodName, Vantage, ZoneName};
+
+macro_rules! index {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) struct $type(pub(crate) u32);
+
+        impl From<u32> for $type {
+            fn from(value: u32) -> Self {
+                Self(value)
+            }
+        }
+
+        impl From<$type> for usize {
+            fn from(value: $type) -> Self {
+                value.0 as Self
+            }
+        }
+    };
+}
+
+index!(
+    /// A node.
+    NodeIx
+);
+index!(
+    /// A vantage; a node may hold two.
+    VantageIx
+);
+index!(
+    /// An endpoint.
+    PodIx
+);
+index!(
+    /// A zone.
+    ZoneIx
+);
+index!(
+    /// A DNS name.
+    NameIx
+);
+index!(
+    /// A failure kind.
+    KindIx
+);
+
+/// Names of one sort and their numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Interner<T, I> {
+    numbers: BTreeMap<T, u32>,
+    names: Vec<T>,
+    sort: std::marker::PhantomData<I>,
+}
+
+impl<T, I> Default for Interner<T, I> {
+    fn default() -> Self {
+        Self {
+            numbers: BTreeMap::new(),
+            names: Vec::new(),
+            sort: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<T: Ord + Clone, I: From<u32> + Into<usize>> Interner<T, I> {
+    pub(crate) fn intern(&mut self, name: &T) -> I {
+        if let Some(known) = self.numbers.get(name) {
+            return I::from(*known);
+        }
+        // More than four thousand million names do not fit the machine's memory either.
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(name.clone(), number);
+        self.names.push(name.clone());
+        I::from(number)
+    }
+
+    pub(crate) fn get(&self, name: &T) -> Option<I> {
+        self.numbers.get(name).map(|n| I::from(*n))
+    }
+
+    pub(crate) fn name(&self, index: I) -> &T {
+        // An index is only ever handed out by `intern` of the same table.
+        &self.names[index.into()]
+    }
+}
+
+/// All names the engine has met.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct World {
+    pub(crate) nodes: Interner<NodeName, NodeIx>,
+    pub(crate) vantages: Interner<Vantage, VantageIx>,
+    pub(crate) pods: Interner<PodName, PodIx>,
+    pub(crate) zones: Interner<ZoneName, ZoneIx>,
+    pub(crate) names: Interner<String, NameIx>,
+    pub(crate) kinds: Interner<FailureKind, KindIx>,
+    /// Where a pod ran when it was last an endpoint; a cell outlives its EndpointSlice.
+    pub(crate) pod_nodes: BTreeMap<PodIx, NodeIx>,
+}
+
+/// Position of a class in [`KindClass::ALL`], the order of all pseudo-counts.
+pub(crate) fn class_position(class: KindClass) -> usize {
+    KindClass::ALL.iter().position(|c| *c == class).unwrap_or(0)
+}

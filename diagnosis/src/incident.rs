@@ -1,0 +1,337 @@
+//! Verdicts over time: opened when named, merged where one cause explains several subjects, closed when every failing
+//! stream has proved healthy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{EventTime, Front, Micros, ServiceKey, TargetId};
+
+use crate::{
+    cells::RoundCells,
+    hash,
+    ids::{VantageIx, World},
+    judge::Unit,
+    region::{Region, alpha},
+    scene::Scene,
+    sequential::Sprt,
+    verdict::{Incident, IncidentState, Verdict},
+};
+
+/// What an incident is about, coarse enough that one cause is one incident.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Causes that concern every subject: nodes, pairs, zones, the overlay, the resolvers.
+    Cluster,
+    /// All fronts and endpoints of a Service.
+    Service(ServiceKey),
+    /// A front that no known Service owns.
+    Front(Front),
+    /// The answers of targets behind one Service that fail alike (by class of failure).
+    Answers(ServiceKey, usize),
+    /// A target alone.
+    Target(TargetId),
+}
+
+/// A named finding of one subject.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) scope: Scope,
+    pub(crate) region: Region,
+    pub(crate) class: Vec<Region>,
+    pub(crate) failing: BTreeSet<VantageIx>,
+    pub(crate) since: EventTime,
+    pub(crate) verdict: Verdict,
+}
+
+/// What changed with the round just judged.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// Named for the first time (or again after it was over), or named otherwise.
+    Named {
+        incident: Incident,
+        at: EventTime,
+        first: bool,
+    },
+    /// Over.
+    Closed(Incident),
+    /// Failing in a way that no set of regions explains.
+    Unexplained { at: EventTime, cells: Vec<String> },
+}
+
+/// An incident and what decides about its end.
+#[derive(Debug)]
+struct Tracked {
+    incident: Incident,
+    scope: Scope,
+    region: Region,
+    class: Vec<Region>,
+    /// Whose evidence is shown.
+    lead: Unit,
+    units: BTreeSet<Unit>,
+    streams: BTreeMap<VantageIx, Sprt>,
+}
+
+/// All incidents, open and lately closed.
+#[derive(Debug, Default)]
+pub(crate) struct Incidents {
+    tracked: Vec<Tracked>,
+    events: Vec<Event>,
+}
+
+const KEPT_CLOSED: usize = 100;
+const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
+
+impl Tracked {
+    const fn closed(&self) -> Option<EventTime> {
+        match self.incident.state {
+            IncidentState::Closed { closed } => Some(closed),
+            IncidentState::Open | IncidentState::Recovering => None,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.closed().is_none()
+    }
+
+    /// The same cause: a region of one is in the class of the other.
+    fn matches(&self, report: &Report) -> bool {
+        self.scope == report.scope
+            && (report.class.contains(&self.region) || self.class.contains(&report.region))
+    }
+
+    fn take(&mut self, unit: &Unit, report: Report, at: EventTime, events: &mut Vec<Event>) {
+        self.units.insert(unit.clone());
+        for client in report.failing {
+            self.streams.entry(client).or_default();
+        }
+        let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
+        targets.extend(report.verdict.targets.iter().cloned());
+        let targets: Vec<TargetId> = targets.into_iter().collect();
+        if self.lead != *unit && self.matches_exactly(report.region) {
+            self.incident.verdict.targets = targets;
+            return;
+        }
+        let renamed = self.incident.verdict.region != report.verdict.region
+            || self.incident.verdict.class != report.verdict.class;
+        self.lead = unit.clone();
+        self.region = report.region;
+        self.class = report.class;
+        self.scope = report.scope;
+        self.incident.verdict = Verdict {
+            targets,
+            ..report.verdict
+        };
+        if renamed {
+            events.push(Event::Named {
+                incident: self.incident.clone(),
+                at,
+                first: false,
+            });
+        }
+    }
+
+    fn matches_exactly(&self, region: Region) -> bool {
+        self.class.contains(&region)
+    }
+}
+
+impl Incidents {
+    /// Starts a judged round.
+    pub(crate) fn begin(&mut self) {
+        self.events.clear();
+    }
+
+    pub(crate) fn note(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Takes the named findings of one subject.
+    pub(crate) fn report(&mut self, unit: &Unit, reports: Vec<Report>, at: EventTime, world: &World) {
+        let mut matched = BTreeSet::new();
+        let mut left = Vec::new();
+        for report in reports {
+            let found = self
+                .tracked
+                .iter()
+                .position(|t| t.is_open() && t.matches(&report));
+            if let Some(i) = found {
+                matched.insert(i);
+                self.tracked[i].take(unit, report, at, &mut self.events);
+            } else {
+                left.push(report);
+            }
+        }
+        for report in left {
+            let orphan = self.tracked.iter().position(|t| {
+                t.is_open()
+                    && t.units.contains(unit)
+                    && t.streams.iter().any(|(client, sprt)| report.failing.contains(client) && !sprt.leans_healthy())
+            });
+            match orphan.filter(|i| !matched.contains(i)) {
+                // More evidence gave the same failures another name.
+                Some(i) if self.tracked[i].units.len() == 1 => {
+                    matched.insert(i);
+                    self.tracked[i].lead = unit.clone();
+                    self.tracked[i].take(unit, report, at, &mut self.events);
+                }
+                Some(i) => {
+                    self.tracked[i].units.remove(unit);
+                    self.open(unit, report, at, world);
+                }
+                None => self.open(unit, report, at, world),
+            }
+        }
+    }
+
+    fn open(&mut self, unit: &Unit, report: Report, at: EventTime, world: &World) {
+        let streams: BTreeMap<VantageIx, Sprt> =
+            report.failing.iter().map(|client| (*client, Sprt::default())).collect();
+        let again = self.tracked.iter().position(|t| !t.is_open() && t.matches(&report));
+        let incident = if let Some(i) = again {
+            let old = self.tracked.remove(i).incident;
+            Incident {
+                state: IncidentState::Open,
+                since: report.since,
+                occurrences: old.occurrences.saturating_add(1),
+                verdict: report.verdict,
+                ..old
+            }
+        } else {
+            let region = report.region.describe(world);
+            let subject = report.verdict.subject.to_string();
+            let opened = at.0.to_string();
+            let mut parts = vec![subject.as_str(), region.region.as_str()];
+            parts.extend(region.members.iter().map(String::as_str));
+            parts.push(&opened);
+            Incident {
+                id: format!("{:016x}", hash::stable(&parts)),
+                state: IncidentState::Open,
+                since: report.since,
+                opened: at,
+                occurrences: 1,
+                verdict: report.verdict,
+            }
+        };
+        self.events.push(Event::Named {
+            incident: incident.clone(),
+            at,
+            first: true,
+        });
+        self.tracked.push(Tracked {
+            incident,
+            scope: report.scope,
+            region: report.region,
+            class: report.class,
+            lead: unit.clone(),
+            units: BTreeSet::from([unit.clone()]),
+            streams,
+        });
+    }
+
+    /// Whether a subject belongs to an open incident.
+    pub(crate) fn concerns(&self, unit: &Unit) -> bool {
+        self.tracked.iter().any(|t| t.is_open() && t.units.contains(unit))
+    }
+
+    /// Takes the cells of one subject in one round into the tests that end its incidents.
+    pub(crate) fn step(&mut self, unit: &Unit, cells: &RoundCells, scene: &Scene) {
+        for tracked in &mut self.tracked {
+            if !tracked.is_open() || !tracked.units.contains(unit) {
+                continue;
+            }
+            let regions = [tracked.region];
+            for (key, counts) in cells {
+                let share = alpha(&regions, key, scene);
+                if share.is_zero() {
+                    continue;
+                }
+                if counts.f > 0 || tracked.streams.contains_key(&key.client) {
+                    tracked.streams.entry(key.client).or_default().step(
+                        counts.seen_f,
+                        counts.seen_n - counts.seen_f,
+                        share.get(),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Closes what has proved healthy and returns the subjects that start afresh.
+    pub(crate) fn close(&mut self, at: EventTime, is_known: impl Fn(VantageIx) -> bool) -> BTreeSet<Unit> {
+        let mut freed = BTreeSet::new();
+        for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
+            // A node that left the cluster will never prove healthy.
+            tracked.streams.retain(|client, _| is_known(*client));
+            if tracked.streams.values().all(Sprt::accepts_healthy) {
+                tracked.incident.state = IncidentState::Closed { closed: at };
+                freed.extend(tracked.units.iter().cloned());
+                self.events.push(Event::Closed(tracked.incident.clone()));
+            } else if tracked.streams.values().all(|s| s.leans_healthy()) {
+                tracked.incident.state = IncidentState::Recovering;
+            } else {
+                tracked.incident.state = IncidentState::Open;
+            }
+        }
+        self.forget(at);
+        freed
+    }
+
+    /// Closes incidents whose subject is gone from the topology.
+    pub(crate) fn close_gone(&mut self, at: EventTime, is_gone: impl Fn(&Unit) -> bool) {
+        for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
+            if tracked.units.iter().all(&is_gone) {
+                tracked.incident.state = IncidentState::Closed { closed: at };
+                self.events.push(Event::Closed(tracked.incident.clone()));
+            }
+        }
+    }
+
+    fn forget(&mut self, now: EventTime) {
+        self.tracked
+            .retain(|t| t.closed().is_none_or(|closed| now - closed <= KEPT_FOR));
+        let mut closed: Vec<EventTime> = self.tracked.iter().filter_map(Tracked::closed).collect();
+        if closed.len() > KEPT_CLOSED {
+            closed.sort();
+            let oldest_kept = closed[closed.len() - KEPT_CLOSED];
+            self.tracked
+                .retain(|t| t.closed().is_none_or(|closed| closed >= oldest_kept));
+        }
+    }
+
+    /// Open ones first, then closed ones, newest first. `stale` says of a subject that nothing fresh is known.
+    pub(crate) fn list(&self, stale: impl Fn(&Unit, &BTreeSet<VantageIx>) -> Option<String>) -> Vec<Incident> {
+        let mut list: Vec<Incident> = self
+            .tracked
+            .iter()
+            .map(|t| {
+                let mut incident = t.incident.clone();
+                let clients = t.streams.keys().copied().collect();
+                if t.is_open()
+                    && let Some(note) = stale(&t.lead, &clients)
+                {
+                    incident.verdict.sentence.push_str(&note);
+                }
+                incident
+            })
+            .collect();
+        list.sort_by_key(|incident| {
+            let (closed, time) = match incident.state {
+                IncidentState::Closed { closed } => (true, closed),
+                IncidentState::Open | IncidentState::Recovering => (false, incident.opened),
+            };
+            (closed, std::cmp::Reverse(time), incident.id.clone())
+        });
+        list
+    }
+}
+
+/// What keeps a round's time honest: when its last outcome was known.
+pub(crate) fn known_at(end: EventTime, observations: &[parallax_model::Recorded]) -> EventTime {
+    observations
+        .iter()
+        .filter_map(|r| Some(r.observation.at.plus(r.observation.times.total?)))
+        .fold(end, EventTime::max)
+}

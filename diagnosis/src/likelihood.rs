@@ -1,0 +1,133 @@
+//! Probability of the counts under a region: noisy-OR of two rates, both integrated out over a grid.
+//!
+//! p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0, where θ1 is the failure probability the region causes and θ0 the background.
+//! Grids instead of conjugate priors, so that fractional α works.
+
+use std::collections::BTreeMap;
+
+use crate::{region::Alpha, weights::probes};
+
+/// θ1 with its weights: a flaky cause is the same region with a smaller θ1.
+const THETA1: [(f64, f64); 9] = [
+    (0.03, 0.05),
+    (0.06, 0.06),
+    (0.12, 0.07),
+    (0.25, 0.09),
+    (0.5, 0.12),
+    (0.75, 0.11),
+    (0.9, 0.12),
+    (0.97, 0.18),
+    (0.995, 0.20),
+];
+
+/// θ0 with its weights. The fifth point is there because without it a real background of 3–5 % raises false alarms.
+pub(crate) const THETA0: [(f64, f64); 5] = [(2e-4, 0.33), (1e-3, 0.33), (4e-3, 0.19), (1.5e-2, 0.10), (5e-2, 0.05)];
+
+/// Failures and successes by share of the region, weights in units of [`crate::weights::ONE`].
+pub(crate) type Groups = BTreeMap<Alpha, (u64, u64)>;
+
+/// ln Σ exp, in the order given.
+pub(crate) fn lse(values: &[f64]) -> f64 {
+    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max == f64::NEG_INFINITY {
+        return max;
+    }
+    max + libm::log(values.iter().map(|v| libm::exp(v - max)).sum())
+}
+
+/// Failure probability of a path set.
+pub(crate) fn failure_probability(alpha: f64, theta1: f64, theta0: f64) -> f64 {
+    alpha * (1.0 - (1.0 - theta1) * (1.0 - theta0)) + (1.0 - alpha) * theta0
+}
+
+#[derive(Debug, Clone)]
+struct Table {
+    ln_fail: Vec<f64>,
+    ln_ok: Vec<f64>,
+}
+
+/// The grids and the tables for each share met so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Likelihood {
+    theta0: Vec<f64>,
+    ln_weights: Vec<f64>,
+    eta: f64,
+    tables: BTreeMap<Alpha, Table>,
+}
+
+impl Default for Likelihood {
+    fn default() -> Self {
+        Self::with(&THETA0, 1.0)
+    }
+}
+
+/// Distinct shares are fractions of endpoint counts; more than this many means that endpoint counts came and went.
+const MAX_TABLES: usize = 4096;
+
+impl Likelihood {
+    pub(crate) fn with(theta0: &[(f64, f64)], eta: f64) -> Self {
+        Self {
+            theta0: theta0.iter().map(|(value, _)| *value).collect(),
+            ln_weights: THETA1
+                .iter()
+                .flat_map(|(_, u)| theta0.iter().map(move |(_, v)| libm::log(*u) + libm::log(*v)))
+                .collect(),
+            eta,
+            tables: BTreeMap::new(),
+        }
+    }
+
+    fn table(&mut self, alpha: Alpha) -> &Table {
+        if self.tables.len() >= MAX_TABLES && !self.tables.contains_key(&alpha) {
+            self.tables.clear();
+        }
+        let theta0 = &self.theta0;
+        self.tables.entry(alpha).or_insert_with(|| {
+            let p: Vec<f64> = THETA1
+                .iter()
+                .flat_map(|(t1, _)| theta0.iter().map(|t0| failure_probability(alpha.get(), *t1, *t0)))
+                .collect();
+            Table {
+                ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
+                ln_ok: p.iter().map(|p| libm::log(1.0 - p)).collect(),
+            }
+        })
+    }
+
+    /// ln of the joint weight of each grid point.
+    fn points(&mut self, groups: &Groups) -> Vec<f64> {
+        let mut points = vec![0.0; self.ln_weights.len()];
+        for (alpha, (failures, successes)) in groups {
+            let (failures, successes) = (probes(*failures), probes(*successes));
+            let table = self.table(*alpha);
+            for ((point, ln_fail), ln_ok) in points.iter_mut().zip(&table.ln_fail).zip(&table.ln_ok) {
+                *point += failures * ln_fail + successes * ln_ok;
+            }
+        }
+        let eta = self.eta;
+        for (point, weight) in points.iter_mut().zip(&self.ln_weights) {
+            *point = weight + eta * *point;
+        }
+        points
+    }
+
+    /// ln m: the logarithm of the probability of the counts, rates integrated out.
+    pub(crate) fn ln_m(&mut self, groups: &Groups) -> f64 {
+        let points = self.points(groups);
+        lse(&points)
+    }
+
+    /// Posterior means of θ1 and θ0.
+    pub(crate) fn means(&mut self, groups: &Groups) -> (f64, f64) {
+        let points = self.points(groups);
+        let total = lse(&points);
+        let (mut mean1, mut mean0) = (0.0, 0.0);
+        let columns = self.theta0.len();
+        for (i, point) in points.iter().enumerate() {
+            let weight = libm::exp(point - total);
+            mean1 += weight * THETA1[i / columns].0;
+            mean0 += weight * self.theta0[i % columns];
+        }
+        (mean1, mean0)
+    }
+}

@@ -1,0 +1,88 @@
+//! What is believed before looking: weights, the price of having looked everywhere, and static facts.
+//!
+//! ln π(h) = ln `P_fault` + ln(weight / W) − ln(members of its kind) + Σ ln(multiplier). Facts enter here and only here;
+//! they multiply without renormalising, and the mass of all faults is capped.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    ids::{NodeIx, PodIx},
+    region::{Region, RegionKind},
+    scene::Scene,
+    verdict::Fact,
+};
+
+/// Prior probability that something is wrong with a subject.
+pub(crate) const P_FAULT: f64 = 0.03;
+/// No set of facts makes a fault likelier than this before looking.
+const MAX_FAULT: f64 = 0.5;
+/// `self` counts in W although it is compared only where a client can be its own endpoint: the weights were measured so.
+const ALWAYS_COUNTED: RegionKind = RegionKind::SelfPod;
+
+/// Regions a fact is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// All regions of a kind.
+    Kind(RegionKind),
+    /// `client` and `bnode` of a node.
+    #[cfg_attr(not(test), expect(dead_code, reason = "node conditions are not part of the topology yet"))]
+    Node(NodeIx),
+    /// `backend` of a pod.
+    Pod(PodIx),
+}
+
+/// A fact and what it moves.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PriorFact {
+    pub(crate) about: About,
+    pub(crate) fact: Fact,
+}
+
+impl PriorFact {
+    pub(crate) fn applies(&self, region: Region) -> bool {
+        match self.about {
+            About::Kind(kind) => region.kind() == kind,
+            About::Node(node) => region == Region::Client(node) || region == Region::Bnode(node),
+            About::Pod(pod) => region == Region::Backend(pod),
+        }
+    }
+}
+
+/// A region with its prior.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Hypothesis {
+    pub(crate) region: Region,
+    pub(crate) ln_prior: f64,
+}
+
+/// All members of the kinds in play, with their priors.
+pub(crate) fn hypotheses(kinds: &BTreeSet<RegionKind>, scene: &Scene, facts: &[PriorFact]) -> Vec<Hypothesis> {
+    let mut counted = kinds.clone();
+    counted.insert(ALWAYS_COUNTED);
+    let total: f64 = counted.iter().map(|kind| kind.weight()).sum();
+    let mut all = Vec::new();
+    for kind in kinds {
+        let members = kind.members(scene);
+        #[expect(clippy::cast_precision_loss, reason = "member counts stay far below 2^53")]
+        let ln_share = libm::log(P_FAULT) + libm::log(kind.weight() / total) - libm::log(members.len() as f64);
+        for region in members {
+            let ln_facts: f64 = facts
+                .iter()
+                .filter(|fact| fact.applies(region))
+                .map(|fact| libm::log(fact.fact.multiplier))
+                .sum();
+            all.push(Hypothesis {
+                region,
+                ln_prior: ln_share + ln_facts,
+            });
+        }
+    }
+    let mass: f64 = all.iter().map(|h| libm::exp(h.ln_prior)).sum();
+    if mass > MAX_FAULT {
+        let ln_scale = libm::log(MAX_FAULT / mass);
+        for hypothesis in &mut all {
+            hypothesis.ln_prior += ln_scale;
+        }
+    }
+    all
+}

@@ -1,0 +1,237 @@
+//! A recorded stream read line by line: the same engine, the same bytes, on any machine.
+//!
+//! Two forms, told apart by the `type` of each line:
+//! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number in a file;
+//! * the product's own record, `settings` / `topology_spec` / `observation` / `progress`.
+//!
+//! Output is one JSON object a line: `verdict`, `unexplained`, `malformed`, and `trial` at the end of each recording.
+
+mod record;
+mod trial;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    engine::Engine,
+    incident::Event,
+    verdict::{Incident, IncidentState, RegionRef},
+};
+
+use record::Recording;
+use trial::Trial;
+
+/// Reads a stream and says what the engine found, as lines of JSON.
+#[derive(Debug, Default)]
+pub struct Replay {
+    open: Open,
+    /// Malformed lines outside of any recording, which the next one reports.
+    malformed: u64,
+    recordings: u64,
+}
+
+#[derive(Debug, Default)]
+enum Open {
+    #[default]
+    Nothing,
+    Trial(Box<Trial>),
+    Recording(Box<Recording>),
+}
+
+/// One line of output. Probabilities have four digits, times are seconds of the recording.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line<'a> {
+    Verdict {
+        trial: u64,
+        t: f64,
+        region: &'a str,
+        members: &'a [String],
+        probability: f64,
+        class: Vec<(&'a str, &'a [String])>,
+        causes: Vec<&'a str>,
+        closed_t: Option<f64>,
+    },
+    Unexplained {
+        trial: u64,
+        t: f64,
+        cells: &'a [String],
+    },
+    Malformed {
+        line: usize,
+        reason: String,
+    },
+    Trial {
+        trial: u64,
+        observations: u64,
+        malformed: u64,
+        verdicts: u64,
+    },
+}
+
+impl Line<'_> {
+    fn write(&self) -> String {
+        // Strings, numbers and lists of them always have a form in JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Replay {
+    /// A reader that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one line of input; `number` is what a complaint about it says. Malformed lines are counted, reported and
+    /// skipped; lines of unknown type come from a newer version and are skipped.
+    pub fn line(&mut self, number: usize, text: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        if text.trim().is_empty() {
+            return out;
+        }
+        if let Err(reason) = self.take(text, &mut out) {
+            match &mut self.open {
+                Open::Nothing => self.malformed += 1,
+                Open::Trial(trial) => trial.count.malformed += 1,
+                Open::Recording(recording) => recording.count.malformed += 1,
+            }
+            out.push(Line::Malformed { line: number, reason }.write());
+        }
+        out
+    }
+
+    /// Ends the recording that is still open, if any. Call it at the end of the input.
+    pub fn finish(&mut self) -> Vec<String> {
+        let mut out = Vec::new();
+        self.close(&mut out);
+        out
+    }
+
+    fn close(&mut self, out: &mut Vec<String>) {
+        match std::mem::take(&mut self.open) {
+            Open::Nothing => {}
+            Open::Trial(trial) => trial.finish(out),
+            Open::Recording(recording) => recording.finish(out),
+        }
+    }
+
+    fn take(&mut self, text: &str, out: &mut Vec<String>) -> Result<(), String> {
+        let value: Value = serde_json::from_str(text).map_err(|e| format!("not a line of JSON: {e}"))?;
+        let kind = value
+            .get("type")
+            .and_then(Value::as_str)
+            .ok_or("the line has no \"type\"")?
+            .to_owned();
+        match kind.as_str() {
+            "topology" => {
+                let topology = trial::TopologyLine::read(value)?;
+                match &mut self.open {
+                    Open::Trial(trial) if trial.is(&topology) => trial.replace(topology),
+                    _ => {
+                        let trial = Trial::new(topology, std::mem::take(&mut self.malformed))?;
+                        self.close(out);
+                        self.open = Open::Trial(Box::new(trial));
+                        Ok(())
+                    }
+                }
+            }
+            "obs" | "end" => match &mut self.open {
+                Open::Trial(trial) if kind == "obs" => trial.observe(value, out),
+                Open::Trial(_) => {
+                    self.close(out);
+                    Ok(())
+                }
+                _ => Err(format!("{kind:?} before any \"topology\"")),
+            },
+            "settings" => {
+                let recording =
+                    Recording::new(value, self.recordings, std::mem::take(&mut self.malformed))?;
+                self.recordings += 1;
+                self.close(out);
+                self.open = Open::Recording(Box::new(recording));
+                Ok(())
+            }
+            "topology_spec" | "observation" | "progress" => match &mut self.open {
+                Open::Recording(recording) => recording.take(&kind, value, out),
+                _ => Err(format!("{kind:?} before any \"settings\"")),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a recording counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    trial: u64,
+    observations: u64,
+    malformed: u64,
+    verdicts: u64,
+}
+
+impl Count {
+    /// Writes what the round just judged brought.
+    fn events(&mut self, engine: &Engine, out: &mut Vec<String>) {
+        for event in engine.events() {
+            match event {
+                Event::Named { incident, at, first } => {
+                    self.verdicts += u64::from(*first);
+                    out.push(verdict(self.trial, incident, seconds(at.0)));
+                }
+                Event::Closed(incident) => {
+                    let IncidentState::Closed { closed } = incident.state else {
+                        continue;
+                    };
+                    out.push(verdict(self.trial, incident, seconds(closed.0)));
+                }
+                Event::Unexplained { at, cells } => out.push(
+                    Line::Unexplained {
+                        trial: self.trial,
+                        t: seconds(at.0),
+                        cells,
+                    }
+                    .write(),
+                ),
+            }
+        }
+    }
+
+    fn total(self) -> String {
+        Line::Trial {
+            trial: self.trial,
+            observations: self.observations,
+            malformed: self.malformed,
+            verdicts: self.verdicts,
+        }
+        .write()
+    }
+}
+
+fn verdict(trial: u64, incident: &Incident, t: f64) -> String {
+    fn pair(region: &RegionRef) -> (&str, &[String]) {
+        (&region.region, &region.members)
+    }
+    let verdict = &incident.verdict;
+    let closed_t = match incident.state {
+        IncidentState::Closed { closed } => Some(seconds(closed.0)),
+        IncidentState::Open | IncidentState::Recovering => None,
+    };
+    Line::Verdict {
+        trial,
+        t,
+        region: &verdict.region.region,
+        members: &verdict.region.members,
+        probability: verdict.probability.get(),
+        class: verdict.class.iter().map(pair).collect(),
+        causes: verdict.causes.iter().map(|c| c.id.as_str()).collect(),
+        closed_t,
+    }
+    .write()
+}
+
+/// Milliseconds are what a reader wants to see.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since the start of a recording fit 52 bits")]
+fn seconds(micros: i64) -> f64 {
+    (micros / 1000) as f64 / 1000.0
+}

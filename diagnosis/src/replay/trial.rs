@@ -1,0 +1,399 @@
+//! Trials: recordings of one target, judged as one path.
+//!
+//! A trial has one target, so front and target have no other host to be told apart by: every probe's whole outcome is
+//! booked on its channel, and all channels are one subject. That also keeps one fault one verdict. Nothing of a trial
+//! need have worked before: a fault may be there from its first line on.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use parallax_model::{
+    Channel, EventTime, FailureKind, Front, Incarnation, Micros, NodeName, Observation, Outcome, Phase, PhaseTimes,
+    PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Count;
+use crate::{
+    booking::Split,
+    engine::{Booked, Engine, Rules, Settings},
+    topology::{
+        EndpointSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode, ServiceSpec, ServiceType,
+        Topology, TopologySpec, TrafficPolicy,
+    },
+};
+
+/// A `topology` line. Absent fields are unknown.
+#[derive(Debug, Deserialize)]
+pub(super) struct TopologyLine {
+    #[serde(default)]
+    trial: u64,
+    interval_s: f64,
+    #[serde(default)]
+    timeout_ms: Option<f64>,
+    nodes: Vec<NodeLine>,
+    target: TargetLine,
+    #[serde(default)]
+    backends: Vec<BackendLine>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeLine {
+    name: NodeName,
+    #[serde(default)]
+    zone: Option<ZoneName>,
+    #[serde(default = "yes")]
+    prober: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TargetLine {
+    name: String,
+    #[serde(default, rename = "type")]
+    service_type: Option<String>,
+    #[serde(default)]
+    external_traffic_policy: Option<String>,
+    #[serde(default)]
+    internal_traffic_policy: Option<String>,
+    #[serde(default)]
+    proxy_mode: Option<String>,
+    #[serde(default)]
+    ip_mode: Option<String>,
+    #[serde(default)]
+    session_affinity: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BackendLine {
+    pod: PodName,
+    #[serde(default)]
+    node: Option<NodeName>,
+    #[serde(default)]
+    ip: Option<IpAddr>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ObsLine {
+    t: f64,
+    node: NodeName,
+    channel: Channel,
+    #[serde(default)]
+    target: Option<String>,
+    #[serde(default)]
+    backend: Option<PodName>,
+    #[serde(default)]
+    dst_node: Option<NodeName>,
+    ok: bool,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    latency_ms: Option<f64>,
+}
+
+/// A trial that is being read.
+#[derive(Debug)]
+pub(super) struct Trial {
+    line: TopologyLine,
+    /// Names asked besides the target's own.
+    names: BTreeSet<String>,
+    engine: Engine,
+    now: EventTime,
+    seq: u64,
+    pub(super) count: Count,
+}
+
+/// Address of the front in every trial; the documentation range keeps it apart from endpoints.
+const FRONT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
+const TARGET: &str = "http://target.invalid/";
+
+impl TopologyLine {
+    pub(super) fn read(value: Value) -> Result<Self, String> {
+        let line: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        if !(line.interval_s > 0.0 && line.interval_s < 86_400.0) {
+            return Err(format!("interval_s: expected seconds within a day, got {}", line.interval_s));
+        }
+        Ok(line)
+    }
+
+    fn topology(&self, names: &BTreeSet<String>) -> Result<Topology, String> {
+        let spec = TopologySpec {
+            proxy_mode: match self.target.proxy_mode.as_deref() {
+                Some("iptables") => ProxyMode::Iptables,
+                Some("ipvs") => ProxyMode::Ipvs,
+                Some("nftables") => ProxyMode::Nftables,
+                _ => ProxyMode::Unknown,
+            },
+            nodes: self.nodes()?,
+            services: vec![self.service()?],
+            ingresses: vec![serde_json::from_value(serde_json::json!({
+                "namespace": "trial", "name": "trial", "service": "trial/target", "hosts": ["target.invalid"],
+            }))
+            .map_err(|e| e.to_string())?],
+            targets: names
+                .iter()
+                .map(|name| TargetSpec {
+                    url: format!("dns://{name}"),
+                    expect_status: None,
+                    expect_body_contains: None,
+                    interval_ms: None,
+                    timeout_ms: None,
+                })
+                .collect(),
+        };
+        Topology::try_from(spec)
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeSpec>, String> {
+        self.nodes
+            .iter()
+            .map(|node| {
+                let prober = node
+                    .prober
+                    .then(|| PodName::new(format!("prober/{}", node.name)))
+                    .transpose()
+                    .map_err(|e| e.to_string())?;
+                Ok(NodeSpec {
+                    name: node.name.clone(),
+                    zone: node.zone.clone(),
+                    addresses: Vec::new(),
+                    prober: prober.map(|pod| ProberSpec { pod, address: FRONT }),
+                })
+            })
+            .collect()
+    }
+
+    fn service(&self) -> Result<ServiceSpec, String> {
+        let policy = |word: Option<&str>| match word {
+            Some("Local") => TrafficPolicy::Local,
+            _ => TrafficPolicy::Cluster,
+        };
+        let target = &self.target;
+        let kind = target.service_type.as_deref();
+        let cluster_ip = matches!(kind, Some("ClusterIP" | "Headless"));
+        // A nodePort or an address that kube-proxy does not own is like a balancer's that traffic really goes to.
+        let proxied = target.ip_mode.as_deref() == Some("Proxy") || kind == Some("NodePort");
+        let known: BTreeSet<&NodeName> = self.nodes.iter().map(|n| &n.name).collect();
+        let endpoints = self
+            .backends
+            .iter()
+            .map(|backend| EndpointSpec {
+                pod: backend.pod.clone(),
+                address: backend.ip.unwrap_or(FRONT.ip()),
+                node: backend.node.clone().filter(|n| known.contains(n)),
+                ready: true,
+                serving: None,
+                terminating: false,
+            })
+            .collect();
+        Ok(ServiceSpec {
+            namespace: "trial".parse().map_err(|e| format!("{e}"))?,
+            name: "target".parse().map_err(|e| format!("{e}"))?,
+            service_type: if cluster_ip {
+                ServiceType::ClusterIP
+            } else {
+                ServiceType::LoadBalancer
+            },
+            cluster_ips: if cluster_ip { vec![FRONT.ip()] } else { Vec::new() },
+            load_balancer: if cluster_ip {
+                Vec::new()
+            } else {
+                vec![LoadBalancerSpec {
+                    ip: FRONT.ip(),
+                    ip_mode: if proxied { IpMode::Proxy } else { IpMode::Vip },
+                }]
+            },
+            external_traffic_policy: policy(target.external_traffic_policy.as_deref()),
+            internal_traffic_policy: policy(target.internal_traffic_policy.as_deref()),
+            ports: vec![PortSpec {
+                name: None,
+                app_protocol: None,
+                port: FRONT.port(),
+                target_port: FRONT.port(),
+                node_port: None,
+            }],
+            endpoints,
+        })
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            split: Split::Whole,
+            must_have_worked: false,
+            foreign_proxy: self
+                .target
+                .proxy_mode
+                .as_deref()
+                .is_some_and(|mode| !matches!(mode, "iptables" | "ipvs" | "nftables" | "unknown")),
+            affinity: self.target.session_affinity.as_deref() == Some("ClientIP"),
+        }
+    }
+}
+
+impl Trial {
+    pub(super) fn new(line: TopologyLine, malformed: u64) -> Result<Self, String> {
+        let names = BTreeSet::new();
+        let topology = line.topology(&names)?;
+        let settings = Settings {
+            interval: micros(line.interval_s).max(Micros(1)),
+            timeout: micros(line.timeout_ms.unwrap_or(0.0) / 1000.0),
+        };
+        Ok(Self {
+            engine: Engine::with_rules(settings, Arc::new(topology), line.rules()),
+            count: Count {
+                trial: line.trial,
+                malformed,
+                ..Count::default()
+            },
+            line,
+            names,
+            now: EventTime(0),
+            seq: 0,
+        })
+    }
+
+    pub(super) const fn is(&self, topology: &TopologyLine) -> bool {
+        self.count.trial == topology.trial
+    }
+
+    /// Endpoints changed; the new topology holds from this line on.
+    pub(super) fn replace(&mut self, line: TopologyLine) -> Result<(), String> {
+        let topology = line.topology(&self.names)?;
+        self.engine.replace_topology(Arc::new(topology), self.now);
+        self.line = line;
+        Ok(())
+    }
+
+    pub(super) fn observe(&mut self, value: Value, out: &mut Vec<String>) -> Result<(), String> {
+        let line: ObsLine = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        let recorded = self.recorded(line)?;
+        match self.engine.observe(&recorded) {
+            Booked::Unknown => {
+                let vantage = &recorded.vantage;
+                return Err(format!("node: {vantage} is not in the topology"));
+            }
+            Booked::Implausible => {
+                return Err("t: expected seconds since the start, within an hour of the lines before".to_owned());
+            }
+            Booked::Counted { .. } | Booked::Late | Booked::OwnFault => {}
+        }
+        self.count.observations += 1;
+        self.now = self.now.max(recorded.observation.at);
+        self.pass(out);
+        Ok(())
+    }
+
+    fn recorded(&mut self, line: ObsLine) -> Result<Recorded, String> {
+        if !(line.t >= 0.0 && line.t < 1e9) {
+            return Err(format!("t: expected seconds since the start, got {}", line.t));
+        }
+        let target = self.target_of(line.channel, line.target.as_deref(), line.dst_node.as_ref())?;
+        self.seq += 1;
+        let through_front = matches!(line.channel, Channel::Vip | Channel::Proxied | Channel::NodePort);
+        let latency = line.latency_ms.filter(|ms| *ms >= 0.0 && *ms < 1e9);
+        Ok(Recorded {
+            vantage: Vantage::pod(line.node),
+            incarnation: Incarnation::new("trial").map_err(|e| e.to_string())?,
+            observation: Observation {
+                seq: ReportSeq(self.seq),
+                at: EventTime(i64::try_from(micros(line.t).0).unwrap_or(i64::MAX)),
+                assignment: None,
+                target,
+                channel: line.channel,
+                front: through_front.then_some(Front::tcp(FRONT)),
+                entry: line.backend,
+                dst_node: line.dst_node,
+                outcome: outcome(line.channel, line.ok, line.kind.as_deref()),
+                times: PhaseTimes {
+                    total: latency.map(|ms| micros(ms / 1000.0)),
+                    ..PhaseTimes::default()
+                },
+                dns: None,
+                echo: None,
+                ttl: None,
+            },
+        })
+    }
+
+    fn target_of(
+        &mut self,
+        channel: Channel,
+        name: Option<&str>,
+        peer: Option<&NodeName>,
+    ) -> Result<TargetId, String> {
+        let id = |text: &str| TargetId::new(text).map_err(|e| e.to_string());
+        match (channel, name) {
+            (Channel::Mesh, _) => {
+                let peer = peer.ok_or("dst_node: a mesh probe names its peer's node")?;
+                id(&format!("echo://{peer}"))
+            }
+            (Channel::Dns, Some(name)) if name != self.line.target.name => {
+                let wanted = format!("dns://{name}");
+                if !self.names.contains(name) {
+                    let mut names = self.names.clone();
+                    names.insert(name.to_owned());
+                    let topology = self.line.topology(&names)?;
+                    self.names = names;
+                    self.engine.replace_topology(Arc::new(topology), self.now);
+                }
+                id(&wanted)
+            }
+            _ => id(TARGET),
+        }
+    }
+
+    fn pass(&mut self, out: &mut Vec<String>) {
+        while self.engine.judge_next(self.now) {
+            self.count.events(&self.engine, out);
+        }
+    }
+
+    pub(super) fn finish(mut self, out: &mut Vec<String>) {
+        self.now = EventTime(i64::MAX);
+        self.pass(out);
+        out.push(self.count.total());
+    }
+}
+
+fn outcome(channel: Channel, ok: bool, kind: Option<&str>) -> Outcome {
+    if ok {
+        return Outcome::Ok { status: None };
+    }
+    let dns = channel == Channel::Dns;
+    let (phase, kind, status) = match kind.unwrap_or("unknown") {
+        "timeout" if dns => (Phase::Resolve, FailureKind::ResolveTimeout, None),
+        "refused" if dns => (Phase::Resolve, FailureKind::DnsRefused, None),
+        "unreachable" if dns => (Phase::Resolve, FailureKind::ResolverUnreachable, None),
+        "timeout" => (Phase::Connect, FailureKind::ConnectTimeout, None),
+        "tls" => (Phase::Tls, FailureKind::TlsProtocol, None),
+        "stall" => (Phase::Body, FailureKind::BodyStalled, None),
+        "wrong_body" => (Phase::Check, FailureKind::WrongBody, None),
+        word => match word.strip_prefix("http_").and_then(|s| s.parse().ok()) {
+            Some(status) => (Phase::Check, FailureKind::Status, Some(status)),
+            None => {
+                let phase = if dns { Phase::Resolve } else { Phase::Connect };
+                (phase, FailureKind::from(std::borrow::Cow::Borrowed(word)), None)
+            }
+        },
+    };
+    Outcome::Failed { phase, kind, status }
+}
+
+/// Seconds as whole microseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "callers pass numbers between 0 and 1e9"
+)]
+fn micros(seconds: f64) -> Micros {
+    Micros((seconds.clamp(0.0, 1e9) * 1e6 + 0.5) as u64)
+}

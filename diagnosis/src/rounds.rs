@@ -1,0 +1,139 @@
+//! The unit of judgement: a round is closed once, then folded in sorted order. What comes later is history.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round, Vantage};
+
+use crate::engine::Settings;
+
+/// Observations kept in open rounds; a mesh of five thousand nodes sends a third of this in a round of ten seconds.
+const MAX_BUFFERED: usize = 1_000_000;
+/// A start further ahead than this is a broken clock.
+const MAX_AHEAD: Micros = Micros::from_secs(3600);
+/// Slack beyond the longest timeout before a round closes by time alone.
+const GRACE: Micros = Micros::from_secs(1);
+/// Closed rounds whose sequence numbers are still remembered: a report sent again may have slipped into the next round.
+const REMEMBERED: i64 = 3;
+
+/// Why an observation does not enter a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Late,
+    Duplicate,
+    Implausible,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    last: EventTime,
+    /// Everything started before this has been observed; absent for senders that do not say.
+    complete: Option<EventTime>,
+}
+
+/// Open rounds.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    settings: Settings,
+    open: BTreeMap<Round, Vec<Recorded>>,
+    buffered: usize,
+    seen: BTreeMap<(Vantage, Incarnation, ReportSeq), Round>,
+    heard: BTreeMap<Vantage, Heard>,
+    now: Option<EventTime>,
+    judged: Option<Round>,
+}
+
+impl Rounds {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            open: BTreeMap::new(),
+            buffered: 0,
+            seen: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            now: None,
+            judged: None,
+        }
+    }
+
+    /// The last closed round.
+    pub(crate) const fn judged(&self) -> Option<Round> {
+        self.judged
+    }
+
+    /// How long a vantage may be quiet before what it last said is no evidence.
+    pub(crate) const fn patience(settings: Settings) -> Micros {
+        Micros(settings.interval.0.saturating_mul(3).saturating_add(settings.timeout.0))
+    }
+
+    pub(crate) fn put(&mut self, recorded: &Recorded) -> Result<(), Refused> {
+        let at = recorded.observation.at;
+        let ahead = self.now.is_some_and(|now| at > now.plus(MAX_AHEAD));
+        if at.0 < 0 || ahead {
+            return Err(Refused::Implausible);
+        }
+        let round = at.round(self.settings.interval);
+        let key = (
+            recorded.vantage.clone(),
+            recorded.incarnation.clone(),
+            recorded.observation.seq,
+        );
+        if self.seen.contains_key(&key) {
+            return Err(Refused::Duplicate);
+        }
+        self.hear(&recorded.vantage, at, None);
+        if self.judged.is_some_and(|judged| round <= judged) || self.buffered >= MAX_BUFFERED {
+            return Err(Refused::Late);
+        }
+        self.seen.insert(key, round);
+        self.buffered += 1;
+        self.open.entry(round).or_default().push(recorded.clone());
+        Ok(())
+    }
+
+    fn hear(&mut self, vantage: &Vantage, at: EventTime, complete: Option<EventTime>) {
+        let heard = self
+            .heard
+            .entry(vantage.clone())
+            .or_insert(Heard { last: at, complete: None });
+        heard.last = heard.last.max(at);
+        heard.complete = heard.complete.max(complete);
+    }
+
+    pub(crate) fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
+        let ahead = self.now.is_some_and(|now| complete > now.plus(MAX_AHEAD));
+        if complete.0 >= 0 && !ahead {
+            self.hear(vantage, complete, Some(complete));
+        }
+    }
+
+    /// Takes the next round out that is over at `now`, its observations sorted.
+    pub(crate) fn close(&mut self, now: EventTime) -> Option<(Round, Vec<Recorded>)> {
+        self.now = self.now.max(Some(now));
+        let round = *self.open.keys().next()?;
+        if !self.over(round, now) {
+            return None;
+        }
+        let mut observations = self.open.remove(&round)?;
+        self.buffered -= observations.len();
+        observations.sort_by(|a, b| {
+            let key = |r: &Recorded| (r.observation.at, r.observation.seq);
+            (&a.vantage, key(a), &a.incarnation).cmp(&(&b.vantage, key(b), &b.incarnation))
+        });
+        self.judged = Some(round);
+        self.seen.retain(|_, seen| seen.0 > round.0 - REMEMBERED);
+        let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
+        self.heard.retain(|_, heard| heard.last >= horizon);
+        Some((round, observations))
+    }
+
+    /// Every speaking vantage is past the end, or nothing of it can come any more.
+    fn over(&self, round: Round, now: EventTime) -> bool {
+        let end = round.end(self.settings.interval);
+        if now >= end.plus(self.settings.timeout).plus(GRACE) {
+            return true;
+        }
+        let silent_since = end.minus(Self::patience(self.settings));
+        let mut speaking = self.heard.values().filter(|heard| heard.last >= silent_since).peekable();
+        speaking.peek().is_some() && speaking.all(|heard| heard.complete.is_some_and(|complete| complete >= end))
+    }
+}

@@ -1,0 +1,178 @@
+//! A view as plain text for terminals: the same facts as the page, in the same order.
+//!
+//! State is written in signs as well as colour: `✓` ok, `✗` failing, `~` flaky, `·` unknown.
+
+use std::fmt::Write as _;
+
+use parallax_model::{EventTime, Vantage};
+
+use crate::{
+    verdict::{EvidenceRow, Incident, IncidentState},
+    view::{CellState, MatrixRow, VantageState, View},
+};
+
+/// Whether the terminal understands colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Signs only.
+    Plain,
+    /// Signs and ANSI colours.
+    Coloured,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            Self::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        }
+    }
+
+    fn state(self, state: CellState) -> String {
+        match state {
+            CellState::Ok => self.paint("32", "✓"),
+            CellState::Failing => self.paint("1;31", "✗"),
+            CellState::Flaky => self.paint("33", "~"),
+            CellState::Unknown => self.paint("90", "·"),
+        }
+    }
+}
+
+/// One line: what the mesh sees right now.
+#[must_use]
+pub fn summary(view: &View, style: Style) -> String {
+    let reporting = view.vantages.iter().filter(|v| v.state == VantageState::Reporting).count();
+    let count = |state| view.matrix.iter().flat_map(|row| &row.cells).filter(|c| c.state == state).count();
+    let open = view.incidents.iter().filter(|i| !matches!(i.state, IncidentState::Closed { .. })).count();
+    let mut line = format!("{reporting} of {} vantages report", view.vantages.len());
+    for (state, word) in [
+        (CellState::Ok, "ok"),
+        (CellState::Failing, "failing"),
+        (CellState::Flaky, "flaky"),
+        (CellState::Unknown, "unknown"),
+    ] {
+        let n = count(state);
+        if n > 0 {
+            let _ = write!(line, "  {} {n} {word}", style.state(state));
+        }
+    }
+    if open > 0 {
+        let _ = write!(line, "  {}", style.paint("1;31", &format!("{open} open incident{}", plural(open))));
+    } else if !view.investigating.is_empty() {
+        let _ = write!(line, "  {}", style.paint("33", "failing, cause not yet known"));
+    }
+    line
+}
+
+/// The matrix, one line a target, at most `most` of them: failing ones first.
+#[must_use]
+pub fn matrix(view: &View, style: Style, most: usize) -> String {
+    let mut rows: Vec<&MatrixRow> = view.matrix.iter().collect();
+    let worst = |row: &MatrixRow| row.cells.iter().map(|c| c.state).max().unwrap_or(CellState::Unknown);
+    rows.sort_by_key(|row| (std::cmp::Reverse(worst(row)), row.target.clone()));
+    let width = rows.iter().take(most).map(|r| r.target.as_str().chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    let _ = write!(out, "{:width$}", "");
+    for vantage in &view.vantages {
+        let _ = write!(out, "  {}", short(&vantage.vantage));
+    }
+    out.push('\n');
+    for row in rows.iter().take(most) {
+        let _ = write!(out, "{:width$}", row.target.as_str());
+        for (cell, vantage) in row.cells.iter().zip(&view.vantages) {
+            let column = short(&vantage.vantage).chars().count();
+            let _ = write!(out, "  {}{}", style.state(cell.state), " ".repeat(column.saturating_sub(1)));
+        }
+        out.push('\n');
+    }
+    if rows.len() > most {
+        let _ = writeln!(out, "… and {} more targets", rows.len() - most);
+    }
+    out
+}
+
+/// Everything that is known of one incident.
+#[must_use]
+pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
+    let verdict = &incident.verdict;
+    let mut out = String::new();
+    let sign = match incident.state {
+        IncidentState::Open => style.paint("1;31", "✗"),
+        IncidentState::Recovering => style.paint("33", "~"),
+        IncidentState::Closed { .. } => style.paint("32", "✓"),
+    };
+    let _ = writeln!(out, "{sign} {}", style.paint("1", &verdict.sentence));
+    let causes: Vec<_> = verdict.causes.iter().map(|c| format!("{} {}", c.id, c.title)).collect();
+    let _ = writeln!(
+        out,
+        "  probability {}   region {}   failing for {}   {} target{}",
+        verdict.probability,
+        verdict.region,
+        now - incident.since,
+        verdict.targets.len(),
+        plural(verdict.targets.len()),
+    );
+    list(&mut out, "causes", &causes, style);
+    if verdict.class.len() > 1 {
+        let class: Vec<_> = verdict.class.iter().map(ToString::to_string).collect();
+        list(&mut out, "cannot be told apart", &[class.join(", ")], style);
+        list(&mut out, "would settle it", &verdict.separating, style);
+    }
+    if !verdict.evidence.is_empty() {
+        let _ = writeln!(out, "\n  {}", style.paint("1", "evidence (failed / probes)"));
+        let width = verdict.evidence.iter().map(|r| r.who.chars().count()).max().unwrap_or(0);
+        for row in &verdict.evidence {
+            let _ = writeln!(out, "  {}", evidence_row(row, width, style));
+        }
+    }
+    list(&mut out, "who answers", &verdict.locality, style);
+    let ruled_out: Vec<_> =
+        verdict.ruled_out.iter().map(|r| format!("{}: {}", r.region, r.because)).collect();
+    list(&mut out, "ruled out", &ruled_out, style);
+    let facts: Vec<_> = verdict.facts.iter().map(|f| format!("{} (×{})", f.text, f.multiplier)).collect();
+    list(&mut out, "facts that moved the prior", &facts, style);
+    if !verdict.remedies.is_empty() {
+        let _ = writeln!(out, "\n  {}", style.paint("1", "ways out"));
+        for remedy in &verdict.remedies {
+            let _ = writeln!(out, "  • {}", remedy.action);
+            if let Some(command) = &remedy.command {
+                let _ = writeln!(out, "      {}", style.paint("36", command));
+            }
+            let _ = writeln!(out, "      price: {}", remedy.price);
+        }
+    }
+    out
+}
+
+fn evidence_row(row: &EvidenceRow, width: usize, style: Style) -> String {
+    let state = match (row.failures, row.probes) {
+        (_, 0) => CellState::Unknown,
+        (0, _) => CellState::Ok,
+        (failed, all) if failed >= all => CellState::Failing,
+        _ => CellState::Flaky,
+    };
+    let kinds: Vec<_> = row.kinds.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+    let mark = if row.predicted { "◀ predicted" } else { "" };
+    let counts = format!("{}/{}", row.failures, row.probes);
+    let line = format!("{} {:width$}  {counts:>9}  {} {mark}", style.state(state), row.who, kinds.join(", "));
+    line.trim_end().to_owned()
+}
+
+fn list(out: &mut String, title: &str, lines: &[String], style: Style) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  {}", style.paint("1", title));
+    for line in lines {
+        let _ = writeln!(out, "  • {line}");
+    }
+}
+
+fn short(vantage: &Vantage) -> String {
+    let text = vantage.to_string();
+    text.strip_suffix("/pod").map_or(text.clone(), ToOwned::to_owned)
+}
+
+const fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}

@@ -1,0 +1,253 @@
+//! The whole prober of one node: follows its plan, probes, reports, and serves its echo.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use parallax_model::{Incarnation, NodeName, PlanLine, PodName, Vantage};
+use parking_lot::RwLock;
+use rustls::pki_types::CertificateDer;
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::{self, Instant},
+};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::{
+    control::{Control, NoControl, Token, chain},
+    echo::{self, Echo},
+    plan_client::PlanClient,
+    probe::Context,
+    report::Reporter,
+    runner::Runner,
+    spool::Spool,
+    status::Status,
+};
+
+/// Observations kept while the aggregator is away: about 15 MB, or an hour of 60 targets every 5 s.
+pub const SPOOL_CAPACITY: usize = 50_000;
+
+/// Plan lines on their way from the stream to the timetable.
+const PLAN_LINES: usize = 64;
+
+/// Time for echo, plan and reports to end after they were told to.
+const FAREWELL: Duration = Duration::from_secs(4);
+
+/// What a prober needs to know.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Where it probes from.
+    pub vantage: Vantage,
+    /// Its own pod, as the echo tells it.
+    pub pod: PodName,
+    /// Base URL of the aggregator.
+    pub aggregator: Url,
+    /// How it is let in there, if it must show anything.
+    pub token: Option<Token>,
+    /// Roots to trust for the aggregator; empty: the same as for the probes.
+    pub aggregator_roots: Vec<CertificateDer<'static>>,
+    /// Where its echo, `/healthz` and `/metrics` listen; port 0 takes a free one.
+    pub echo_listen: SocketAddr,
+    /// The resolvers of this machine, `/etc/resolv.conf` but for tests.
+    pub resolv_conf: PathBuf,
+    /// Roots the probes trust besides those installed.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Observations kept while the aggregator is away; [`SPOOL_CAPACITY`] is a good value.
+    pub spool_capacity: usize,
+}
+
+/// Why a prober cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The port of the echo is taken or not ours to take.
+    #[error(
+        "cannot listen on {address} for the echo: {source}; stop what holds the port or choose another address"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the machine said.
+        source: std::io::Error,
+    },
+    /// The aggregator's address cannot be used.
+    #[error("cannot use {url} as the aggregator: {reason}")]
+    Aggregator {
+        /// As given.
+        url: Url,
+        /// Why not.
+        reason: String,
+    },
+    /// The machine gives no randomness for the name of this incarnation.
+    #[error("cannot draw a random incarnation from the machine")]
+    Random,
+    /// A part of the agent ended though nobody asked it to; a defect of ours.
+    #[error("the prober's {part} ended unexpectedly; restart it and report what it logged")]
+    Part {
+        /// Which.
+        part: &'static str,
+    },
+}
+
+/// A prober with its echo bound, not yet probing.
+#[derive(Debug)]
+pub struct Agent {
+    config: AgentConfig,
+    listener: TcpListener,
+    echo_addr: SocketAddr,
+    context: Arc<Context>,
+    control: Control,
+    incarnation: Incarnation,
+}
+
+/// Binds and runs a prober until cancelled.
+pub async fn run_agent(config: AgentConfig, cancel: CancellationToken) -> Result<(), AgentError> {
+    Agent::bind(config).await?.run(cancel).await
+}
+
+impl Agent {
+    /// Takes the echo's port, loads the trusted roots and checks what can be checked without the aggregator.
+    pub async fn bind(config: AgentConfig) -> Result<Self, AgentError> {
+        let address = config.echo_listen;
+        let listen = |source| AgentError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let echo_addr = listener.local_addr().map_err(listen)?;
+        let context = Context::new(config.resolv_conf.clone(), &config.extra_roots);
+        let control = Control::new(
+            config.aggregator.clone(),
+            config.token.clone(),
+            &context.tls,
+            &config.aggregator_roots,
+        )
+        .map_err(|error| AgentError::Aggregator {
+            url: config.aggregator.clone(),
+            reason: match error {
+                NoControl::Url => error.to_string(),
+                NoControl::Client(error) => chain(&error),
+            },
+        })?;
+        Ok(Self {
+            listener,
+            echo_addr,
+            context: Arc::new(context),
+            control,
+            incarnation: incarnation()?,
+            config,
+        })
+    }
+
+    /// Where the echo listens.
+    #[must_use]
+    pub const fn echo_addr(&self) -> SocketAddr {
+        self.echo_addr
+    }
+
+    /// The name of this life of the prober.
+    #[must_use]
+    pub const fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
+    }
+
+    /// Probes until cancelled; then lets running probes end for a second and delivers what is left.
+    pub async fn run(self, cancel: CancellationToken) -> Result<(), AgentError> {
+        let status = Arc::new(Status::new(Spool::new(self.config.spool_capacity)));
+        let bell = Arc::new(Notify::new());
+        let echo = Arc::new(Echo {
+            pod: self.config.pod.clone(),
+            node: node_of(&self.config.vantage),
+            instance: self.incarnation.clone(),
+            nonce: RwLock::default(),
+            status: Arc::clone(&status),
+        });
+        let (lines_in, lines) = mpsc::channel(PLAN_LINES);
+        // Reports and echo outlive the probes: the last results must go out, and others may still be asking.
+        let farewell = CancellationToken::new();
+        let plan = PlanClient {
+            control: self.control.clone(),
+            status: Arc::clone(&status),
+            incarnation: self.incarnation.clone(),
+            vantage: self.config.vantage.clone(),
+            pod: self.config.pod.clone(),
+            echo_port: self.echo_addr.port(),
+        };
+        let reports = Reporter {
+            control: self.control,
+            status: Arc::clone(&status),
+            bell: Arc::clone(&bell),
+            clock: self.context.clock,
+            incarnation: self.incarnation,
+            vantage: self.config.vantage.clone(),
+        };
+        let mut parts = JoinSet::new();
+        parts.spawn(named("plan stream", plan.follow(lines_in, cancel.clone())));
+        parts.spawn(named("reporter", reports.run(farewell.clone())));
+        parts.spawn(named(
+            "echo",
+            echo::serve(self.listener, Arc::clone(&echo), farewell.clone()),
+        ));
+        let runner = Runner::new(self.context, status, bell, &self.config.vantage);
+        let ended = probing(runner, &echo, lines, &mut parts, &cancel).await;
+        farewell.cancel();
+        let all_ended = async { while parts.join_next().await.is_some() {} };
+        if time::timeout(FAREWELL, all_ended).await.is_err() {
+            tracing::warn!("cutting off what did not end in time");
+            parts.shutdown().await;
+        }
+        ended
+    }
+}
+
+async fn named(part: &'static str, running: impl Future<Output = ()>) -> &'static str {
+    running.await;
+    part
+}
+
+/// The loop of the agent: plan lines in, probes out.
+async fn probing(
+    mut runner: Runner,
+    echo: &Echo,
+    mut lines: mpsc::Receiver<PlanLine>,
+    parts: &mut JoinSet<&'static str>,
+    cancel: &CancellationToken,
+) -> Result<(), AgentError> {
+    let ended = loop {
+        tokio::select! {
+            () = cancel.cancelled() => break Ok(()),
+            Some(line) = lines.recv() => {
+                if let PlanLine::Snapshot { settings, .. } = &line {
+                    *echo.nonce.write() = Some(settings.echo_nonce.as_str().into());
+                }
+                runner.apply(line, Instant::now());
+            }
+            () = runner.turn() => {}
+            Some(ended) = parts.join_next() => {
+                if cancel.is_cancelled() {
+                    continue;
+                }
+                break Err(AgentError::Part { part: ended.unwrap_or("work") });
+            }
+        }
+    };
+    runner.stop().await;
+    ended
+}
+
+fn node_of(vantage: &Vantage) -> NodeName {
+    match vantage {
+        Vantage::Cluster { node, .. } => node.clone(),
+        // A machine outside has no node name of the cluster; its vantage is as unique and as printable.
+        outside @ Vantage::Outside { name, .. } => NodeName::new(outside.to_string())
+            .or_else(|_| NodeName::new(name.as_str()))
+            .unwrap_or_else(|error| unreachable!("a vantage name is a name: {error}")),
+    }
+}
+
+/// 64 random bits as a name.
+fn incarnation() -> Result<Incarnation, AgentError> {
+    let mut bits = [0; 8];
+    rustls::crypto::ring::default_provider()
+        .secure_random
+        .fill(&mut bits)
+        .map_err(|_| AgentError::Random)?;
+    Incarnation::new(format!("{:016x}", u64::from_be_bytes(bits))).map_err(|_| AgentError::Random)
+}

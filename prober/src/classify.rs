@@ -1,0 +1,248 @@
+//! The one mapping from what the machine reports to the closed list of failure kinds.
+//!
+//! Our own faults come out as [`Fault::Own`] and never blame a target.
+
+use std::{error::Error as _, io};
+
+use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
+use rustls::{CertificateError, InvalidMessage};
+
+/// Whose fault ended a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The target's side.
+    Target(FailureKind),
+    /// The prober or its machine.
+    Own(OwnFault),
+}
+
+impl From<FailureKind> for Fault {
+    fn from(kind: FailureKind) -> Self {
+        Self::Target(kind)
+    }
+}
+
+impl From<OwnFault> for Fault {
+    fn from(own: OwnFault) -> Self {
+        Self::Own(own)
+    }
+}
+
+/// Where and why a probe ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stop {
+    pub(crate) phase: Phase,
+    pub(crate) fault: Fault,
+    /// What the library or the kernel said, for people.
+    pub(crate) detail: Option<String>,
+}
+
+impl Stop {
+    pub(crate) fn new(phase: Phase, fault: impl Into<Fault>) -> Self {
+        Self {
+            phase,
+            fault: fault.into(),
+            detail: None,
+        }
+    }
+
+    pub(crate) fn because(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn timeout(phase: Phase) -> Self {
+        Self::new(phase, timeout(phase))
+    }
+
+    pub(crate) fn io(phase: Phase, error: &io::Error) -> Self {
+        Self::new(phase, of_io(error, phase)).because(error.to_string())
+    }
+
+    pub(crate) fn outcome(self, status: Option<u16>) -> Outcome {
+        match self.fault {
+            Fault::Target(kind) => Outcome::Failed {
+                phase: self.phase,
+                kind,
+                status,
+            },
+            Fault::Own(own) => Outcome::NotAsked { own },
+        }
+    }
+}
+
+/// The kind of a deadline that passed in a phase.
+pub(crate) const fn timeout(phase: Phase) -> FailureKind {
+    match phase {
+        Phase::Resolve => FailureKind::ResolveTimeout,
+        Phase::Connect => FailureKind::ConnectTimeout,
+        Phase::Tls => FailureKind::TlsTimeout,
+        Phase::ProxyHeader | Phase::Request | Phase::FirstByte => FailureKind::FirstByteTimeout,
+        Phase::Body | Phase::Check => FailureKind::BodyStalled,
+    }
+}
+
+/// An I/O error in a phase. A rustls error travels inside an `io::Error` and is looked for first (R8).
+pub(crate) fn of_io(error: &io::Error, phase: Phase) -> Fault {
+    if let Some(tls) = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
+        return of_tls(tls);
+    }
+    if let Some(errno) = error.raw_os_error() {
+        return of_errno(errno, phase);
+    }
+    match error.kind() {
+        io::ErrorKind::TimedOut => timeout(phase).into(),
+        _ => closed(phase).into(),
+    }
+}
+
+/// The peer closed in good order, in a phase.
+const fn closed(phase: Phase) -> FailureKind {
+    match phase {
+        Phase::Resolve => FailureKind::ResolverUnreachable,
+        Phase::Body | Phase::Check => FailureKind::BodyCut,
+        _ => FailureKind::Eof,
+    }
+}
+
+/// An errno in a phase; meanings from `connect(2)`, `ip(7)` and `tcp(7)`.
+fn of_errno(errno: i32, phase: Phase) -> Fault {
+    let resolving = phase == Phase::Resolve;
+    match errno {
+        // EAGAIN of connect means that no local port is free.
+        libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => OwnFault::NoPort.into(),
+        libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => OwnFault::NoResources.into(),
+        libc::EAFNOSUPPORT => OwnFault::NoFamily.into(),
+        libc::ETIMEDOUT => timeout(phase).into(),
+        _ if resolving => FailureKind::ResolverUnreachable.into(),
+        libc::ECONNREFUSED => FailureKind::Refused.into(),
+        libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN => {
+            FailureKind::Unreachable.into()
+        }
+        libc::EACCES | libc::EPERM => FailureKind::Prohibited.into(),
+        _ if matches!(phase, Phase::Body | Phase::Check) => FailureKind::BodyCut.into(),
+        _ => FailureKind::Reset.into(),
+    }
+}
+
+/// An error of the TLS library, in the handshake or later.
+pub(crate) fn of_tls(error: &rustls::Error) -> Fault {
+    use rustls::Error;
+    match error {
+        Error::InvalidCertificate(certificate) => of_certificate(certificate).into(),
+        Error::InvalidMessage(
+            InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
+        ) => FailureKind::NotTls.into(),
+        Error::AlertReceived(_) => FailureKind::TlsAlert.into(),
+        Error::FailedToGetRandomBytes | Error::FailedToGetCurrentTime => OwnFault::NoResources.into(),
+        _ => FailureKind::TlsProtocol.into(),
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> FailureKind {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            FailureKind::CertificateExpired
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            FailureKind::CertificateNotYetValid
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            FailureKind::CertificateWrongName
+        }
+        CertificateError::BadEncoding => FailureKind::TlsProtocol,
+        // Unknown issuer, bad signature, revoked, a CA used as leaf, wrong purpose: no trusted chain.
+        _ => FailureKind::CertificateUntrusted,
+    }
+}
+
+/// An error of hyper. `phase` is where the exchange stood; `answering` says that a byte of the answer had come.
+pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> Stop {
+    let detail = describe(error);
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>() {
+            // TLS 1.3 refuses a missing client certificate only now, after the handshake (R9).
+            let tls = io
+                .get_ref()
+                .is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>);
+            let phase = match (tls, answering) {
+                (true, false) => Phase::Tls,
+                (_, true) => Phase::Body,
+                (false, false) => phase,
+            };
+            return Stop::new(phase, of_io(io, phase)).because(detail);
+        }
+        cause = inner.source();
+    }
+    let stop = if error.is_parse() {
+        Stop::new(phase, FailureKind::Malformed)
+    } else if answering {
+        Stop::new(Phase::Body, FailureKind::BodyCut)
+    } else {
+        Stop::new(phase, FailureKind::Eof)
+    };
+    stop.because(detail)
+}
+
+fn describe(error: &hyper::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errno(code: i32, phase: Phase) -> Fault {
+        of_io(&io::Error::from_raw_os_error(code), phase)
+    }
+
+    #[test]
+    fn every_errno_of_a_connect_has_its_own_kind() {
+        for (code, fault) in [
+            (libc::ECONNREFUSED, FailureKind::Refused.into()),
+            (libc::ECONNRESET, FailureKind::Reset.into()),
+            (libc::EHOSTUNREACH, FailureKind::Unreachable.into()),
+            (libc::ENETUNREACH, FailureKind::Unreachable.into()),
+            (libc::EPERM, FailureKind::Prohibited.into()),
+            (libc::EACCES, FailureKind::Prohibited.into()),
+            (libc::ETIMEDOUT, FailureKind::ConnectTimeout.into()),
+            (libc::EADDRNOTAVAIL, OwnFault::NoPort.into()),
+            (libc::EMFILE, OwnFault::NoResources.into()),
+            (libc::EAFNOSUPPORT, OwnFault::NoFamily.into()),
+        ] {
+            assert_eq!(errno(code, Phase::Connect), fault, "errno {code}");
+        }
+    }
+
+    #[test]
+    fn the_same_errno_means_another_thing_in_another_phase() {
+        assert_eq!(
+            errno(libc::ECONNREFUSED, Phase::Resolve),
+            FailureKind::ResolverUnreachable.into()
+        );
+        assert_eq!(errno(libc::ECONNRESET, Phase::Body), FailureKind::BodyCut.into());
+        assert_eq!(
+            errno(libc::ECONNRESET, Phase::FirstByte),
+            FailureKind::Reset.into()
+        );
+    }
+
+    #[test]
+    fn a_tls_error_wrapped_in_an_io_error_is_still_a_tls_error() {
+        let wrapped = io::Error::new(
+            io::ErrorKind::InvalidData,
+            rustls::Error::InvalidCertificate(CertificateError::Expired),
+        );
+        assert_eq!(
+            of_io(&wrapped, Phase::Tls),
+            FailureKind::CertificateExpired.into()
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! The two clocks of a probe: `std::time::Instant` measures, tokio's timer only ends waits (it steps by 1 ms).
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use parallax_model::EventTime;
+
+/// The prober's monotonic clock as it appears on the wire: microseconds since the incarnation began.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// A clock that reads zero now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            origin: Instant::now(),
+        }
+    }
+
+    /// The reading at an instant; zero for one before the clock began.
+    #[must_use]
+    pub fn at(self, instant: Instant) -> EventTime {
+        let since = instant.saturating_duration_since(self.origin).as_micros();
+        EventTime(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    /// The reading now.
+    #[must_use]
+    pub fn now(self) -> EventTime {
+        self.at(Instant::now())
+    }
+}
+
+/// The end of all waiting of one probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Deadline(tokio::time::Instant);
+
+/// The deadline passed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the deadline passed")]
+pub(crate) struct Passed;
+
+impl Deadline {
+    /// So long after an instant of the measuring clock; the two then cannot drift apart.
+    #[must_use]
+    pub(crate) fn after(start: Instant, timeout: Duration) -> Self {
+        Self(tokio::time::Instant::from_std(start + timeout))
+    }
+
+    /// So long from now.
+    #[must_use]
+    pub(crate) fn within(timeout: Duration) -> Self {
+        Self(tokio::time::Instant::now() + timeout)
+    }
+
+    /// The earlier of this deadline and so long from now.
+    #[must_use]
+    pub(crate) fn at_most(self, timeout: Duration) -> Self {
+        self.min(Self::within(timeout))
+    }
+
+    /// Time left; zero once passed.
+    #[must_use]
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(tokio::time::Instant::now())
+    }
+
+    /// Waits for a future, but not past the deadline.
+    pub(crate) async fn bound<F: Future>(self, future: F) -> Result<F::Output, Passed> {
+        tokio::time::timeout_at(self.0, future).await.map_err(|_| Passed)
+    }
+}

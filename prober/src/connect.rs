@@ -1,0 +1,119 @@
+//! A TCP connect that keeps the descriptor, so that also a timeout can say how often the SYN was repeated (R7).
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, TcpStream as StdStream},
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use parallax_model::{Micros, OwnFault, Phase};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::{io::Interest, net::TcpStream};
+
+use crate::{
+    classify::{Fault, Stop},
+    clock::Deadline,
+    family,
+    sys::{self, TcpInfo},
+};
+
+/// How an attempt to connect ended, with what was learnt either way.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// The connection, or where it failed.
+    pub(crate) result: Result<TcpStream, Stop>,
+    /// From the call of connect to its end.
+    pub(crate) took: Duration,
+    info: Option<TcpInfo>,
+}
+
+impl Attempt {
+    /// The handshake's round trip as the kernel saw it; only a connection has one.
+    pub(crate) fn kernel_rtt(&self) -> Option<Micros> {
+        let info = self.info.filter(|_| self.result.is_ok())?;
+        Some(Micros(info.rtt_us.into()))
+    }
+
+    /// SYNs sent again; known after success, failure and timeout.
+    pub(crate) fn syn_retransmits(&self) -> Option<u32> {
+        self.info.map(|info| info.total_retransmits)
+    }
+}
+
+/// Connects to one address. Never tries another one, never twice.
+pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> Attempt {
+    let begun = Instant::now();
+    let (socket, called) = match start(address) {
+        Ok(started) => started,
+        Err(error) => {
+            return Attempt {
+                result: Err(Stop::io(Phase::Connect, &error)),
+                took: begun.elapsed(),
+                info: None,
+            };
+        }
+    };
+    let outcome = match called {
+        Ok(()) => deadline
+            .bound(established(&socket))
+            .await
+            .unwrap_or_else(|_| Err(Stop::timeout(Phase::Connect))),
+        Err(error) => Err(refusal(&error, address.ip())),
+    };
+    let took = begun.elapsed();
+    let info = sys::tcp_info(socket.as_fd()).ok();
+    Attempt {
+        result: outcome.map(|()| socket),
+        took,
+        info,
+    }
+}
+
+/// Makes the socket and begins the handshake. The inner error is the immediate and final one of connect itself.
+fn start(address: SocketAddr) -> io::Result<(TcpStream, io::Result<()>)> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking().cloexec(),
+        Some(Protocol::TCP),
+    )?;
+    socket.set_tcp_nodelay(true)?;
+    let called = match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+        other => other,
+    };
+    Ok((TcpStream::from_std(StdStream::from(socket))?, called))
+}
+
+/// Waits until the handshake is over.
+async fn established(stream: &TcpStream) -> Result<(), Stop> {
+    let failed = |error: io::Error| Stop::io(Phase::Connect, &error);
+    loop {
+        stream.writable().await.map_err(failed)?;
+        if let Some(error) = stream.take_error().map_err(failed)? {
+            return Err(failed(error));
+        }
+        match stream.peer_addr() {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                // A spurious wake-up: "would block" clears the readiness, so that the next wait is a wait.
+                let _ = stream.try_io(Interest::WRITABLE, || {
+                    Err::<(), _>(io::ErrorKind::WouldBlock.into())
+                });
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// An immediate error of connect. "No route" is the machine's own affair where it lacks the whole family.
+fn refusal(error: &io::Error, address: IpAddr) -> Stop {
+    let stop = Stop::io(Phase::Connect, error);
+    if error.raw_os_error() == Some(libc::ENETUNREACH) && !family::present(address) {
+        return Stop {
+            fault: Fault::Own(OwnFault::NoFamily),
+            ..stop
+        };
+    }
+    stop
+}

@@ -1,0 +1,364 @@
+//! One question to one named server, on a connected socket of its own (R18, R19).
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use hickory_proto::{
+    op::{Message, MessageType, Query, ResponseCode},
+    rr::{Name, RData, RecordType as WireType},
+};
+use parallax_model::{FailureKind, OwnFault, Phase, RecordType};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UdpSocket,
+};
+
+use crate::{
+    classify::{Fault, Stop, of_io},
+    clock::{Deadline, Passed},
+    connect,
+};
+
+/// Longest answer over UDP that is read. We announce no EDNS, so that an honest server stays within 512 bytes.
+const MAX_DATAGRAM: usize = 4096;
+
+/// A name and what to ask for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    name: Name,
+    record: RecordType,
+}
+
+impl Question {
+    /// Takes the name as fully qualified.
+    pub(crate) fn new(name: &str, record: RecordType) -> Result<Self, NotAName> {
+        let mut parsed = Name::from_ascii(name).map_err(|_| NotAName)?;
+        parsed.set_fqdn(true);
+        Ok(Self { name: parsed, record })
+    }
+
+    fn wire_type(&self) -> WireType {
+        match self.record {
+            RecordType::A => WireType::A,
+            RecordType::Aaaa => WireType::AAAA,
+        }
+    }
+
+    fn matches(&self, query: &Query) -> bool {
+        query.name() == &self.name && query.query_type() == self.wire_type()
+    }
+}
+
+/// The text is no domain name: a label is empty or longer than 63 bytes, or all of it is longer than 255.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a domain name")]
+pub(crate) struct NotAName;
+
+/// A datagram that is no answer to the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotAReply {
+    /// It cannot be read.
+    #[error("the resolver's answer cannot be read")]
+    Unreadable,
+    /// It is a reply to something else.
+    #[error("the resolver's answer has another id or another question")]
+    Other,
+}
+
+/// What a server said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// Addresses in the order of the answer.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Smallest TTL on the way from the name to its addresses, in seconds.
+    pub(crate) ttl: Option<u32>,
+    /// The failure its response code stands for; an answer without addresses is [`FailureKind::NoAddress`].
+    pub(crate) failure: Option<FailureKind>,
+    /// Asked again over TCP, because the first answer was truncated.
+    pub(crate) tcp: bool,
+}
+
+/// Reads an answer. Only records on the way from the name over its aliases count.
+///
+/// The flag says that the answer was truncated and needs TCP.
+pub(crate) fn decode(bytes: &[u8], id: u16, question: &Question) -> Result<(Reply, bool), NotAReply> {
+    let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
+    let meta = &message.metadata;
+    let ours = meta.id == id && meta.message_type == MessageType::Response;
+    if !ours || !matches!(message.queries.as_slice(), [query] if question.matches(query)) {
+        return Err(NotAReply::Other);
+    }
+    let (addresses, ttl) = addresses(&message, question);
+    let failure = match meta.response_code {
+        ResponseCode::NoError if addresses.is_empty() => Some(FailureKind::NoAddress),
+        ResponseCode::NoError => None,
+        ResponseCode::NXDomain => Some(FailureKind::NxDomain),
+        ResponseCode::Refused => Some(FailureKind::DnsRefused),
+        _ => Some(FailureKind::ServFail),
+    };
+    let reply = Reply {
+        addresses,
+        ttl,
+        failure,
+        tcp: false,
+    };
+    Ok((reply, meta.truncation))
+}
+
+fn addresses(message: &Message, question: &Question) -> (Vec<IpAddr>, Option<u32>) {
+    let mut names = BTreeSet::from([question.name.clone()]);
+    let mut ttl = None;
+    // Aliases may stand in any order; each pass follows at least one more or is the last.
+    loop {
+        let known = names.len();
+        for record in &message.answers {
+            if let RData::CNAME(alias) = &record.data
+                && names.contains(&record.name)
+            {
+                names.insert(alias.0.clone());
+            }
+        }
+        if names.len() == known {
+            break;
+        }
+    }
+    let mut addresses = Vec::new();
+    for record in message.answers.iter().filter(|r| names.contains(&r.name)) {
+        let address = match (&record.data, question.record) {
+            (RData::A(a), RecordType::A) => Some(IpAddr::V4(a.0)),
+            (RData::AAAA(aaaa), RecordType::Aaaa) => Some(IpAddr::V6(aaaa.0)),
+            (RData::CNAME(_), _) => None,
+            _ => continue,
+        };
+        ttl = Some(ttl.map_or(record.ttl, |least: u32| least.min(record.ttl)));
+        addresses.extend(address);
+    }
+    (addresses, ttl)
+}
+
+/// Asks one server once: over UDP, and again over TCP where the answer is truncated.
+pub(crate) async fn ask(server: SocketAddr, question: &Question, deadline: Deadline) -> Result<Reply, Stop> {
+    let mut query = Message::query();
+    query.metadata.recursion_desired = true;
+    query.add_query(Query::query(question.name.clone(), question.wire_type()));
+    let id = query.metadata.id;
+    // The encoder fails on names beyond 255 bytes only, and `Question` holds none.
+    let bytes = query
+        .to_vec()
+        .map_err(|error| Stop::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
+    let (reply, truncated) = over_udp(server, &bytes, id, question, deadline).await?;
+    if !truncated {
+        return Ok(reply);
+    }
+    let (reply, _) = over_tcp(server, &bytes, id, question, deadline).await?;
+    Ok(Reply { tcp: true, ..reply })
+}
+
+async fn over_udp(
+    server: SocketAddr,
+    query: &[u8],
+    id: u16,
+    question: &Question,
+    deadline: Deadline,
+) -> Result<(Reply, bool), Stop> {
+    let failed = |error: io::Error| Stop::io(Phase::Resolve, &error);
+    let local: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((local, 0)).await.map_err(failed)?;
+    socket.connect(server).await.map_err(failed)?;
+    socket.send(query).await.map_err(failed)?;
+    let mut buffer = [0; MAX_DATAGRAM];
+    let mut stranger = None;
+    loop {
+        let len = match deadline.bound(socket.recv(&mut buffer)).await {
+            Ok(got) => got.map_err(failed)?,
+            Err(Passed) => return Err(silence(stranger)),
+        };
+        match decode(&buffer[..len], id, question) {
+            Ok(answer) => return Ok(answer),
+            // Anybody can send a wrong datagram; the right one may still come.
+            Err(wrong) => stranger = Some(wrong),
+        }
+    }
+}
+
+/// Nothing usable came. What did come decides between "silent" and "answers nonsense".
+fn silence(stranger: Option<NotAReply>) -> Stop {
+    match stranger {
+        Some(wrong) => Stop::new(Phase::Resolve, FailureKind::DnsMalformed).because(wrong.to_string()),
+        None => Stop::timeout(Phase::Resolve),
+    }
+}
+
+async fn over_tcp(
+    server: SocketAddr,
+    query: &[u8],
+    id: u16,
+    question: &Question,
+    deadline: Deadline,
+) -> Result<(Reply, bool), Stop> {
+    let exchange = async {
+        let mut stream = connect::connect(server, deadline)
+            .await
+            .result
+            .map_err(over_tcp_failed)?;
+        let failed = |error: io::Error| Stop::io(Phase::Resolve, &error);
+        let mut framed = Vec::with_capacity(query.len() + 2);
+        // A query is a name and a few bytes.
+        framed.extend(u16::try_from(query.len()).unwrap_or(u16::MAX).to_be_bytes());
+        framed.extend_from_slice(query);
+        stream.write_all(&framed).await.map_err(failed)?;
+        let len = stream.read_u16().await.map_err(failed)?;
+        let mut answer = vec![0; len.into()];
+        stream.read_exact(&mut answer).await.map_err(failed)?;
+        decode(&answer, id, question).map_err(|wrong| silence(Some(wrong)))
+    };
+    deadline
+        .bound(exchange)
+        .await
+        .unwrap_or_else(|Passed| Err(Stop::timeout(Phase::Resolve)))
+}
+
+/// The connect to a resolver is a part of resolving: it is booked there, with the resolver's own kinds.
+fn over_tcp_failed(stop: Stop) -> Stop {
+    let fault = match stop.fault {
+        Fault::Target(FailureKind::ConnectTimeout) => of_io(&io::ErrorKind::TimedOut.into(), Phase::Resolve),
+        Fault::Target(_) => FailureKind::ResolverUnreachable.into(),
+        own @ Fault::Own(_) => own,
+    };
+    Stop {
+        phase: Phase::Resolve,
+        fault,
+        ..stop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hickory_proto::{
+        op::OpCode,
+        rr::{
+            Record,
+            rdata::{A, AAAA, CNAME},
+        },
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn question() -> Question {
+        Question::new("shop.example.test", RecordType::A).unwrap()
+    }
+
+    fn name(text: &str) -> Name {
+        let mut name = Name::from_ascii(text).unwrap();
+        name.set_fqdn(true);
+        name
+    }
+
+    fn reply(code: ResponseCode, answers: Vec<Record>) -> Vec<u8> {
+        let mut message = Message::response(7, OpCode::Query);
+        message.metadata.response_code = code;
+        message.add_query(Query::query(name("shop.example.test"), WireType::A));
+        message.add_answers(answers);
+        message.to_vec().unwrap()
+    }
+
+    fn a(owner: &str, ttl: u32, address: [u8; 4]) -> Record {
+        Record::from_rdata(name(owner), ttl, RData::A(A(address.into())))
+    }
+
+    #[test]
+    fn addresses_are_followed_over_aliases_in_any_order_with_the_smallest_ttl() {
+        let bytes = reply(
+            ResponseCode::NoError,
+            vec![
+                a("lb.example.test", 30, [203, 0, 113, 10]),
+                Record::from_rdata(
+                    name("shop.example.test"),
+                    20,
+                    RData::CNAME(CNAME(name("lb.example.test"))),
+                ),
+                a("stranger.example.test", 1, [6, 6, 6, 6]),
+                Record::from_rdata(name("lb.example.test"), 1, RData::AAAA(AAAA(Ipv6Addr::LOCALHOST))),
+            ],
+        );
+        let (reply, truncated) = decode(&bytes, 7, &question()).unwrap();
+        assert_eq!(reply.addresses, ["203.0.113.10".parse::<IpAddr>().unwrap()]);
+        assert_eq!((reply.ttl, reply.failure, truncated), (Some(20), None, false));
+    }
+
+    #[test]
+    fn aliases_in_a_circle_end() {
+        let circle = |from, to| Record::from_rdata(name(from), 5, RData::CNAME(CNAME(name(to))));
+        let bytes = reply(
+            ResponseCode::NoError,
+            vec![
+                circle("shop.example.test", "b.example.test"),
+                circle("b.example.test", "shop.example.test"),
+            ],
+        );
+        let (reply, _) = decode(&bytes, 7, &question()).unwrap();
+        assert_eq!(reply.failure, Some(FailureKind::NoAddress));
+    }
+
+    #[test]
+    fn each_response_code_has_its_kind() {
+        for (code, kind) in [
+            (ResponseCode::NXDomain, FailureKind::NxDomain),
+            (ResponseCode::ServFail, FailureKind::ServFail),
+            (ResponseCode::Refused, FailureKind::DnsRefused),
+            (ResponseCode::NotImp, FailureKind::ServFail),
+            (ResponseCode::NoError, FailureKind::NoAddress),
+        ] {
+            let (reply, _) = decode(&reply(code, vec![]), 7, &question()).unwrap();
+            assert_eq!(reply.failure, Some(kind), "{code}");
+        }
+    }
+
+    #[test]
+    fn another_id_another_question_or_a_query_is_no_reply() {
+        let bytes = reply(ResponseCode::NoError, vec![]);
+        assert_eq!(decode(&bytes, 8, &question()), Err(NotAReply::Other));
+        let other = Question::new("other.example.test", RecordType::A).unwrap();
+        assert_eq!(decode(&bytes, 7, &other), Err(NotAReply::Other));
+        let mut query = Message::query();
+        query.add_query(Query::query(name("shop.example.test"), WireType::A));
+        let id = query.metadata.id;
+        assert_eq!(
+            decode(&query.to_vec().unwrap(), id, &question()),
+            Err(NotAReply::Other)
+        );
+    }
+
+    #[test]
+    fn a_label_beyond_63_bytes_is_no_name() {
+        assert_eq!(Question::new(&"x".repeat(64), RecordType::A), Err(NotAName));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = decode(&bytes, 7, &question());
+        }
+
+        #[test]
+        fn an_answer_with_flipped_bytes_is_decoded_without_panic(
+            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)
+        ) {
+            let mut bytes = reply(ResponseCode::NoError, vec![a("shop.example.test", 5, [1, 2, 3, 4])]);
+            for (place, value) in flips {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            if let Ok((reply, _)) = decode(&bytes, 7, &question()) {
+                prop_assert!(reply.failure.is_some() || !reply.addresses.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The echo every prober serves to the others: who answered, and whom it saw. Also `/healthz` and `/metrics`.
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parallax_model::{ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, Incarnation, NodeName, PodName};
+use parking_lot::RwLock;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::status::Status;
+
+/// Connections served at once. A node is asked by its few mesh neighbours and one scraper; more is a flood.
+const CONNECTIONS: usize = 256;
+
+/// A client that has not sent its head by then is not a prober.
+const HEAD: Duration = Duration::from_secs(5);
+
+/// Longest life of a connection, kept alive or not.
+const LIFE: Duration = Duration::from_mins(1);
+
+/// Rest after an accept that failed for lack of descriptors; it would fail at once again.
+const REST: Duration = Duration::from_millis(100);
+
+/// What the echo answers with.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    pub(crate) pod: PodName,
+    pub(crate) node: NodeName,
+    pub(crate) instance: Incarnation,
+    /// The nonce it answers to; nothing before the first plan.
+    pub(crate) nonce: RwLock<Option<Box<str>>>,
+    pub(crate) status: Arc<Status>,
+}
+
+/// Serves until cancelled, then closes idle connections and lets busy ones answer.
+pub(crate) async fn serve(listener: TcpListener, echo: Arc<Echo>, cancel: CancellationToken) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        // A free place first: beyond the bound, connections wait in the kernel's queue.
+        let permit = tokio::select! {
+            () = cancel.cancelled() => break,
+            permit = Arc::clone(&permits).acquire_owned() => permit,
+        };
+        // The semaphore is never closed.
+        let Ok(permit) = permit else { break };
+        let accepted = tokio::select! {
+            () = cancel.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let (echo, cancel) = (Arc::clone(&echo), cancel.clone());
+                connections.spawn(async move {
+                    connection(stream, peer, echo, cancel).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection to the echo");
+                rest(&cancel).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+async fn rest(cancel: &CancellationToken) {
+    tokio::select! {
+        () = cancel.cancelled() => {}
+        () = time::sleep(REST) => {}
+    }
+}
+
+async fn connection(stream: TcpStream, peer: SocketAddr, echo: Arc<Echo>, cancel: CancellationToken) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, %peer, "cannot set TCP_NODELAY for a client of the echo");
+    }
+    let service = service_fn(|request| {
+        let response = echo.answer(&request, peer);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_header_size(16 * 1024)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = time::sleep(LIFE) => return,
+        () = cancel.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            match time::timeout(HEAD, serving).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, %peer, "a client of the echo went wrong");
+    }
+}
+
+impl Echo {
+    fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        if request.method() != Method::GET {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+        }
+        match request.uri().path() {
+            ECHO_PATH if self.knows(request.headers().get(ECHO_NONCE_HEADER)) => self.identity(peer),
+            "/healthz" => plain(StatusCode::OK, "ok\n"),
+            "/metrics" => self.metrics(request.headers().get(header::ACCEPT)),
+            _ => plain(StatusCode::NOT_FOUND, "not found\n"),
+        }
+    }
+
+    /// Strangers learn nothing, not even that this is an echo.
+    fn knows(&self, given: Option<&HeaderValue>) -> bool {
+        let nonce = self.nonce.read();
+        match (nonce.as_deref(), given) {
+            (Some(nonce), Some(given)) => !nonce.is_empty() && nonce.as_bytes() == given.as_bytes(),
+            _ => false,
+        }
+    }
+
+    fn identity(&self, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let identity = EchoIdentity {
+            pod: self.pod.clone(),
+            node: self.node.clone(),
+            instance: self.instance.to_string(),
+            // An IPv4 client of a dual-stack socket is an IPv4 client.
+            peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
+        };
+        match serde_json::to_vec(&identity) {
+            Ok(json) => with_type(StatusCode::OK, "application/json", json),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot serialise\n"),
+        }
+    }
+
+    fn metrics(&self, accept: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+        let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        match self.status.expose(accept) {
+            Ok(exposition) => with_type(StatusCode::OK, exposition.content_type, exposition.body),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot encode the metrics\n"),
+        }
+    }
+}
+
+fn plain(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    with_type(status, "text/plain; charset=utf-8", body)
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

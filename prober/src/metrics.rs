@@ -1,0 +1,224 @@
+//! The prober's own metrics. Names are an API; a golden test holds them.
+
+use std::{fmt, sync::atomic::AtomicU64, time::Duration};
+
+use parallax_model::{Outcome, ProbeSpec};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, prometheus_protobuf, text},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, NativeHistogramConfig},
+    },
+    registry::Registry,
+};
+
+/// Labels of `parallax_prober_probes_total`: 4 kinds × 3 results, whatever the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProbeLabels {
+    kind: &'static str,
+    result: &'static str,
+}
+
+const KINDS: [&str; 4] = ["http", "tcp", "dns", "echo"];
+const RESULTS: [&str; 3] = ["ok", "failed", "not_asked"];
+
+/// The registry and its metrics.
+pub(crate) struct Metrics {
+    registry: Registry,
+    probes: Family<ProbeLabels, Counter>,
+    late: Histogram,
+    plan_age: Gauge<f64, AtomicU64>,
+    spool: Gauge<i64>,
+    dropped: Counter,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// An exposition and its content type.
+#[derive(Debug)]
+pub(crate) struct Exposition {
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let probes = Family::<ProbeLabels, Counter>::default();
+        for kind in KINDS {
+            for result in RESULTS {
+                // Zeros from the start, so that the first failure is an increase.
+                drop(probes.get_or_create(&ProbeLabels { kind, result }));
+            }
+        }
+        // 1 ms to 16 s by powers of two for scrapers without native histograms.
+        let classic = (0..15).map(|power| 0.001 * f64::from(1_u32 << power));
+        let late = Histogram::new_classic_and_native(classic, NativeHistogramConfig::with_schema(3));
+        let metrics = Self {
+            registry: Registry::default(),
+            probes,
+            late,
+            plan_age: Gauge::default(),
+            spool: Gauge::default(),
+            dropped: Counter::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Self {
+        let registry = &mut self.registry;
+        registry.register(
+            "parallax_prober_probes",
+            "Probes by kind and result; not_asked is a fault of the prober's own",
+            self.probes.clone(),
+        );
+        registry.register(
+            "parallax_prober_late_seconds",
+            "How late probes started against their schedule",
+            self.late.clone(),
+        );
+        registry.register(
+            "parallax_prober_plan_age_seconds",
+            "Time since the last word of the aggregator about the plan",
+            self.plan_age.clone(),
+        );
+        registry.register(
+            "parallax_prober_spool_reports",
+            "Observations that are not acknowledged by the aggregator",
+            self.spool.clone(),
+        );
+        registry.register(
+            "parallax_prober_spool_dropped",
+            "Observations given up because the spool was full or the aggregator refused them",
+            self.dropped.clone(),
+        );
+        self
+    }
+
+    pub(crate) fn probed(&self, probe: &ProbeSpec, outcome: &Outcome) {
+        let kind = match probe {
+            ProbeSpec::Http(_) => "http",
+            ProbeSpec::Tcp(_) => "tcp",
+            ProbeSpec::Dns(_) => "dns",
+            ProbeSpec::Echo { .. } => "echo",
+        };
+        let result = match outcome {
+            Outcome::Ok { .. } => "ok",
+            Outcome::Failed { .. } => "failed",
+            Outcome::NotAsked { .. } => "not_asked",
+        };
+        self.probes.get_or_create(&ProbeLabels { kind, result }).inc();
+    }
+
+    pub(crate) fn late(&self, late: Duration) {
+        self.late.observe(late.as_secs_f64());
+    }
+
+    /// The spool after a change. `dropped` counts from the start and never falls.
+    pub(crate) fn spool(&self, reports: usize, dropped: u64) {
+        self.spool.set(i64::try_from(reports).unwrap_or(i64::MAX));
+        self.dropped.inc_by(dropped.saturating_sub(self.dropped.get()));
+    }
+
+    /// Text, or protobuf where the scraper asks for it: native histograms travel only there (R42).
+    pub(crate) fn expose(&self, accept: &str, plan_age: Duration) -> Result<Exposition, fmt::Error> {
+        self.plan_age.set(plan_age.as_secs_f64());
+        if accept.contains("io.prometheus.client.MetricFamily") {
+            let body = prometheus_protobuf::encode_to_vec(&self.registry).map_err(|_| fmt::Error)?;
+            return Ok(Exposition {
+                content_type: "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+                body,
+            });
+        }
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry)?;
+        Ok(Exposition {
+            content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            body: text.into_bytes(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(metrics: &Metrics) -> String {
+        let exposition = metrics.expose("*/*", Duration::from_millis(1500)).unwrap();
+        String::from_utf8(exposition.body).unwrap()
+    }
+
+    #[test]
+    fn names_types_and_help_are_an_api() {
+        let described: Vec<String> = text(&Metrics::new())
+            .lines()
+            .filter(|line| line.starts_with("# "))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(
+            described,
+            [
+                "# HELP parallax_prober_probes Probes by kind and result; not_asked is a fault of the prober's own.",
+                "# TYPE parallax_prober_probes counter",
+                "# HELP parallax_prober_late_seconds How late probes started against their schedule.",
+                "# TYPE parallax_prober_late_seconds histogram",
+                "# HELP parallax_prober_plan_age_seconds Time since the last word of the aggregator about the plan.",
+                "# TYPE parallax_prober_plan_age_seconds gauge",
+                "# HELP parallax_prober_spool_reports Observations that are not acknowledged by the aggregator.",
+                "# TYPE parallax_prober_spool_reports gauge",
+                "# HELP parallax_prober_spool_dropped Observations given up because the spool was full or the aggregator refused them.",
+                "# TYPE parallax_prober_spool_dropped counter",
+                "# EOF",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_kind_and_result_is_zero_from_the_start() {
+        let text = text(&Metrics::new());
+        for kind in KINDS {
+            for result in RESULTS {
+                let series = format!("parallax_prober_probes_total{{kind=\"{kind}\",result=\"{result}\"}} 0");
+                assert!(text.contains(&series), "{series} in\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_happened_is_what_is_exposed() {
+        let metrics = Metrics::new();
+        let probe = ProbeSpec::Echo { nonce: "n".into() };
+        metrics.probed(&probe, &Outcome::Ok { status: Some(200) });
+        metrics.late(Duration::from_millis(3));
+        metrics.spool(7, 2);
+        metrics.spool(5, 3);
+        let text = text(&metrics);
+        for line in [
+            "parallax_prober_probes_total{kind=\"echo\",result=\"ok\"} 1",
+            "parallax_prober_late_seconds_bucket{le=\"0.002\"} 0",
+            "parallax_prober_late_seconds_bucket{le=\"0.004\"} 1",
+            "parallax_prober_plan_age_seconds 1.5",
+            "parallax_prober_spool_reports 5",
+            "parallax_prober_spool_dropped_total 3",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_scraper_that_asks_for_protobuf_gets_it() {
+        let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1";
+        let exposition = Metrics::new().expose(accept, Duration::ZERO).unwrap();
+        assert!(
+            exposition
+                .content_type
+                .starts_with("application/vnd.google.protobuf")
+        );
+        assert!(!exposition.body.is_empty());
+    }
+}

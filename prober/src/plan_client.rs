@@ -1,0 +1,282 @@
+//! Follows the plan: `GET /v1/plan` is one endless NDJSON answer. A broken or silent stream means a new one, which
+//! begins with a snapshot; until then the last plan holds.
+
+use std::{io, sync::Arc, time::Duration};
+
+use parallax_model::{Assignment, Incarnation, PlanLine, PodName, Vantage};
+use reqwest::{Response, StatusCode};
+use serde_json::Value;
+use tokio::{sync::mpsc, time};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    control::{Control, chain},
+    jitter,
+    status::Status,
+};
+
+/// Longest line; a node's plan of 2 000 targets takes about one megabyte.
+const LONGEST: usize = 16 * 1024 * 1024;
+/// Patience until the first line says what the heartbeat is.
+const FIRST_LINE: Duration = Duration::from_secs(15);
+/// Bounds of what a heartbeat can make of it.
+const SILENCE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_mins(10));
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LAST_RETRY: Duration = Duration::from_secs(15);
+
+/// Keeps a plan stream open.
+#[derive(Debug)]
+pub(crate) struct PlanClient {
+    pub(crate) control: Control,
+    pub(crate) status: Arc<Status>,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) vantage: Vantage,
+    pub(crate) pod: PodName,
+    /// Port of our echo, so that a planner without Kubernetes can send the others there.
+    pub(crate) echo_port: u16,
+}
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("{}", chain(.0))]
+    Http(#[from] reqwest::Error),
+    #[error("the prober's token cannot be read: {0}")]
+    Token(#[from] io::Error),
+    #[error("the aggregator answered {0}")]
+    Status(StatusCode),
+    #[error("nothing came for {} ms", .0.as_millis())]
+    Silent(Duration),
+    #[error("the aggregator closed the stream")]
+    Closed,
+    #[error("a line is longer than {LONGEST} bytes")]
+    TooLong,
+    #[error("a line cannot be read: {0}")]
+    Line(#[from] serde_json::Error),
+    #[error("the agent is gone")]
+    NoListener,
+}
+
+impl PlanClient {
+    /// Runs until cancelled, or until nobody takes the lines.
+    pub(crate) async fn follow(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
+        let mut attempt = 0;
+        loop {
+            let mut heard = false;
+            let ended = tokio::select! {
+                () = cancel.cancelled() => return,
+                Err(ended) = self.stream(&lines, &mut heard) => ended,
+                else => return,
+            };
+            if matches!(ended, Ended::NoListener) {
+                return;
+            }
+            if heard {
+                attempt = 0;
+            }
+            // The first failure of a row is worth a word, its repetitions are not.
+            if attempt == 0 {
+                tracing::warn!(reason = %ended, "the plan stream ended; probing on from the last plan");
+            } else {
+                tracing::debug!(reason = %ended, attempt, "still no plan stream");
+            }
+            let wait = jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.incarnation.as_str());
+            attempt += 1;
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// One stream, to its end.
+    async fn stream(&self, lines: &mpsc::Sender<PlanLine>, heard: &mut bool) -> Result<(), Ended> {
+        let (vantage, echo_port) = (self.vantage.to_string(), self.echo_port.to_string());
+        let request = self.control.get(
+            ["v1", "plan"],
+            &[
+                ("vantage", &vantage),
+                ("incarnation", self.incarnation.as_str()),
+                ("pod", self.pod.as_str()),
+                ("echo_port", &echo_port),
+            ],
+        )?;
+        let mut silence = FIRST_LINE;
+        let mut response = patiently(silence, request.send()).await??;
+        if !response.status().is_success() {
+            return Err(Ended::Status(response.status()));
+        }
+        let mut frames = Frames::default();
+        loop {
+            let line = self.line(&mut response, &mut frames, silence).await?;
+            self.status.heard();
+            *heard = true;
+            let line = read(&line)?;
+            if let PlanLine::Snapshot { settings, .. } = &line {
+                let (least, most) = SILENCE;
+                silence = Duration::from(settings.heartbeat)
+                    .saturating_mul(3)
+                    .clamp(least, most);
+            }
+            lines.send(line).await.map_err(|_| Ended::NoListener)?;
+        }
+    }
+
+    async fn line(
+        &self,
+        response: &mut Response,
+        frames: &mut Frames,
+        silence: Duration,
+    ) -> Result<Vec<u8>, Ended> {
+        loop {
+            if let Some(line) = frames.next() {
+                return Ok(line);
+            }
+            let chunk = patiently(silence, response.chunk()).await??;
+            frames.push(&chunk.ok_or(Ended::Closed)?)?;
+        }
+    }
+}
+
+async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output, Ended> {
+    time::timeout(silence, future)
+        .await
+        .map_err(|_| Ended::Silent(silence))
+}
+
+/// Cuts a stream of chunks into lines.
+#[derive(Debug, Default)]
+struct Frames {
+    buffer: Vec<u8>,
+    /// Up to here no line ends.
+    searched: usize,
+}
+
+impl Frames {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), Ended> {
+        self.buffer.extend_from_slice(chunk);
+        let line = self.buffer.len()
+            - self
+                .buffer
+                .iter()
+                .rposition(|b| *b == b'\n')
+                .map_or(0, |at| at + 1);
+        if line > LONGEST {
+            Err(Ended::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The next line that is not empty, without its end.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let Some(end) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') else {
+                self.searched = self.buffer.len();
+                return None;
+            };
+            let end = self.searched + end;
+            let rest = self.buffer.split_off(end + 1);
+            let mut line = std::mem::replace(&mut self.buffer, rest);
+            self.searched = 0;
+            line.truncate(end);
+            if !line.trim_ascii().is_empty() {
+                return Some(line);
+            }
+        }
+    }
+}
+
+/// Reads a line of the plan. An assignment that this version cannot make is left out and the others are taken: a
+/// newer aggregator may plan probes an older prober does not know.
+fn read(line: &[u8]) -> serde_json::Result<PlanLine> {
+    let strict = match serde_json::from_slice(line) {
+        Ok(line) => return Ok(line),
+        Err(error) => error,
+    };
+    let mut value: Value = serde_json::from_slice(line)?;
+    if value["type"] == "upsert" {
+        tracing::warn!(error = %strict, "leaving out an assignment this version does not understand");
+        return Ok(PlanLine::Unknown);
+    }
+    let Some(assignments) = value.get_mut("assignments").and_then(Value::as_array_mut) else {
+        return Err(strict);
+    };
+    let before = assignments.len();
+    assignments.retain(|assignment| serde_json::from_value::<Assignment>(assignment.clone()).is_ok());
+    let left_out = before - assignments.len();
+    tracing::warn!(left_out, error = %strict, "leaving out assignments this version does not understand");
+    serde_json::from_value(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn snapshot(probes: &[Value]) -> Vec<u8> {
+        let assignments: Vec<Value> = probes
+            .iter()
+            .enumerate()
+            .map(|(i, probe)| {
+                json!({"id": format!("a{i}"), "target": "tcp://10.0.0.1:80", "channel": "vip", "probe": probe,
+                       "dial": "resolve", "interval_us": 5_000_000, "timeout_us": 2_000_000})
+            })
+            .collect();
+        json!({"type": "snapshot", "revision": {"epoch": 1, "n": 1},
+               "settings": {"echo_nonce": "n", "heartbeat_us": 1_000_000}, "assignments": assignments})
+        .to_string()
+        .into_bytes()
+    }
+
+    #[test]
+    fn a_probe_of_a_newer_aggregator_is_left_out_and_the_rest_is_taken() {
+        let line = snapshot(&[
+            json!({"kind": "tcp", "host": "10.0.0.1", "port": 80}),
+            json!({"kind": "quic", "host": "10.0.0.1"}),
+        ]);
+        let PlanLine::Snapshot { assignments, .. } = read(&line).unwrap() else {
+            panic!("a snapshot")
+        };
+        assert_eq!(assignments.len(), 1);
+        assert_eq!(assignments[0].id.as_str(), "a0");
+    }
+
+    #[test]
+    fn a_line_of_unknown_type_is_skipped_and_one_that_is_no_json_ends_the_stream() {
+        let newer = br#"{"type":"run","revision":{"epoch":1,"n":2}}"#;
+        assert_eq!(read(newer).unwrap(), PlanLine::Unknown);
+        assert!(read(b"<html>").is_err());
+        assert!(read(br#"{"type":"snapshot"}"#).is_err());
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_kept_for_ever() {
+        let mut frames = Frames::default();
+        let chunk = vec![b'x'; LONGEST];
+        frames.push(&chunk).unwrap();
+        assert_eq!(frames.next(), None);
+        assert!(matches!(frames.push(b"x"), Err(Ended::TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_come_out_whole_however_the_stream_is_cut(
+            lines in proptest::collection::vec("[a-z]{1,20}", 1..10),
+            cut in 1_usize..30,
+        ) {
+            let stream: Vec<u8> = lines.iter().flat_map(|l| format!("{l}\n\n").into_bytes()).collect();
+            let mut frames = Frames::default();
+            let mut out = Vec::new();
+            for chunk in stream.chunks(cut) {
+                frames.push(chunk).unwrap();
+                while let Some(line) = frames.next() {
+                    out.push(String::from_utf8(line).unwrap());
+                }
+            }
+            prop_assert_eq!(out, lines);
+        }
+    }
+}

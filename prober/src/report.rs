@@ -1,0 +1,280 @@
+//! Delivers the spool: failures at once, everything else each second, one request at a time, in order, until acknowledged.
+
+use std::{
+    io::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use flate2::{Compression, write::GzEncoder};
+use parallax_model::{Incarnation, ReportHeader, Vantage, WIRE_VERSION};
+use reqwest::{StatusCode, header};
+use tokio::{sync::Notify, time};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    clock::Clock,
+    control::{Control, chain},
+    jitter,
+    spool::{BATCH, Line},
+    status::{Batch, Status},
+};
+
+/// How long failures wait for company: those of one broken front come together.
+const COALESCE: Duration = Duration::from_millis(50);
+/// How long successes wait.
+const EVERY: Duration = Duration::from_secs(1);
+/// An aggregator that takes longer has not got it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the last delivery when the prober stops.
+const FLUSH: Duration = Duration::from_secs(2);
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+
+/// Carries reports to the aggregator.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    pub(crate) control: Control,
+    pub(crate) status: Arc<Status>,
+    /// Rung when a failure was spooled.
+    pub(crate) bell: Arc<Notify>,
+    pub(crate) clock: Clock,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) vantage: Vantage,
+}
+
+/// What became of one request.
+#[derive(Debug, PartialEq, Eq)]
+enum Delivery {
+    Acknowledged,
+    /// Not now; the same again later.
+    Later(String),
+    /// Never: the aggregator does not want this report.
+    Refused(StatusCode),
+}
+
+impl Reporter {
+    /// Runs until cancelled, then delivers once more within [`FLUSH`].
+    pub(crate) async fn run(self, cancel: CancellationToken) {
+        let limit = async {
+            cancel.cancelled().await;
+            time::sleep(FLUSH).await;
+        };
+        tokio::select! {
+            () = self.cycle(&cancel) => {}
+            () = limit => {}
+        }
+        let left = self.status.waiting();
+        if left > 0 {
+            tracing::warn!(
+                left,
+                "stopping with observations that the aggregator has not taken"
+            );
+        }
+    }
+
+    async fn cycle(&self, cancel: &CancellationToken) {
+        let mut log = Log::default();
+        loop {
+            self.work(cancel).await;
+            let last = cancel.is_cancelled();
+            self.deliver(cancel, &mut log).await;
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Waits until it is time to deliver.
+    async fn work(&self, cancel: &CancellationToken) {
+        let failure = async {
+            while !self.status.urgent() {
+                self.bell.notified().await;
+            }
+            time::sleep(COALESCE).await;
+        };
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = failure => {}
+            () = time::sleep(EVERY) => {}
+        }
+    }
+
+    /// Delivers until less than a full report waits; while stopping, until the first failure. With nothing to deliver an empty report
+    /// goes out, so that the aggregator knows that there is nothing and may close the round.
+    async fn deliver(&self, cancel: &CancellationToken, log: &mut Log) {
+        let mut attempt = 0;
+        loop {
+            let batch = self.status.batch(self.clock);
+            let stopping = cancel.is_cancelled();
+            match self.post(&batch).await {
+                Delivery::Acknowledged => {
+                    self.status.acknowledge();
+                    log.delivered();
+                    attempt = 0;
+                }
+                Delivery::Refused(status) => {
+                    self.status.refuse();
+                    log.refused(status, batch.lines.len());
+                    attempt = 0;
+                }
+                Delivery::Later(_) if stopping => return,
+                Delivery::Later(reason) => {
+                    log.failed(&reason);
+                    let wait = jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.incarnation.as_str());
+                    attempt += 1;
+                    tokio::select! {
+                        () = cancel.cancelled() => {}
+                        () = time::sleep(wait) => {}
+                    }
+                    continue;
+                }
+            }
+            let waiting = self.status.waiting();
+            // What came meanwhile waits its second, but for a backlog, and for the last delivery of all.
+            if waiting == 0 || (waiting < BATCH && !stopping) {
+                return;
+            }
+        }
+    }
+
+    async fn post(&self, batch: &Batch) -> Delivery {
+        let header = ReportHeader {
+            v: WIRE_VERSION,
+            incarnation: self.incarnation.clone(),
+            vantage: self.vantage.clone(),
+            sent: self.clock.now(),
+            complete: Some(batch.complete),
+            dropped: batch.dropped,
+            assignments: self.status.assignments(),
+        };
+        let prepared = encode(&header, &batch.lines)
+            .and_then(|body| Ok((self.control.post(["v1", "observations"])?, body)));
+        let (request, body) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Delivery::Later(error.to_string()),
+        };
+        let sent = request
+            .header(header::CONTENT_TYPE, "application/x-ndjson")
+            .header(header::CONTENT_ENCODING, "gzip")
+            .timeout(TIMEOUT)
+            .body(body)
+            .send()
+            .await;
+        match sent {
+            Ok(response) => judged(response.status()),
+            Err(error) => Delivery::Later(chain(&error)),
+        }
+    }
+}
+
+/// A client error says that the same report would be refused again, but for those that speak of us or of the moment.
+fn judged(status: StatusCode) -> Delivery {
+    match status {
+        _ if status.is_success() => Delivery::Acknowledged,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Delivery::Later(format!("{status}: check the prober's token"))
+        }
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Delivery::Later(status.to_string()),
+        _ if status.is_client_error() => Delivery::Refused(status),
+        _ => Delivery::Later(status.to_string()),
+    }
+}
+
+/// Header line, observation lines, gzip. The fast level: the lines repeat themselves so much that more gains little.
+fn encode(header: &ReportHeader, lines: &[Line]) -> io::Result<Vec<u8>> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    serde_json::to_writer(&mut gzip, header)?;
+    for line in lines {
+        gzip.write_all(b"\n")?;
+        gzip.write_all(&line.json)?;
+    }
+    gzip.write_all(b"\n")?;
+    gzip.finish()
+}
+
+/// Says once that something changed, instead of once a request.
+#[derive(Debug, Default)]
+struct Log {
+    failing: bool,
+    refused: bool,
+}
+
+impl Log {
+    fn delivered(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!("the aggregator takes reports again");
+        }
+    }
+
+    fn failed(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::warn!(%reason, "cannot deliver observations to the aggregator; keeping them and trying again");
+        }
+    }
+
+    fn refused(&mut self, status: StatusCode, observations: usize) {
+        if !std::mem::replace(&mut self.refused, true) {
+            tracing::error!(
+                %status,
+                observations,
+                "the aggregator refuses a report for good; dropping it (further ones are only counted)"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+    use parallax_model::{EventTime, Observation};
+
+    use super::*;
+
+    #[test]
+    fn only_answers_that_could_not_change_drop_a_report() {
+        for (status, later) in [
+            (401, true),
+            (403, true),
+            (408, true),
+            (429, true),
+            (500, true),
+            (503, true),
+            (302, true),
+            (400, false),
+            (404, false),
+            (413, false),
+            (422, false),
+        ] {
+            let judged = judged(StatusCode::from_u16(status).unwrap());
+            assert_eq!(matches!(judged, Delivery::Later(_)), later, "{status}");
+            assert_ne!(judged, Delivery::Acknowledged);
+        }
+        assert_eq!(judged(StatusCode::NO_CONTENT), Delivery::Acknowledged);
+    }
+
+    #[test]
+    fn a_report_is_a_header_line_and_one_line_an_observation() {
+        let header = ReportHeader {
+            v: WIRE_VERSION,
+            incarnation: "i1".parse().unwrap(),
+            vantage: "n1/pod".parse().unwrap(),
+            sent: EventTime(7),
+            complete: Some(EventTime(6)),
+            dropped: 0,
+            assignments: Some(1),
+        };
+        let line = r#"{"seq":3,"t_us":10,"target":"http://a/","channel":"vip","result":"ok"}"#;
+        let observation: Observation = serde_json::from_str(line).unwrap();
+        let lines = [Line::of(&observation).unwrap()];
+        let mut text = String::new();
+        GzDecoder::new(encode(&header, &lines).unwrap().as_slice())
+            .read_to_string(&mut text)
+            .unwrap();
+        let parts: Vec<&str> = text.split_terminator('\n').collect();
+        assert_eq!(serde_json::from_str::<ReportHeader>(parts[0]).unwrap(), header);
+        assert_eq!(parts[1..], [line]);
+    }
+}

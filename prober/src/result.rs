@@ -1,0 +1,113 @@
+//! What became of one probe, while it is still ours.
+
+use parallax_model::{
+    Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName, Observation,
+    Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
+};
+
+/// One probe's outcome: everything of an [`Observation`] but its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeResult {
+    /// Start of the probe, on the clock of the [`crate::Context`].
+    pub at: EventTime,
+    /// The assignment that asked for it.
+    pub assignment: AssignmentId,
+    /// What was asked for.
+    pub target: TargetId,
+    /// How it was approached.
+    pub channel: Channel,
+    /// What was connected to, once an address was chosen.
+    pub front: Option<Front>,
+    /// The endpoint that answered or was dialled, where known.
+    pub entry: Option<PodName>,
+    /// The node of the peer or the endpoint, where known.
+    pub dst_node: Option<NodeName>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// How long each phase took.
+    pub times: PhaseTimes,
+    /// What the name resolved to, and who said so.
+    pub dns: Option<DnsAnswer>,
+    /// Who answered, where an echo said so.
+    pub echo: Option<EchoIdentity>,
+    /// Whether the address is answered next door.
+    pub ttl: Option<TtlEvidence>,
+    /// What a library or the kernel said of a failure, for people: bounded, without control characters. It does not
+    /// travel.
+    pub detail: Option<String>,
+}
+
+/// Longest [`ProbeResult::detail`], in characters; certificates can carry pages of names.
+const MAX_DETAIL: usize = 300;
+
+impl ProbeResult {
+    pub(crate) fn begin(assignment: &Assignment, at: EventTime) -> Self {
+        let entry = assignment.entry.as_ref();
+        Self {
+            at,
+            assignment: assignment.id.clone(),
+            target: assignment.target.clone(),
+            channel: assignment.channel,
+            front: None,
+            entry: entry.map(|entry| entry.pod.clone()),
+            dst_node: entry
+                .and_then(|entry| entry.node.clone())
+                .or_else(|| assignment.peer.clone()),
+            outcome: Outcome::Ok { status: None },
+            times: PhaseTimes::default(),
+            dns: None,
+            echo: None,
+            ttl: None,
+            detail: None,
+        }
+    }
+
+    /// A probe that was not made, for a reason of our own.
+    #[must_use]
+    pub fn not_asked(assignment: &Assignment, at: EventTime, own: OwnFault) -> Self {
+        Self {
+            outcome: Outcome::NotAsked { own },
+            ..Self::begin(assignment, at)
+        }
+    }
+
+    /// With its number it travels.
+    #[must_use]
+    pub fn into_observation(self, seq: ReportSeq) -> Observation {
+        Observation {
+            seq,
+            at: self.at,
+            assignment: Some(self.assignment),
+            target: self.target,
+            channel: self.channel,
+            front: self.front,
+            entry: self.entry,
+            dst_node: self.dst_node,
+            outcome: self.outcome,
+            times: self.times,
+            dns: self.dns,
+            echo: self.echo,
+            ttl: self.ttl,
+        }
+    }
+}
+
+/// Text of a library that may quote the peer.
+pub(crate) fn tamed(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MAX_DETAIL)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_library_quotes_of_the_peer_is_bounded_and_without_control_characters() {
+        let said = tamed(&format!("\u{1b}[31m{}", "x".repeat(1000)));
+        assert_eq!(said.chars().count(), MAX_DETAIL);
+        assert!(!said.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,201 @@
+//! Runs the timetable: starts what is due, keeps one probe an assignment, books what comes back.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parallax_model::{Assignment, EventTime, OwnFault, PlanLine, Vantage};
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    task::{Id, JoinError, JoinSet},
+    time::{self, Instant},
+};
+
+use crate::{
+    clock::Deadline,
+    evidence::Evidence,
+    probe::{self, Context},
+    result::ProbeResult,
+    schedule::{Schedule, Start},
+    status::Status,
+    ttl,
+};
+
+/// Probes at once, whatever the plan: each holds a descriptor or two.
+const AT_ONCE: usize = 400;
+
+/// Longest time a result waits for its TTL evidence.
+const TTL: Duration = Duration::from_millis(500);
+
+/// Time for running probes to end when the prober stops.
+const LAST_PROBES: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Runner {
+    schedule: Schedule,
+    probes: JoinSet<()>,
+    running: HashMap<Id, Running>,
+    desk: Arc<Desk>,
+}
+
+#[derive(Debug)]
+struct Running {
+    assignment: Arc<Assignment>,
+    /// Not after the start the probe will report.
+    since: EventTime,
+}
+
+/// What each probe needs and where its result goes.
+#[derive(Debug)]
+struct Desk {
+    context: Arc<Context>,
+    status: Arc<Status>,
+    bell: Arc<Notify>,
+    evidence: Mutex<Evidence>,
+}
+
+impl Runner {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        status: Arc<Status>,
+        bell: Arc<Notify>,
+        vantage: &Vantage,
+    ) -> Self {
+        Self {
+            schedule: Schedule::new(Instant::now(), vantage),
+            probes: JoinSet::new(),
+            running: HashMap::new(),
+            desk: Arc::new(Desk {
+                context,
+                status,
+                bell,
+                evidence: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Takes a line of the plan.
+    pub(crate) fn apply(&mut self, line: PlanLine, now: Instant) {
+        match line {
+            PlanLine::Snapshot {
+                revision,
+                assignments,
+                ..
+            } => {
+                tracing::info!(?revision, assignments = assignments.len(), "a new plan");
+                self.schedule.replace(assignments, now);
+            }
+            PlanLine::Upsert { assignment, .. } => self.schedule.upsert(assignment, now),
+            PlanLine::Remove { id, .. } => self.schedule.remove(&id),
+            PlanLine::Heartbeat { .. } | PlanLine::Unknown => return,
+        }
+        self.desk.status.planned(self.schedule.len());
+    }
+
+    /// Waits for what comes first, a start or an end, and deals with it; for ever without a plan.
+    pub(crate) async fn turn(&mut self) {
+        let due = due(self.schedule.next_due());
+        tokio::select! {
+            () = due => self.start(Instant::now()),
+            Some(ended) = self.probes.join_next_with_id() => self.settle(ended),
+        }
+    }
+
+    /// Starts what is due.
+    fn start(&mut self, now: Instant) {
+        for start in self.schedule.take_due(now) {
+            match start {
+                Start::TooLate { assignment, late } => self.desk.not_asked(&assignment, OwnFault::Late, late),
+                Start::Run { assignment, late } if self.probes.len() >= AT_ONCE => {
+                    self.schedule.finished(&assignment.id);
+                    self.desk.not_asked(&assignment, OwnFault::Throttled, late);
+                }
+                Start::Run { assignment, late } => self.spawn(assignment, late),
+            }
+        }
+    }
+
+    fn spawn(&mut self, assignment: Arc<Assignment>, late: Duration) {
+        let desk = Arc::clone(&self.desk);
+        let since = desk.status.started(desk.context.clock);
+        let task = self.probes.spawn({
+            let assignment = Arc::clone(&assignment);
+            async move { desk.probe(&assignment, late).await }
+        });
+        self.running.insert(task.id(), Running { assignment, since });
+    }
+
+    fn settle(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!(%error, "a probe panicked");
+                }
+                error.id()
+            }
+        };
+        if let Some(running) = self.running.remove(&id) {
+            self.schedule.finished(&running.assignment.id);
+            self.desk.status.settled(running.since);
+        }
+    }
+
+    /// Starts nothing more; probes that do not end in time are cut off and reported as our own fault.
+    pub(crate) async fn stop(mut self) {
+        let all = async {
+            while let Some(ended) = self.probes.join_next_with_id().await {
+                self.settle(ended);
+            }
+        };
+        let _ = time::timeout(LAST_PROBES, all).await;
+        self.probes.shutdown().await;
+        for Running { assignment, since } in self.running.into_values() {
+            let result = ProbeResult::not_asked(&assignment, since, OwnFault::Stopping);
+            self.desk.book(&assignment, result);
+            self.desk.status.settled(since);
+        }
+    }
+}
+
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Desk {
+    async fn probe(&self, assignment: &Assignment, late: Duration) {
+        let mut result = probe::run(assignment, &self.context).await;
+        result.times.late = Some(late.into());
+        self.status.metrics.late(late);
+        let wanted = self
+            .evidence
+            .lock()
+            .wanted(&result, assignment.interval.into(), Instant::now());
+        if let Some(address) = wanted {
+            match ttl::ask(address, Deadline::within(TTL)).await {
+                Ok(evidence) => result.ttl = Some(evidence),
+                Err(reason) => tracing::debug!(%address, %reason, "no TTL evidence"),
+            }
+        }
+        if let Some(detail) = &result.detail {
+            tracing::debug!(target = %result.target, outcome = ?result.outcome, detail, "a probe did not succeed");
+        }
+        self.book(assignment, result);
+    }
+
+    fn not_asked(&self, assignment: &Assignment, own: OwnFault, late: Duration) {
+        let mut result = ProbeResult::not_asked(assignment, self.context.clock.now(), own);
+        result.times.late = Some(late.into());
+        self.status.metrics.late(late);
+        self.book(assignment, result);
+    }
+
+    fn book(&self, assignment: &Assignment, result: ProbeResult) {
+        self.status.metrics.probed(&assignment.probe, &result.outcome);
+        if self.status.push(result) {
+            self.bell.notify_one();
+        }
+    }
+}

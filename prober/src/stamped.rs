@@ -1,0 +1,124 @@
+//! A thin layer between hyper and the stream that remembers when bytes went and came.
+//!
+//! It sits above TLS and so sees plain text: session tickets do not count as a first byte.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The two instants that matter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stamps {
+    /// The beginning of the latest write that took bytes.
+    pub(crate) last_write: Option<Instant>,
+    /// The first read that brought bytes.
+    pub(crate) first_read: Option<Instant>,
+}
+
+/// Stamps to be read while the stream is owned by somebody else.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedStamps(Arc<Mutex<Stamps>>);
+
+impl SharedStamps {
+    pub(crate) fn get(&self) -> Stamps {
+        *self.0.lock()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Stamped<S> {
+    inner: S,
+    stamps: SharedStamps,
+}
+
+impl<S> Stamped<S> {
+    pub(crate) fn new(inner: S, stamps: SharedStamps) -> Self {
+        Self { inner, stamps }
+    }
+
+    /// The stamp is taken before the write: waking the peer inside it may cost us the CPU (R4).
+    fn written(&self, before: Instant, result: &Poll<io::Result<usize>>) {
+        if matches!(result, Poll::Ready(Ok(1..))) {
+            self.stamps.0.lock().last_write = Some(before);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.inner).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.stamps.0.lock().first_read.get_or_insert_with(Instant::now);
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Stamped<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let before = Instant::now();
+        let result = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.written(before, &result);
+        result
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let before = Instant::now();
+        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.written(before, &result);
+        result
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_write_and_the_first_read_are_kept() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let stamps = SharedStamps::default();
+        let mut stream = Stamped::new(near, stamps.clone());
+        assert!(stamps.get().last_write.is_none());
+        stream.write_all(b"a").await.unwrap();
+        let first = stamps.get().last_write.unwrap();
+        stream.write_all(b"b").await.unwrap();
+        assert!(stamps.get().last_write.unwrap() >= first);
+        assert!(stamps.get().first_read.is_none());
+        far.write_all(b"xy").await.unwrap();
+        stream.read_u8().await.unwrap();
+        let read = stamps.get().first_read.unwrap();
+        stream.read_u8().await.unwrap();
+        assert_eq!(stamps.get().first_read, Some(read));
+    }
+}

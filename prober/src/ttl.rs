@@ -1,0 +1,197 @@
+//! Who answers for an address, told by the TTL of the answer.
+//!
+//! An unprivileged ping socket where the machine allows it (`net.ipv4.ping_group_range`), else a datagram to a UDP port
+//! nobody uses, whose ICMP error the kernel keeps on the socket's error queue. A silent address says nothing: this is
+//! evidence beside a probe, never a probe.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsFd,
+    time::Instant,
+};
+
+use parallax_model::TtlEvidence;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use crate::{
+    clock::{Deadline, Passed},
+    sys::{self, Datagram, Queue},
+};
+
+/// The first port of traceroute's range: by custom nobody listens there.
+const NOBODYS_PORT: u16 = 33434;
+
+/// Why there is no evidence. Never a failure of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoEvidence {
+    /// This machine permits neither way, or has no route of the family.
+    #[error("this machine permits no unprivileged way to learn a TTL")]
+    Unsupported,
+    /// Nothing came in time.
+    #[error("nothing answered in time")]
+    Silent,
+}
+
+/// Asks an address; half of the time by ping where that is permitted, the rest by UDP.
+pub(crate) async fn ask(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
+    match ping(address, deadline.at_most(deadline.left() / 2)).await {
+        Ok(evidence) => Ok(evidence),
+        Err(ping) => error_queue(SocketAddr::new(address, NOBODYS_PORT), deadline)
+            .await
+            // Silence of either way is silence: the address had the chance to answer.
+            .map_err(|udp| if ping == NoEvidence::Silent { ping } else { udp }),
+    }
+}
+
+async fn ping(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
+    let (protocol, request, reply) = match address {
+        IpAddr::V4(_) => (Protocol::ICMPV4, 8, 0),
+        IpAddr::V6(_) => (Protocol::ICMPV6, 128, 129),
+    };
+    // Type, code, checksum, identifier, sequence. The kernel writes checksum and identifier (icmp(7)).
+    let packet = [
+        request, 0, 0, 0, 0, 0, 0, 1, b'p', b'a', b'r', b'a', b'l', b'l', b'a', b'x',
+    ];
+    let socket = open(SocketAddr::new(address, 0), protocol).map_err(|_| NoEvidence::Unsupported)?;
+    exchange(&socket, address, &packet, deadline, |answer| {
+        answer.first() == Some(&reply)
+    })
+    .await
+}
+
+async fn error_queue(address: SocketAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
+    let socket = open(address, Protocol::UDP).map_err(|_| NoEvidence::Unsupported)?;
+    // Whoever does listen there and answers has answered too.
+    exchange(&socket, address.ip(), b"parallax", deadline, |_| true).await
+}
+
+fn open(address: SocketAddr, protocol: Protocol) -> io::Result<AsyncFd<Socket>> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM.nonblocking().cloexec(),
+        Some(protocol),
+    )?;
+    sys::want_ttl_and_errors(socket.as_fd(), address.is_ipv6())?;
+    // Connected, so that the kernel hands us only what concerns this address.
+    socket.connect(&address.into())?;
+    sys::watch(socket)
+}
+
+async fn exchange(
+    socket: &AsyncFd<Socket>,
+    address: IpAddr,
+    packet: &[u8],
+    deadline: Deadline,
+    expected: impl Fn(&[u8]) -> bool,
+) -> Result<TtlEvidence, NoEvidence> {
+    let sent = Instant::now();
+    socket
+        .get_ref()
+        .send(packet)
+        .map_err(|_| NoEvidence::Unsupported)?;
+    let waiting = async {
+        loop {
+            let mut ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
+            if let Some((datagram, from)) = next(socket.get_ref(), address, &expected)
+                && let (Some(ttl), Some(from)) = (datagram.ttl, from)
+            {
+                return io::Result::Ok(TtlEvidence {
+                    address,
+                    from: Some(from),
+                    ttl,
+                    rtt: Some(sent.elapsed().into()),
+                });
+            }
+            ready.clear_ready();
+        }
+    };
+    match deadline.bound(waiting).await {
+        Ok(Ok(evidence)) => Ok(evidence),
+        Ok(Err(_)) => Err(NoEvidence::Unsupported),
+        Err(Passed) => Err(NoEvidence::Silent),
+    }
+}
+
+/// Empties both queues until something counts: an ICMP error with its sender, or the expected answer.
+fn next(
+    socket: &Socket,
+    address: IpAddr,
+    expected: &impl Fn(&[u8]) -> bool,
+) -> Option<(Datagram, Option<IpAddr>)> {
+    let mut buffer = [0; 256];
+    while let Ok(error) = sys::receive(socket.as_fd(), &mut buffer, Queue::Errors) {
+        if error.offender.is_some() {
+            return Some((error, error.offender));
+        }
+    }
+    loop {
+        match sys::receive(socket.as_fd(), &mut buffer, Queue::Data) {
+            Ok(data) if expected(&buffer[..data.len.min(buffer.len())]) => {
+                return Some((data, Some(address)));
+            }
+            Ok(_) => {}
+            // The error of an entry already taken from the other queue is reported here once more.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::UdpSocket, time::Duration};
+
+    use super::*;
+
+    fn soon() -> Deadline {
+        Deadline::within(Duration::from_secs(5))
+    }
+
+    /// A loopback port that was free a moment ago; nothing of this test answers there.
+    fn closed_port(address: &str) -> SocketAddr {
+        UdpSocket::bind((address, 0)).unwrap().local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn this_machine_answers_for_its_own_address_with_an_untouched_ttl() {
+        let evidence = error_queue(closed_port("127.0.0.1"), soon()).await.unwrap();
+        assert_eq!(evidence.from, Some([127, 0, 0, 1].into()));
+        assert!(evidence.untouched(), "{evidence:?}");
+        assert!(evidence.rtt.is_some());
+    }
+
+    #[tokio::test]
+    async fn an_ipv6_error_carries_its_hop_limit_and_its_sender() {
+        let evidence = error_queue(closed_port("::1"), soon()).await.unwrap();
+        assert_eq!(evidence.from, Some("::1".parse().unwrap()));
+        assert!(evidence.untouched(), "{evidence:?}");
+    }
+
+    #[tokio::test]
+    async fn a_ping_is_evidence_where_pings_are_permitted_and_quietly_unsupported_where_not() {
+        for (address, protocol) in [("127.0.0.1", Protocol::ICMPV4), ("::1", Protocol::ICMPV6)] {
+            let address: IpAddr = address.parse().unwrap();
+            let permitted = open(SocketAddr::new(address, 0), protocol).is_ok();
+            match ping(address, soon()).await {
+                Ok(evidence) => assert!(permitted && evidence.untouched(), "{evidence:?}"),
+                Err(reason) => assert!(!permitted && reason == NoEvidence::Unsupported, "{reason}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn evidence_is_found_whether_or_not_pings_are_permitted() {
+        let evidence = ask([127, 0, 0, 1].into(), soon()).await.unwrap();
+        assert!(evidence.untouched(), "{evidence:?}");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_stays_silent_is_silent_and_no_failure() {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let deadline = Deadline::within(Duration::from_millis(50));
+        let said = error_queue(silent.local_addr().unwrap(), deadline).await;
+        assert_eq!(said, Err(NoEvidence::Silent));
+    }
+}

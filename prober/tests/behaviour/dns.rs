@@ -1,0 +1,248 @@
+//! What a probe says of resolvers that misbehave, and which names it asks for.
+
+use std::{io::Write, net::UdpSocket, time::Duration};
+
+use crate::servers::{
+    AMPLE, SHORT, answering, assignment, context,
+    dns::{Dns, Say},
+    failure,
+};
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
+use parallax_prober::{Context, ProbeResult, Tls, run};
+use serde_json::json;
+
+/// One question straight to the server.
+async fn question(dns: &Dns, timeout: Duration) -> ProbeResult {
+    let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A", "resolver": dns.addr});
+    run(
+        &assignment(&probe, &json!("resolve"), timeout),
+        &context(Tls::with_roots([])),
+    )
+    .await
+}
+
+#[tokio::test]
+async fn an_answer_is_sorted_with_its_smallest_ttl_and_who_said_so() {
+    let dns = Dns::start(|_| Say::Addresses(&["203.0.113.20", "203.0.113.10"])).await;
+    let result = question(&dns, AMPLE).await;
+    assert_eq!(result.outcome, Outcome::Ok { status: None });
+    assert!(result.times.resolve.is_some());
+    let answer = result.dns.unwrap();
+    assert_eq!(answer.resolver, dns.addr);
+    assert_eq!(answer.name, "shop.example.test");
+    let addresses: Vec<String> = answer.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["203.0.113.10", "203.0.113.20"]);
+    assert_eq!((answer.ttl_s, answer.tcp), (Some(30), false));
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn each_refusal_of_a_resolver_has_its_own_kind() {
+    for (say, kind) in [
+        (Say::Code(ResponseCode::ServFail), FailureKind::ServFail),
+        (Say::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
+        (Say::Code(ResponseCode::NoError), FailureKind::NoAddress),
+        (Say::Code(ResponseCode::Refused), FailureKind::DnsRefused),
+    ] {
+        let dns = Dns::start(move |_| say).await;
+        let result = question(&dns, AMPLE).await;
+        assert_eq!(failure(&result), (Phase::Resolve, kind));
+        assert_eq!(result.dns.unwrap().resolver, dns.addr, "who said so is known");
+        dns.join().await;
+    }
+}
+
+#[tokio::test]
+async fn silence_is_a_timeout_and_nonsense_is_malformed() {
+    for (say, kind) in [
+        (Say::Nothing, FailureKind::ResolveTimeout),
+        (Say::WrongId, FailureKind::DnsMalformed),
+        (Say::Garbage, FailureKind::DnsMalformed),
+    ] {
+        let dns = Dns::start(move |_| say).await;
+        assert_eq!(failure(&question(&dns, SHORT).await), (Phase::Resolve, kind));
+        dns.join().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_id_does_not_hide_the_right_answer_behind_it() {
+    let dns = Dns::start(|_| Say::WrongIdFirst(&["203.0.113.10"])).await;
+    let result = question(&dns, AMPLE).await;
+    let answer = result.dns.unwrap();
+    assert_eq!(
+        answer.addresses,
+        ["203.0.113.10".parse::<std::net::IpAddr>().unwrap()]
+    );
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn a_truncated_answer_is_asked_for_again_over_tcp() {
+    let dns = Dns::start(|_| Say::Truncated(&["203.0.113.10"])).await;
+    let result = question(&dns, AMPLE).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::Ok { status: None },
+        "{:?}",
+        result.detail
+    );
+    let answer = result.dns.unwrap();
+    assert!(answer.tcp);
+    assert_eq!(answer.addresses.len(), 1);
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn a_resolver_whose_port_is_closed_is_unreachable_at_once() {
+    let addr = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let probe = json!({"kind": "dns", "name": "a.test", "record": "AAAA", "resolver": addr});
+    let result = run(
+        &assignment(&probe, &json!("resolve"), AMPLE),
+        &context(Tls::with_roots([])),
+    )
+    .await;
+    assert_eq!(
+        failure(&result),
+        (Phase::Resolve, FailureKind::ResolverUnreachable)
+    );
+}
+
+/// A TCP probe of a name, resolved as this resolv.conf says.
+async fn connect(conf: &str, host: &str, port: u16, timeout: Duration) -> ProbeResult {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(conf.as_bytes()).unwrap();
+    let probe = json!({"kind": "tcp", "host": host, "port": port});
+    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    run(&assignment(&probe, &json!("resolve"), timeout), &context).await
+}
+
+fn conf(dns: &Dns, rest: &str) -> String {
+    format!("nameserver [127.0.0.1]:{}\n{rest}\n", dns.addr.port())
+}
+
+#[tokio::test]
+async fn a_short_name_walks_the_search_list_and_takes_ipv4_first() {
+    let server = answering("").await;
+    let dns = Dns::start(
+        |query| match (query.name().to_ascii().as_str(), query.query_type()) {
+            ("cart.svc.test.", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+            ("cart.svc.test.", _) => Say::Addresses(&["::1"]),
+            _ => Say::Code(ResponseCode::NXDomain),
+        },
+    )
+    .await;
+    let conf = conf(&dns, "search shop.test svc.test\noptions ndots:5");
+    let result = connect(&conf, "cart", server.addr.port(), AMPLE).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::Ok { status: None },
+        "{:?}",
+        result.detail
+    );
+    assert_eq!(result.front.unwrap().address, server.addr);
+    let answer = result.dns.unwrap();
+    assert_eq!(answer.name, "cart.svc.test");
+    assert_eq!(answer.addresses.len(), 2, "both families are known");
+    let mut asked = dns.asked.lock().clone();
+    asked.sort();
+    assert_eq!(
+        asked,
+        [
+            "cart.shop.test A",
+            "cart.shop.test AAAA",
+            "cart.svc.test A",
+            "cart.svc.test AAAA"
+        ]
+    );
+    server.join().await;
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn the_search_goes_on_after_servfail_as_glibc_does() {
+    let server = answering("").await;
+    let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
+        "cart.svc.test." => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Code(ResponseCode::ServFail),
+    })
+    .await;
+    let conf = conf(&dns, "search shop.test svc.test\noptions ndots:5 attempts:1");
+    let result = connect(&conf, "cart", server.addr.port(), AMPLE).await;
+    assert_eq!(result.outcome, Outcome::Ok { status: None });
+    server.join().await;
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn a_name_that_exists_nowhere_is_nxdomain_and_one_that_exists_without_address_is_not() {
+    for (say, kind) in [
+        (Say::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
+        (Say::Code(ResponseCode::NoError), FailureKind::NoAddress),
+    ] {
+        let dns = Dns::start(move |query| {
+            if query.name().to_ascii().starts_with("cart.shop") {
+                say
+            } else {
+                Say::Code(ResponseCode::NXDomain)
+            }
+        })
+        .await;
+        let result = connect(&conf(&dns, "search shop.test"), "cart", 1, AMPLE).await;
+        assert_eq!(failure(&result), (Phase::Resolve, kind));
+        assert_eq!(result.front, None, "connect was not reached");
+        dns.join().await;
+    }
+}
+
+#[tokio::test]
+async fn a_silent_ipv6_question_does_not_fail_a_name_with_ipv4() {
+    let server = answering("").await;
+    let dns = Dns::start(|query| match query.query_type() {
+        RecordType::A => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Nothing,
+    })
+    .await;
+    let result = connect(&conf(&dns, ""), "shop.test", server.addr.port(), AMPLE).await;
+    assert_eq!(result.outcome, Outcome::Ok { status: None });
+    server.join().await;
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
+    let dns = Dns::start(|_| Say::Nothing).await;
+    let result = connect(&conf(&dns, "search a.test b.test"), "cart", 1, SHORT).await;
+    assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
+    assert_eq!(dns.asked.lock().len(), 2, "the search stops at a silent resolver");
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn the_second_server_is_asked_when_the_first_is_dead() {
+    let server = answering("").await;
+    let dead = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
+    let conf = format!("nameserver [127.0.0.1]:{}\n{}", dead.port(), conf(&dns, ""));
+    let result = connect(&conf, "shop.test", server.addr.port(), AMPLE).await;
+    assert_eq!(result.outcome, Outcome::Ok { status: None });
+    assert_eq!(result.dns.unwrap().resolver, dns.addr);
+    server.join().await;
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn localhost_asks_nobody_and_no_nameserver_is_our_own_fault() {
+    let server = answering("").await;
+    let result = connect("", "localhost", server.addr.port(), AMPLE).await;
+    assert_eq!(result.outcome, Outcome::Ok { status: None });
+    server.join().await;
+    let result = connect("", "shop.test", 1, AMPLE).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::NotAsked {
+            own: OwnFault::NoResolver
+        }
+    );
+}

@@ -1,0 +1,8 @@
+//! The prober against real sockets: what it says of servers that misbehave, and what the agent as a whole does.
+#![expect(clippy::unwrap_used, reason = "a broken fixture is a failed test")]
+
+mod agent;
+mod dns;
+mod http;
+mod servers;
+mod tls;

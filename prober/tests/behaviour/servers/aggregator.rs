@@ -1,0 +1,213 @@
+//! An aggregator of one plan that writes down what it is told, and fails on request.
+
+use std::{collections::VecDeque, io::Read, net::SocketAddr, sync::Arc};
+
+use flate2::read::GzDecoder;
+use parallax_model::{Observation, ReportHeader};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::{mpsc, watch},
+};
+
+use super::{Server, request, until_gone};
+
+/// What to do with a report that carries observations, instead of taking it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// Read it whole and close without an answer.
+    Cut,
+    /// Answer with this status.
+    Status(u16),
+}
+
+/// One report, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    pub(crate) head: String,
+    pub(crate) header: ReportHeader,
+    pub(crate) observations: Vec<Observation>,
+}
+
+pub(crate) struct Aggregator {
+    server: Server,
+    state: Arc<State>,
+    /// Reports that were taken.
+    reports: mpsc::UnboundedReceiver<Report>,
+    /// Heads of the plan requests.
+    pub(crate) plans: mpsc::UnboundedReceiver<String>,
+}
+
+struct State {
+    assignments: watch::Sender<Vec<Value>>,
+    /// Plan requests are answered with 503.
+    plan_down: Mutex<bool>,
+    mishaps: Mutex<VecDeque<Mishap>>,
+    /// Numbers of the reports that met a mishap.
+    mishandled: Mutex<Vec<Vec<u64>>>,
+    reports: mpsc::UnboundedSender<Report>,
+    plans: mpsc::UnboundedSender<String>,
+}
+
+impl Aggregator {
+    pub(crate) async fn start(assignments: Vec<Value>, mishaps: &[Mishap]) -> Self {
+        let (report, reports) = mpsc::unbounded_channel();
+        let (plan, plans) = mpsc::unbounded_channel();
+        let state = Arc::new(State {
+            assignments: watch::Sender::new(assignments),
+            plan_down: Mutex::new(false),
+            mishaps: Mutex::new(mishaps.iter().copied().collect()),
+            mishandled: Mutex::default(),
+            reports: report,
+            plans: plan,
+        });
+        let server = Server::start({
+            let state = Arc::clone(&state);
+            move |stream| Arc::clone(&state).serve(stream)
+        })
+        .await;
+        Self {
+            server,
+            state,
+            reports,
+            plans,
+        }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.server.addr
+    }
+
+    /// Replaces the plan: open streams get a new snapshot.
+    pub(crate) fn plan(&self, assignments: Vec<Value>) {
+        self.state.assignments.send_replace(assignments);
+    }
+
+    /// Closes open plan streams when the plan next changes, and opens none.
+    pub(crate) fn plan_down(&self, down: bool) {
+        *self.state.plan_down.lock() = down;
+        self.state.assignments.send_modify(|_| {});
+    }
+
+    /// The next report that was taken.
+    pub(crate) async fn report(&mut self) -> Report {
+        self.reports.recv().await.unwrap()
+    }
+
+    /// Observations until there are at least so many, in order of arrival.
+    pub(crate) async fn observations(&mut self, at_least: usize) -> Vec<Observation> {
+        let mut all = Vec::new();
+        while all.len() < at_least {
+            all.extend(self.report().await.observations);
+        }
+        all
+    }
+
+    /// Numbers of the reports that met a mishap, in order.
+    pub(crate) fn mishandled(&self) -> Vec<Vec<u64>> {
+        self.state.mishandled.lock().clone()
+    }
+
+    /// Ends the server; the observations nobody has taken yet.
+    pub(crate) async fn join(mut self) -> Vec<Observation> {
+        self.server.join().await;
+        drop(self.state);
+        let mut rest = Vec::new();
+        while let Ok(report) = self.reports.try_recv() {
+            rest.extend(report.observations);
+        }
+        rest
+    }
+}
+
+impl State {
+    async fn serve(self: Arc<Self>, mut stream: TcpStream) {
+        let head = request(&mut stream).await;
+        if head.starts_with("GET /v1/plan?") {
+            self.stream_plan(head, stream).await;
+        } else if head.starts_with("POST /v1/observations ") {
+            self.take(head, stream).await;
+        } else {
+            assert!(head.is_empty(), "an unknown request: {head}");
+        }
+    }
+
+    async fn stream_plan(&self, head: String, mut stream: TcpStream) {
+        // Told to a test that may have ended.
+        let _ = self.plans.send(head);
+        if *self.plan_down.lock() {
+            let _ = stream
+                .write_all(
+                    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                )
+                .await;
+            return;
+        }
+        let mut plan = self.assignments.subscribe();
+        let begin =
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(begin).await.unwrap();
+        let mut n = 0;
+        loop {
+            n += 1;
+            let line = json!({"type": "snapshot", "revision": {"epoch": 1, "n": n},
+                "settings": {"echo_nonce": "secret", "heartbeat_us": 60_000_000},
+                "assignments": plan.borrow_and_update().clone()})
+            .to_string();
+            let chunk = format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
+            if stream.write_all(chunk.as_bytes()).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                changed = plan.changed() => if changed.is_err() { return },
+                () = until_gone(&mut stream) => return,
+            }
+            if *self.plan_down.lock() {
+                return;
+            }
+        }
+    }
+
+    async fn take(&self, head: String, mut stream: TcpStream) {
+        let length = head
+            .lines()
+            .find_map(|line| {
+                line.to_ascii_lowercase()
+                    .strip_prefix("content-length: ")?
+                    .parse()
+                    .ok()
+            })
+            .unwrap();
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let mut text = String::new();
+        GzDecoder::new(body.as_slice()).read_to_string(&mut text).unwrap();
+        let mut lines = text.lines();
+        let header = serde_json::from_str(lines.next().unwrap()).unwrap();
+        let observations: Vec<Observation> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mishap = (!observations.is_empty())
+            .then(|| self.mishaps.lock().pop_front())
+            .flatten();
+        let status = match mishap {
+            None => 204,
+            Some(Mishap::Status(status)) => status,
+            Some(Mishap::Cut) => 0,
+        };
+        if mishap.is_some() {
+            let numbers = observations.iter().map(|o| o.seq.0).collect();
+            self.mishandled.lock().push(numbers);
+        } else {
+            let _ = self.reports.send(Report {
+                head,
+                header,
+                observations,
+            });
+        }
+        if status != 0 {
+            let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Servers that misbehave on purpose. Each is joined at the end of its test, so that a panic in one fails the test.
+
+pub(crate) mod aggregator;
+pub(crate) mod dns;
+pub(crate) mod tls;
+
+use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use parallax_model::{Assignment, FailureKind, Outcome, Phase};
+use parallax_prober::{Context, ProbeResult, Tls};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::{JoinHandle, JoinSet},
+};
+use tokio_util::sync::CancellationToken;
+
+/// A TCP server with one handler a connection.
+pub(crate) struct Server {
+    pub(crate) addr: SocketAddr,
+    cancel: CancellationToken,
+    accepting: JoinHandle<usize>,
+}
+
+impl Server {
+    pub(crate) async fn start<F, H>(handler: F) -> Self
+    where
+        F: Fn(TcpStream) -> H + Send + Sync + 'static,
+        H: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let cancel = CancellationToken::new();
+        let stop = cancel.clone();
+        let handler = Arc::new(handler);
+        let accepting = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            let mut accepted = 0;
+            loop {
+                tokio::select! {
+                    biased;
+                    // What was accepted by the kernel before the end counts.
+                    got = listener.accept() => {
+                        accepted += 1;
+                        connections.spawn(handler(got.unwrap().0));
+                    }
+                    () = stop.cancelled() => break,
+                }
+            }
+            while let Some(ended) = connections.join_next().await {
+                ended.unwrap();
+            }
+            accepted
+        });
+        Self {
+            addr,
+            cancel,
+            accepting,
+        }
+    }
+
+    /// Ends the server; how many connections it had.
+    pub(crate) async fn join(self) -> usize {
+        self.cancel.cancel();
+        self.accepting.await.unwrap()
+    }
+}
+
+/// A handler that reads one request and writes fixed bytes.
+pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Server {
+    let answer = Arc::new(answer.into());
+    Server::start(move |mut stream| {
+        let answer = Arc::clone(&answer);
+        async move {
+            request(&mut stream).await;
+            // The prober may have gone before the last byte.
+            let _ = stream.write_all(&answer).await;
+        }
+    })
+    .await
+}
+
+/// Reads the head of a request.
+pub(crate) async fn request(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// Reads until the client is gone.
+pub(crate) async fn until_gone(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+}
+
+/// Closes with a reset.
+pub(crate) fn reset(stream: TcpStream) {
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+}
+
+/// A context that needs no resolver and trusts nobody but what it is given.
+pub(crate) fn context(tls: Tls) -> Context {
+    Context::with_tls(PathBuf::from("/nonexistent/resolv.conf"), tls)
+}
+
+/// An assignment from its parts, as a plan would bring it.
+pub(crate) fn assignment(
+    probe: &serde_json::Value,
+    dial: &serde_json::Value,
+    timeout: Duration,
+) -> Assignment {
+    serde_json::from_value(serde_json::json!({
+        "id": "a", "target": "http://shop.example.test/", "channel": "vip", "probe": probe, "dial": dial,
+        "interval_us": 5_000_000, "timeout_us": u64::try_from(timeout.as_micros()).unwrap(),
+    }))
+    .unwrap()
+}
+
+/// An HTTP probe of a server, changed as the test likes.
+pub(crate) fn http(addr: SocketAddr, change: &serde_json::Value, timeout: Duration) -> Assignment {
+    let mut probe = serde_json::json!({
+        "kind": "http", "scheme": "http", "host": "shop.example.test", "port": 80, "path": "/",
+        "expect_status": "<500",
+    });
+    for (key, value) in change.as_object().unwrap() {
+        probe[key] = value.clone();
+    }
+    assignment(&probe, &serde_json::json!({"address": addr}), timeout)
+}
+
+/// Long enough never to pass in a test that does not want it to.
+pub(crate) const AMPLE: Duration = Duration::from_secs(20);
+
+/// For tests whose outcome is that it passes.
+pub(crate) const SHORT: Duration = Duration::from_millis(150);
+
+/// Where and how a probe failed.
+#[track_caller]
+pub(crate) fn failure(result: &ProbeResult) -> (Phase, FailureKind) {
+    match &result.outcome {
+        Outcome::Failed { phase, kind, .. } => (*phase, kind.clone()),
+        other => panic!("expected a failure, got {other:?} ({:?})", result.detail),
+    }
+}

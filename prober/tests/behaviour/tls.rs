@@ -1,0 +1,151 @@
+//! What a probe says of servers that misbehave in TLS: kind and phase.
+
+use crate::servers::{
+    AMPLE, SHORT, Server, answering, context, failure, http, reset,
+    tls::{Ca, VALID, https},
+    until_gone,
+};
+use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
+use parallax_prober::{ProbeResult, Tls, run};
+use serde_json::json;
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const HOST: &str = "shop.example.test";
+
+async fn probe(server: &Server, tls: Tls, timeout: std::time::Duration) -> ProbeResult {
+    let change = json!({"scheme": "https", "port": 443});
+    run(&http(server.addr, &change, timeout), &context(tls)).await
+}
+
+#[tokio::test]
+async fn a_good_server_is_ok_with_the_handshake_timed() {
+    let ca = Ca::new();
+    let server = https(ca.server(HOST, VALID), HELLO).await;
+    let result = probe(&server, ca.trusted(), AMPLE).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::Ok { status: Some(200) },
+        "{:?}",
+        result.detail
+    );
+    assert!(result.times.tls.is_some() && result.times.first_byte.is_some());
+    server.join().await;
+}
+
+#[tokio::test]
+async fn each_wrong_certificate_has_its_own_kind() {
+    let ca = Ca::new();
+    for (config, kind) in [
+        (ca.server(HOST, (2020, 2021)), FailureKind::CertificateExpired),
+        (ca.server(HOST, (2080, 2090)), FailureKind::CertificateNotYetValid),
+        (
+            ca.server("other.example.test", VALID),
+            FailureKind::CertificateWrongName,
+        ),
+        (Ca::new().server(HOST, VALID), FailureKind::CertificateUntrusted),
+    ] {
+        let server = https(config, HELLO).await;
+        let result = probe(&server, ca.trusted(), AMPLE).await;
+        assert_eq!(failure(&result), (Phase::Tls, kind));
+        server.join().await;
+    }
+}
+
+#[tokio::test]
+async fn an_untrusted_chain_says_how_many_intermediates_the_server_sent() {
+    let server = https(Ca::new().server(HOST, VALID), HELLO).await;
+    let result = probe(&server, Ca::new().trusted(), AMPLE).await;
+    let detail = result.detail.unwrap();
+    assert!(detail.contains("no intermediate certificate"), "{detail}");
+    server.join().await;
+}
+
+#[tokio::test]
+async fn a_machine_without_roots_blames_itself() {
+    let server = https(Ca::new().server(HOST, VALID), HELLO).await;
+    let result = probe(&server, Tls::with_roots([]), AMPLE).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::NotAsked {
+            own: OwnFault::NoRoots
+        }
+    );
+    server.join().await;
+}
+
+#[tokio::test]
+async fn http_on_a_tls_port_is_not_tls() {
+    let server = answering("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    // A TLS hello has no empty line, so this server answers as soon as the client stops: answer at once instead.
+    server.join().await;
+    let server = Server::start(|mut stream| async move {
+        use tokio::io::AsyncWriteExt;
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .await
+            .unwrap();
+        until_gone(&mut stream).await;
+    })
+    .await;
+    let result = probe(&server, Ca::new().trusted(), AMPLE).await;
+    assert_eq!(failure(&result), (Phase::Tls, FailureKind::NotTls));
+    server.join().await;
+}
+
+#[tokio::test]
+async fn tls_on_an_http_port_is_malformed() {
+    let ca = Ca::new();
+    let server = https(ca.server(HOST, VALID), HELLO).await;
+    let result = run(&http(server.addr, &json!({}), AMPLE), &context(ca.trusted())).await;
+    assert_eq!(failure(&result), (Phase::FirstByte, FailureKind::Malformed));
+    server.join().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_in_the_handshake_is_a_tls_timeout() {
+    let server = Server::start(|mut stream| async move { until_gone(&mut stream).await }).await;
+    let result = probe(&server, Ca::new().trusted(), SHORT).await;
+    assert_eq!(failure(&result), (Phase::Tls, FailureKind::TlsTimeout));
+    server.join().await;
+}
+
+#[tokio::test]
+async fn a_server_that_closes_in_the_handshake_is_an_eof() {
+    use tokio::io::AsyncReadExt;
+    let server = Server::start(|mut stream| async move {
+        // All of the hello must be read, or closing becomes a reset.
+        let mut hello = [0; 4096];
+        let _ = stream.read(&mut hello).await.unwrap();
+    })
+    .await;
+    let result = probe(&server, Ca::new().trusted(), AMPLE).await;
+    assert_eq!(failure(&result), (Phase::Tls, FailureKind::Eof));
+    server.join().await;
+}
+
+#[tokio::test]
+async fn a_server_that_resets_in_the_handshake_is_a_reset() {
+    use tokio::io::AsyncReadExt;
+    let server = Server::start(|mut stream| async move {
+        let _ = stream.read(&mut [0; 16]).await.unwrap();
+        reset(stream);
+    })
+    .await;
+    let result = probe(&server, Ca::new().trusted(), AMPLE).await;
+    assert_eq!(failure(&result), (Phase::Tls, FailureKind::Reset));
+    server.join().await;
+}
+
+#[tokio::test]
+async fn a_server_that_demands_a_client_certificate_is_a_tls_alert_though_it_comes_after_the_handshake() {
+    let ca = Ca::new();
+    let server = https(ca.demanding(HOST), HELLO).await;
+    let result = probe(&server, ca.trusted(), AMPLE).await;
+    assert_eq!(
+        failure(&result),
+        (Phase::Tls, FailureKind::TlsAlert),
+        "{:?}",
+        result.detail
+    );
+    server.join().await;
+}

@@ -1,0 +1,232 @@
+//! What the lab gives the aggregator to read: its configuration, and the topology as the Kubernetes API would show it.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use parallax_model::HostName;
+use serde::Serialize;
+
+use crate::{
+    cluster::{Cluster, addresses},
+    incident::{Incident, ServicePort, TrafficPolicy},
+    run_dir::RunDir,
+};
+
+const CONFIG: &str = "parallax.yaml";
+const TOPOLOGY: &str = "topology.yaml";
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    listen: String,
+    interval_ms: u64,
+    timeout_ms: u64,
+    topology: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Topology<'a> {
+    proxy_mode: &'static str,
+    nodes: Vec<Node<'a>>,
+    services: Vec<Service<'a>>,
+    ingresses: Vec<Ingress<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Node<'a> {
+    name: &'a str,
+    zone: &'a str,
+    addresses: Vec<Ipv4Addr>,
+    prober: Prober<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Prober<'a> {
+    pod: &'a str,
+    address: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Service<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Vec<Ipv4Addr>,
+    load_balancer: Vec<Balancer>,
+    external_traffic_policy: TrafficPolicy,
+    ports: &'a [ServicePort],
+    endpoints: Vec<Endpoint<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Balancer {
+    ip: Ipv4Addr,
+    ip_mode: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Endpoint<'a> {
+    pod: &'a str,
+    address: Ipv4Addr,
+    node: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Ingress<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    service: String,
+    hosts: Vec<&'a str>,
+}
+
+impl<'a> Topology<'a> {
+    fn of(cluster: &'a Cluster) -> Self {
+        Self {
+            proxy_mode: "ipvs",
+            nodes: cluster
+                .nodes
+                .iter()
+                .map(|node| Node {
+                    name: node.name.as_str(),
+                    zone: node.zone.as_str(),
+                    addresses: vec![addresses::underlay(node.number)],
+                    prober: Prober {
+                        pod: node.prober.name.as_str(),
+                        address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
+                    },
+                })
+                .collect(),
+            services: cluster
+                .services
+                .iter()
+                .map(|service| Service {
+                    namespace: service.key.namespace.as_str(),
+                    name: service.key.name.as_str(),
+                    kind: if service.load_balancer_ip.is_some() {
+                        "LoadBalancer"
+                    } else {
+                        "ClusterIP"
+                    },
+                    cluster_ips: vec![service.cluster_ip],
+                    // kube-proxy answers for the address itself: the mode that binds it on every node.
+                    load_balancer: service
+                        .load_balancer_ip
+                        .map(|ip| Balancer { ip, ip_mode: "VIP" })
+                        .into_iter()
+                        .collect(),
+                    external_traffic_policy: service.policy,
+                    ports: &service.ports,
+                    endpoints: service
+                        .endpoints
+                        .iter()
+                        .map(|pod| Endpoint {
+                            pod: pod.name.as_str(),
+                            address: pod.address,
+                            node: pod.node.as_str(),
+                        })
+                        .collect(),
+                })
+                .collect(),
+            ingresses: cluster
+                .ingresses
+                .iter()
+                .map(|ingress| Ingress {
+                    namespace: ingress.ingress.namespace.as_str(),
+                    name: ingress.ingress.name.as_str(),
+                    service: ingress.service.to_string(),
+                    hosts: ingress.hosts.names().iter().map(HostName::as_str).collect(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The topology file's text.
+pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
+    serde_saphyr::to_string(&Topology::of(cluster)).context("writing the topology as YAML")
+}
+
+fn config_yaml(incident: &Incident, listen: SocketAddr) -> anyhow::Result<String> {
+    let config = Config {
+        listen: listen.to_string(),
+        interval_ms: incident.interval_ms,
+        timeout_ms: incident.timeout_ms,
+        topology: TOPOLOGY,
+    };
+    serde_saphyr::to_string(&config).context("writing the configuration as YAML")
+}
+
+/// Writes both files; answers the configuration's path.
+pub fn write(
+    run: &RunDir,
+    incident: &Incident,
+    cluster: &Cluster,
+    listen: SocketAddr,
+) -> anyhow::Result<PathBuf> {
+    publish(run, cluster)?;
+    let path = run.file(CONFIG);
+    replace(&path, &config_yaml(incident, listen)?)?;
+    Ok(path)
+}
+
+/// Publishes the cluster as it now is.
+pub fn publish(run: &RunDir, cluster: &Cluster) -> anyhow::Result<()> {
+    replace(&run.file(TOPOLOGY), &topology_yaml(cluster)?)
+}
+
+/// A reader sees the old or the new text, never half of one.
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, text).with_context(|| format!("writing {}", new.display()))?;
+    fs::rename(&new, path).with_context(|| format!("replacing {}", path.display()))
+}
+
+/// Where the page is seen by a person: an unspecified address is reached by the loopback.
+#[must_use]
+pub fn page(listen: SocketAddr) -> String {
+    let ip = if listen.ip().is_unspecified() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    } else {
+        listen.ip()
+    };
+    format!("http://{}/", SocketAddr::new(ip, listen.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::{Topology, TopologySpec};
+
+    use super::*;
+
+    fn published(text: &str) -> (String, Topology) {
+        let incident = crate::incident::parse(Path::new("x.yaml"), text).unwrap();
+        let yaml = topology_yaml(&Cluster::derive(&incident).unwrap()).unwrap();
+        let spec: TopologySpec = serde_saphyr::from_str(&yaml).unwrap();
+        (yaml, spec.try_into().unwrap())
+    }
+
+    #[test]
+    fn what_the_lab_publishes_for_i1() {
+        insta::assert_snapshot!(published(include_str!("../incidents/i1.yaml")).0);
+    }
+
+    #[test]
+    fn the_product_reads_every_topology_the_lab_publishes() {
+        for text in [
+            include_str!("../incidents/i1.yaml"),
+            include_str!("../incidents/i1-50-hosts.yaml"),
+            include_str!("../incidents/healthy.yaml"),
+        ] {
+            published(text);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The aggregator as its API shows it. Read tolerantly and without the product's own types: the lab judges from
+//! outside, and a field it does not need may change.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context, bail};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{Request, body::Bytes, client::conn::http1, header::HOST};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::{net::TcpStream, time::timeout};
+
+/// Longest wait for an answer; the aggregator is on this machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Largest answer accepted, in bytes.
+const MOST_BYTES: usize = 16 << 20;
+
+/// `GET /v1/state`, as far as the lab needs it.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// Who reports.
+    pub vantages: Vec<Vantage>,
+    /// Targets against vantages.
+    pub matrix: Vec<Row>,
+    /// Open and closed incidents.
+    pub incidents: Vec<Incident>,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+/// A vantage.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Vantage {
+    /// Its name.
+    pub vantage: String,
+    /// `reporting`, or not.
+    pub state: String,
+}
+
+/// One target.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Row {
+    /// The target.
+    pub target: String,
+    /// One cell a vantage.
+    pub cells: Vec<Cell>,
+}
+
+/// One target from one vantage.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Cell {
+    /// `ok`, `failing`, `flaky`, `unknown`.
+    pub state: String,
+}
+
+/// Numbers.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Observations that count.
+    pub counted: u64,
+}
+
+/// A verdict over time.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Incident {
+    /// Its id.
+    pub id: String,
+    /// `open`, `recovering` or `closed`.
+    pub state: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// The region.
+    pub region: Region,
+    /// Causes, likeliest first.
+    pub causes: Vec<Cause>,
+    /// Of the region.
+    pub probability: f64,
+    /// The finding.
+    pub sentence: String,
+    /// The table that proves it.
+    pub evidence: Vec<Evidence>,
+    /// What was ruled out.
+    pub ruled_out: Vec<RuledOut>,
+    /// Ways out.
+    pub remedies: Vec<Remedy>,
+    /// What it explains.
+    pub targets: Vec<String>,
+}
+
+/// What a verdict is about.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Subject {
+    /// The front, target, node …
+    pub name: String,
+}
+
+/// A region.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Region {
+    /// Its label.
+    pub region: String,
+}
+
+/// A cause.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Cause {
+    /// Id in the catalogue.
+    pub id: String,
+    /// A few words.
+    pub title: String,
+    /// Its share.
+    pub probability: f64,
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// Who asked, and how.
+    pub who: String,
+    /// Probes.
+    pub probes: u64,
+    /// Failures among them.
+    pub failures: u64,
+    /// By kind.
+    pub kinds: Vec<(String, u64)>,
+}
+
+/// A region that is not it.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct RuledOut {
+    /// The region.
+    pub region: Region,
+    /// Why not.
+    pub because: String,
+}
+
+/// A way out.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Remedy {
+    /// What to do.
+    pub action: String,
+    /// The command.
+    pub command: Option<String>,
+    /// What it costs.
+    pub price: String,
+}
+
+impl State {
+    /// Incidents that are not over.
+    pub fn open(&self) -> impl Iterator<Item = &Incident> {
+        self.incidents
+            .iter()
+            .filter(|incident| incident.state != "closed")
+    }
+
+    /// How many cells are in a state.
+    #[must_use]
+    pub fn cells(&self, state: &str) -> usize {
+        self.matrix
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|cell| cell.state == state)
+            .count()
+    }
+
+    /// Every vantage reports and every cell is fresh and well.
+    #[must_use]
+    pub fn all_well(&self) -> bool {
+        let cells: usize = self.matrix.iter().map(|row| row.cells.len()).sum();
+        cells > 0
+            && self.cells("ok") == cells
+            && self.vantages.iter().all(|vantage| vantage.state == "reporting")
+    }
+}
+
+/// Asks for the state.
+pub async fn state(aggregator: SocketAddr) -> anyhow::Result<State> {
+    let body = match timeout(PATIENCE, get(aggregator, "/v1/state")).await {
+        Ok(body) => body?,
+        Err(_) => bail!(
+            "the aggregator at {aggregator} did not answer within {} s",
+            PATIENCE.as_secs()
+        ),
+    };
+    serde_json::from_slice(&body).context("reading the answer of GET /v1/state")
+}
+
+async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes> {
+    let stream = TcpStream::connect(server)
+        .await
+        .with_context(|| format!("connecting to the aggregator at {server}"))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .context("starting HTTP with the aggregator")?;
+    let request = Request::get(path)
+        .header(HOST, server.to_string())
+        .body(Empty::<Bytes>::new())
+        .context("building a request")?;
+    let asked = async move {
+        let response = sender
+            .send_request(request)
+            .await
+            .with_context(|| format!("asking for {path}"))?;
+        let status = response.status();
+        if !status.is_success() {
+            bail!("GET {path} answered {status}");
+        }
+        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+        Ok(body
+            .map_err(|error| anyhow::anyhow!("reading the answer of GET {path}: {error}"))?
+            .to_bytes())
+    };
+    // The connection is driven here and ends with the question: nothing outlives this call.
+    let (answer, _) = tokio::join!(asked, connection);
+    answer
+}

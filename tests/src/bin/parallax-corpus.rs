@@ -1,0 +1,288 @@
+//! `parallax-corpus`: recordings with known truth, and how well verdicts meet it. See `docs/diagnosis.md`.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Read as _, Write as _},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Parser, Subcommand};
+use parallax_lab::corpus::{
+    self, plot, report,
+    score::{self, TrialScore},
+    sets::{Form, SETS, Set},
+    tally::Tally,
+    truth::TruthFile,
+};
+
+#[derive(Parser)]
+#[command(about = "Generate recordings with known faults, and score verdicts against them")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the named sets
+    Sets,
+    /// Write recordings and what is true of them
+    Generate(Generate),
+    /// Read verdict lines from standard input and say how right they are
+    Score(Score),
+    /// Run the sets against the engine of this build and rewrite the tables and plots of a page
+    Report(Report),
+}
+
+#[derive(Args)]
+struct Generate {
+    /// Named set
+    #[arg(long, default_value = "mixed")]
+    set: String,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// First trial
+    #[arg(long, default_value_t = 0)]
+    first: usize,
+    /// Number of trials
+    #[arg(long, default_value_t = 200)]
+    trials: usize,
+    /// Recording; records of a mesh hold one trial a file, more trials get `-N` before the extension
+    #[arg(long)]
+    out: PathBuf,
+    /// Truth
+    #[arg(long)]
+    truth: PathBuf,
+}
+
+#[derive(Args)]
+struct Score {
+    /// Truth of the recording
+    #[arg(long)]
+    truth: PathBuf,
+    /// The verdicts are of this trial, whatever number they carry (records of a mesh carry none)
+    #[arg(long)]
+    trial: Option<usize>,
+}
+
+#[derive(Args)]
+struct Report {
+    /// Page with the markers
+    #[arg(long, default_value = "docs/diagnosis.md")]
+    out: PathBuf,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A few trials of each set
+    #[arg(long)]
+    quick: bool,
+    /// Only these sets; prints the tables and leaves the page alone
+    #[arg(long, value_delimiter = ',')]
+    sets: Vec<String>,
+    /// Write one line for each fault missed or named wrong
+    #[arg(long)]
+    misses: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Sets => {
+            for set in SETS {
+                println!("{:<16} {:>4} trials  {}", set.name, set.trials, set.about);
+            }
+            Ok(())
+        }
+        Command::Generate(args) => generate(&args),
+        Command::Score(args) => judge(&args),
+        Command::Report(args) => measure(&args),
+    }
+}
+
+fn named(name: &str) -> anyhow::Result<&'static Set> {
+    Set::named(name).with_context(|| {
+        let known: Vec<&str> = SETS.iter().map(|set| set.name).collect();
+        format!("there is no set {name:?}; choose one of {}", known.join(", "))
+    })
+}
+
+fn generate(args: &Generate) -> anyhow::Result<()> {
+    let set = named(&args.set)?;
+    let mut truth = TruthFile {
+        args: serde_json::json!({"set": set.name, "seed": args.seed, "first": args.first, "trials": args.trials}),
+        trials: Vec::new(),
+    };
+    let one_file = set.form == Form::Stream || args.trials == 1;
+    let mut out = one_file.then(|| create(&args.out)).transpose()?;
+    for number in args.first..args.first + args.trials {
+        let trial = corpus::trial(set, args.seed, number);
+        let mut own = if one_file { None } else { Some(create(&numbered(&args.out, number))?) };
+        if let Some(out) = own.as_mut().or(out.as_mut()) {
+            for line in &trial.lines {
+                writeln!(out, "{line}").context("writing a recording")?;
+            }
+            out.flush().context("writing a recording")?;
+        }
+        truth.trials.push(trial.truth);
+    }
+    let text = serde_json::to_string_pretty(&truth).context("writing the truth as JSON")?;
+    fs::write(&args.truth, text + "\n").with_context(|| format!("writing {}", args.truth.display()))
+}
+
+fn create(path: &Path) -> anyhow::Result<BufWriter<fs::File>> {
+    fs::File::create(path).map(BufWriter::new).with_context(|| format!("creating {}", path.display()))
+}
+
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{number}.{extension}"))
+}
+
+fn judge(args: &Score) -> anyhow::Result<()> {
+    let text = fs::read_to_string(&args.truth).with_context(|| format!("reading {}", args.truth.display()))?;
+    let truth: TruthFile =
+        serde_json::from_str(&text).with_context(|| format!("reading the truth in {}", args.truth.display()))?;
+    let mut said = String::new();
+    io::stdin().read_to_string(&mut said).context("reading verdict lines from standard input")?;
+    let mut verdicts = score::read(said.lines()).context("reading verdict lines from standard input")?;
+    if let Some(number) = args.trial {
+        let all = std::mem::take(&mut verdicts).into_values().flatten().collect();
+        verdicts.insert(number, all);
+    }
+    let wanted = |number: usize| args.trial.is_none_or(|only| only == number);
+    let mut tally = Tally::default();
+    for trial in truth.trials.iter().filter(|trial| wanted(trial.trial)) {
+        let score = score::score(trial, verdicts.get(&trial.trial).map_or(&[][..], Vec::as_slice));
+        print_trial(trial.faults.len(), &score);
+        tally.add(&score);
+    }
+    print_tally(&tally);
+    Ok(())
+}
+
+fn print_trial(faults: usize, score: &TrialScore) {
+    for fault in &score.faults {
+        let said = match &fault.naming {
+            None if fault.observable => "missed".to_owned(),
+            None => "nothing said, and nothing could be seen".to_owned(),
+            Some(n) if n.class_right && n.over_wide > 0 => format!("right, class too wide by {}", n.over_wide),
+            Some(n) if n.class_right => if n.exact { "right" } else { "right, by class" }.to_owned(),
+            Some(n) => format!("wrong: {} {:?}", n.said.0, n.said.1),
+        };
+        let after = fault.after_s.map_or_else(String::new, |s| format!(", after {s:.1} s"));
+        println!("trial {}: {}: {said}{after}", score.trial, fault.cause);
+    }
+    for wrong in &score.wrong {
+        let alarm = if faults == 0 { "false alarm" } else { "belongs to no fault" };
+        println!("trial {}: {alarm}: {wrong}", score.trial);
+    }
+}
+
+fn print_tally(tally: &Tally) {
+    let share = |share: corpus::tally::Share| format!("{}/{}", share.hits, share.of);
+    println!(
+        "observable faults: {} ({} more could not be seen)",
+        tally.all.observable, tally.all.unobservable.of
+    );
+    println!(
+        "named {} · class right {} (of all observable {}) · exact {} · class too wide {}",
+        share(tally.all.named),
+        share(tally.all.class_right),
+        share(tally.all.recalled),
+        share(tally.all.exact),
+        share(tally.all.over_wide)
+    );
+    println!(
+        "false alarms {} · trials with a finding too many {} · both of two named {}",
+        share(tally.false_alarms),
+        share(tally.wrong_second),
+        share(tally.both_named)
+    );
+    if let Some(error) = tally.calibration_error() {
+        println!("expected calibration error {error:.3} over {} findings", tally.confidence.len());
+    }
+}
+
+/// Everything the engine says to a recording.
+fn replay(lines: &[String]) -> Vec<String> {
+    let mut replay = parallax_diagnosis::replay::Replay::default();
+    let mut said: Vec<String> =
+        lines.iter().enumerate().flat_map(|(i, line)| replay.line(i as u64 + 1, line)).collect();
+    said.extend(replay.finish());
+    said
+}
+
+fn measure(args: &Report) -> anyhow::Result<()> {
+    let sets: Vec<&'static Set> = if args.sets.is_empty() {
+        SETS.iter().collect()
+    } else {
+        args.sets.iter().map(|name| named(name)).collect::<Result<_, _>>()?
+    };
+    let mut done = Vec::new();
+    for set in sets {
+        let trials = if args.quick { set.trials.min(set.kinds.len().max(12)) } else { set.trials };
+        let begun = Instant::now();
+        let result = report::run(set, args.seed, trials, &replay)?;
+        let recalled = &result.tally.all.recalled;
+        eprintln!(
+            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  false alarms {}/{}  wrong second {}/{}",
+            set.name,
+            begun.elapsed().as_secs_f64(),
+            recalled.hits,
+            recalled.of,
+            result.tally.false_alarms.hits,
+            result.tally.false_alarms.of,
+            result.tally.wrong_second.hits,
+            result.tally.wrong_second.of,
+        );
+        done.push(result);
+    }
+    if let Some(path) = &args.misses {
+        fs::write(path, report::misses(&done, args.seed)).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if !args.sets.is_empty() {
+        println!("{}\n{}\n{}", report::overview(&done), report::false_alarms(&done), report::causes(&done));
+        return Ok(());
+    }
+    publish(args, &done)
+}
+
+fn publish(args: &Report, done: &[report::Done]) -> anyhow::Result<()> {
+    let mut page =
+        fs::read_to_string(&args.out).with_context(|| format!("reading {}", args.out.display()))?;
+    let Some(folder) = args.out.parent() else {
+        bail!("{} has no folder to put the plots beside", args.out.display());
+    };
+    let trials: usize = done.iter().map(|done| done.trials.len()).sum();
+    let run = format!(
+        "Seed {}, {trials} trials{}.",
+        args.seed,
+        if args.quick { ", a quick run: too few for more than a glance" } else { "" }
+    );
+    let parts = [
+        ("run", run),
+        ("sets", report::sets(done)),
+        ("overview", report::overview(done)),
+        ("false-alarms", report::false_alarms(done)),
+        ("two-faults", report::two_faults(done)),
+        ("recovery", report::recovery(done)),
+        ("reliability", report::reliability(done)),
+        ("causes", report::causes(done)),
+    ];
+    for (name, content) in &parts {
+        page = report::splice(&page, name, content)?;
+    }
+    let images = folder.join("images");
+    fs::create_dir_all(&images).with_context(|| format!("creating {}", images.display()))?;
+    for (name, svg) in [
+        ("diagnosis-reliability.svg", plot::reliability(done)),
+        ("diagnosis-time.svg", plot::time_to_naming(done)),
+    ] {
+        let path = images.join(name);
+        fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
+    }
+    fs::write(&args.out, page).with_context(|| format!("writing {}", args.out.display()))
+}

@@ -1,0 +1,248 @@
+//! An ordinary client: what somebody with curl and ping would see from a pod. It shares nothing with the prober, so
+//! that the lab's ground truth does not lean on the thing under test.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Ipv4Addr, SocketAddrV4, TcpStream},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{
+    incident::{Sight, Way},
+    origin::POD_HEADER,
+};
+
+/// Longest wait for any single thing; what is refused is refused at once, what is dropped is dropped for ever.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Most bytes of an answer that are read.
+const MOST: u64 = 4096;
+
+/// One thing to try.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// `GET /` over a new connection.
+    Http {
+        /// Where to connect to.
+        to: SocketAddrV4,
+        /// The `Host` header.
+        host: String,
+    },
+    /// One ICMP echo request.
+    Ping {
+        /// The address.
+        to: Ipv4Addr,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// An HTTP answer.
+    Http {
+        /// Its status.
+        status: u16,
+        /// The pod that gave it, where it says so.
+        pod: Option<String>,
+    },
+    /// The connection was refused.
+    Refused,
+    /// Nothing came back.
+    TimedOut,
+    /// An echo reply.
+    Echo {
+        /// Its TTL on arrival.
+        ttl: u8,
+    },
+    /// Something else.
+    Other {
+        /// In the words of the system.
+        what: String,
+    },
+}
+
+impl Answer {
+    /// Whether this is what an incident file means by a sight.
+    #[must_use]
+    pub fn is(&self, sight: Sight, way: Way) -> bool {
+        match sight {
+            Sight::Answered if way == Way::Ping => matches!(self, Self::Echo { .. }),
+            Sight::Answered => matches!(
+                self,
+                Self::Http {
+                    status: 200,
+                    pod: Some(_)
+                }
+            ),
+            Sight::Refused => *self == Self::Refused,
+            Sight::TimedOut => *self == Self::TimedOut,
+            // Linux starts at 64; every router takes one off.
+            Sight::OwnNode => *self == Self::Echo { ttl: 64 },
+        }
+    }
+}
+
+/// Tries one thing.
+#[must_use]
+pub fn ask(ask: &Ask) -> Answer {
+    let tried = match ask {
+        Ask::Http { to, host } => http(*to, host),
+        Ask::Ping { to } => ping(*to),
+    };
+    tried.unwrap_or_else(|error| match error.kind() {
+        ErrorKind::ConnectionRefused => Answer::Refused,
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => Answer::TimedOut,
+        _ => Answer::Other {
+            what: error.to_string(),
+        },
+    })
+}
+
+fn http(to: SocketAddrV4, host: &str) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&to.into(), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut bytes = Vec::new();
+    stream.take(MOST).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let status = text
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3)?.parse().ok());
+    let Some(status) = status else {
+        return Ok(Answer::Other {
+            what: "no HTTP answer".to_owned(),
+        });
+    };
+    let pod = text.lines().take_while(|line| !line.is_empty()).find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case(POD_HEADER)
+            .then(|| value.trim().to_owned())
+    });
+    Ok(Answer::Http { status, pod })
+}
+
+/// A raw socket: it is the one that shows the header, hence the TTL, without ancillary data. The lab is root inside.
+fn ping(to: Ipv4Addr) -> std::io::Result<Answer> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.connect(&SocketAddrV4::new(to, 0).into())?;
+    let id = std::process::id().to_be_bytes();
+    let mut request = [8, 0, 0, 0, id[2], id[3], 0, 1];
+    let [high, low] = checksum(&request).to_be_bytes();
+    (request[2], request[3]) = (high, low);
+    socket.send(&request)?;
+    let mut buffer = [0; 1500];
+    // A raw socket hears every ICMP packet from there; a bounded number of strangers is skipped.
+    for _ in 0..64 {
+        let length = (&socket).read(&mut buffer)?;
+        if let Some(ttl) = reply_ttl(&buffer[..length], [id[2], id[3]]) {
+            return Ok(Answer::Echo { ttl });
+        }
+    }
+    Ok(Answer::Other {
+        what: "only strangers' ICMP packets".to_owned(),
+    })
+}
+
+/// The TTL of an IPv4 packet that is the echo reply with this identifier.
+fn reply_ttl(packet: &[u8], id: [u8; 2]) -> Option<u8> {
+    let header = usize::from(packet.first()? & 0x0f) * 4;
+    let ttl = *packet.get(8)?;
+    let icmp = packet.get(header..)?;
+    (icmp.first() == Some(&0) && icmp.get(4..6)? == id).then_some(ttl)
+}
+
+/// The internet checksum of RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits above")]
+    let folded = sum as u16;
+    !folded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_closed_port_is_refused_and_not_something_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        drop(listener);
+        let answer = ask(&Ask::Http {
+            to,
+            host: "a.test".into(),
+        });
+        assert_eq!(answer, Answer::Refused);
+        assert!(answer.is(Sight::Refused, Way::Vip));
+        assert!(!answer.is(Sight::Answered, Way::Vip));
+    }
+
+    #[tokio::test]
+    async fn the_origin_says_which_pod_it_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        drop(listener);
+        let listen = [to.into()];
+        let origin = crate::origin::serve(&listen, "ingress-1", "n1");
+        let client = tokio::task::spawn_blocking(move || {
+            loop {
+                match ask(&Ask::Http {
+                    to,
+                    host: "a.test".into(),
+                }) {
+                    Answer::Refused => std::thread::yield_now(),
+                    answer => return answer,
+                }
+            }
+        });
+        let answer = tokio::select! {
+            answer = client => answer.unwrap(),
+            ended = origin => panic!("the origin ended: {ended:?}"),
+        };
+        assert_eq!(
+            answer,
+            Answer::Http {
+                status: 200,
+                pod: Some("ingress-1".into())
+            }
+        );
+    }
+
+    #[test]
+    fn only_the_reply_with_our_identifier_counts_and_its_ttl_is_read() {
+        let mut packet = vec![0; 28];
+        packet[0] = 0x45;
+        packet[8] = 64;
+        packet[24..26].copy_from_slice(&[7, 9]);
+        assert_eq!(reply_ttl(&packet, [7, 9]), Some(64));
+        assert_eq!(reply_ttl(&packet, [7, 8]), None);
+        packet[20] = 8;
+        assert_eq!(reply_ttl(&packet, [7, 9]), None, "a request is no reply");
+        assert_eq!(reply_ttl(&packet[..12], [7, 9]), None);
+    }
+
+    #[test]
+    fn the_checksum_of_a_request_with_its_checksum_is_zero() {
+        let mut request = [8, 0, 0, 0, 0x12, 0x34, 0, 1];
+        let sum = checksum(&request).to_be_bytes();
+        request[2..4].copy_from_slice(&sum);
+        assert_eq!(checksum(&request), 0);
+    }
+}

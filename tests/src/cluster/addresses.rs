@@ -1,0 +1,85 @@
+//! The lab's addresses and names: the contract that `docs/lab.md` prints.
+
+use std::net::Ipv4Addr;
+
+use parallax_model::NodeName;
+
+/// Most nodes of a lab: one CPU and a prober on each.
+pub const MOST_NODES: usize = 16;
+
+/// All pods.
+pub const POD_CIDR: &str = "10.244.0.0/16";
+
+/// All `ClusterIPs`.
+pub const SERVICE_CIDR: &str = "10.96.0.0/12";
+
+/// `ClusterIP` of the cluster's resolver.
+pub const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
+
+/// The resolver's pod.
+pub const DNS_POD: &str = "dns";
+
+/// The router between the nodes and to the host: the cloud.
+pub const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 254);
+
+/// The machine's address towards the host; slirp expects this one.
+pub const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+
+/// The host's loopback, seen from inside.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+/// Port of every prober's echo.
+pub const ECHO_PORT: u16 = 9095;
+
+/// Last number of a resolver pod's address.
+pub const DNS: u8 = 3;
+
+/// Last number of a prober pod's address.
+pub const PROBER: u8 = 5;
+
+/// Last number of the first workload pod's address on a node.
+pub const FIRST_WORKLOAD: u8 = 10;
+
+/// A node's address on the underlay.
+#[must_use]
+pub const fn underlay(node: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 168, 0, node)
+}
+
+/// A pod's address.
+#[must_use]
+pub const fn pod(node: u8, last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 244, node, last)
+}
+
+/// The address of a node's pod bridge: its pods' gateway.
+#[must_use]
+pub const fn gateway(node: u8) -> Ipv4Addr {
+    pod(node, 1)
+}
+
+/// The network of a node's pods.
+#[must_use]
+pub fn pod_cidr(node: u8) -> String {
+    format!("{}/24", pod(node, 0))
+}
+
+/// The prober pod of a node.
+#[must_use]
+pub fn prober_pod(node: &NodeName) -> String {
+    format!("prober-{node}")
+}
+
+/// Whether a Service may have this `ClusterIP`.
+#[must_use]
+pub fn is_service_address(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    a == 10 && (96..112).contains(&b) && address != DNS_SERVICE
+}
+
+/// Whether the lab itself uses the network of this address.
+#[must_use]
+pub fn belongs_to_the_lab(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    a == 10 || (a, b) == (192, 168)
+}

@@ -1,0 +1,126 @@
+//! What the host tells the machine inside, and what it answers: one JSON line each, over one TCP connection that the
+//! inside opens. One order, one answer. When the connection ends, the machine halts.
+
+use std::net::Ipv4Addr;
+
+use parallax_model::NodeName;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    client::{Answer, Ask},
+    incident::Incident,
+};
+
+/// Longest line either side accepts, in bytes: an incident with a thousand hosts has about 40 KiB.
+pub const MOST_BYTES: u64 = 1 << 20;
+
+/// From the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub enum Order {
+    /// Build the cluster and start its workloads.
+    Build {
+        /// What to build.
+        incident: Box<Incident>,
+    },
+    /// Start a prober in each prober pod.
+    StartProbers {
+        /// The `parallax` binary.
+        parallax: String,
+        /// The aggregator, as seen from inside.
+        aggregator: String,
+    },
+    /// Let a fault happen.
+    Fault {
+        /// Its place in the incident.
+        index: usize,
+    },
+    /// Try things, from the prober pods of nodes.
+    Look {
+        /// What to try from where.
+        asks: Vec<(NodeName, Ask)>,
+    },
+    /// Try one thing and record the packets between the pod and an address meanwhile.
+    Capture {
+        /// The node of the prober pod.
+        node: NodeName,
+        /// The address.
+        address: Ipv4Addr,
+        /// What to try.
+        ask: Ask,
+    },
+    /// Say whether all processes still run.
+    Alive,
+    /// Halt.
+    Stop,
+}
+
+/// From the machine inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// Booted; sent once, unasked.
+    Ready {
+        /// The run it belongs to.
+        run: String,
+        /// Its kernel.
+        kernel: String,
+    },
+    /// The cluster stands.
+    Built {
+        /// Pods started.
+        pods: usize,
+        /// Milliseconds it took.
+        millis: u64,
+    },
+    /// The order is done.
+    Done,
+    /// What was seen, in the order asked.
+    Looked {
+        /// The answers.
+        answers: Vec<Answer>,
+    },
+    /// What was seen, and the packets.
+    Captured {
+        /// The answer.
+        answer: Answer,
+        /// One line a packet, as tcpdump prints it.
+        packets: Vec<String>,
+    },
+    /// Which processes have ended though nobody ended them.
+    Alive {
+        /// Their names.
+        ended: Vec<String>,
+    },
+    /// The order failed; the cluster may be half built.
+    Failed {
+        /// What was tried and what is wrong.
+        what: String,
+    },
+}
+
+/// A line as it is sent.
+pub fn line<T: Serialize>(message: &T) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_order_with_a_whole_incident_is_one_line_and_reads_back() {
+        let text = include_str!("../incidents/i1-50-hosts.yaml");
+        let incident = crate::incident::parse(Path::new("i1-50-hosts.yaml"), text).unwrap();
+        let order = Order::Build {
+            incident: Box::new(incident),
+        };
+        let line = line(&order).unwrap();
+        assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+        assert_eq!(serde_json::from_slice::<Order>(&line).unwrap(), order);
+    }
+}

@@ -1,0 +1,324 @@
+//! Drawing one trial: the cluster, and what breaks in it when.
+
+use super::{
+    kinds::{self, Mix},
+    region::{Client, Kind, Path, Region, Scope, Way},
+    rng::Rng,
+    sets::{ChannelDraw, Churn, FaultCount, Form, Hardness, Layout, Set},
+    world::{Channels, Epoch, Facts, Pod, World},
+};
+
+/// Something that breaks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// What.
+    pub region: Region,
+    /// Where, for regions of one front.
+    pub scope: Scope,
+    /// Probability that a probe in the region fails of it.
+    pub theta1: f64,
+    /// First round with it.
+    pub start: usize,
+    /// First round without it.
+    pub end: Option<usize>,
+    /// How its failures look.
+    pub mix: Mix,
+}
+
+impl Fault {
+    /// Whether it is there in a round.
+    #[must_use]
+    pub fn active(&self, round: usize) -> bool {
+        round >= self.start && self.end.is_none_or(|end| round < end)
+    }
+
+    /// Whether it breaks a path.
+    #[must_use]
+    pub fn breaks(&self, path: &Path, world: &World) -> bool {
+        self.region.breaks(path, self.scope, world)
+    }
+}
+
+/// A trial before it is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The cluster.
+    pub world: World,
+    /// What breaks.
+    pub faults: Vec<Fault>,
+    /// Rounds in all.
+    pub rounds: usize,
+    /// Background failure probability.
+    pub theta0: f64,
+    /// Probability of a stalled client-round.
+    pub stall: f64,
+}
+
+/// Draws a trial. The causes of a set take turns, so that each gets its share of trials.
+#[must_use]
+pub fn plan(set: &Set, trial: usize, rng: &mut Rng) -> Plan {
+    let count = match set.faults {
+        FaultCount::Exactly(n) => n,
+        FaultCount::Weighted([none, one, two]) => rng.weighted(&[(0, none), (1, one), (2, two)]),
+    };
+    let wanted = set.kinds[trial % set.kinds.len()];
+    let lead_in = rng.between(set.lead_in);
+    let recovers = rng.chance(set.recovery.0);
+    let rounds = lead_in + set.rounds + if recovers { set.recovery.1 } else { 0 };
+    let mut world = world(set, (count > 0).then_some(wanted), lead_in, rng);
+    let mut faults = Vec::new();
+    let mut kind = wanted;
+    // Some causes do not exist in some clusters (no node without an endpoint, say): another one takes the turn.
+    for attempt in 1..=400 {
+        if faults.len() == count {
+            break;
+        }
+        let start = if set.churn == Churn::Moves { lead_in } else { rng.between((lead_in, lead_in + faults.len() * 2)) };
+        let fault = region(kind, &world, start, rng).map(|region| Fault {
+            region,
+            scope: scope(set, region, &world, rng),
+            theta1: match set.theta1 {
+                Hardness::Fixed(theta1) => theta1,
+                Hardness::Uniform(low, high) => rng.range(low, high),
+            },
+            start,
+            end: recovers.then_some(lead_in + set.rounds),
+            mix: kinds::draw(kind, &world.facts, rng),
+        });
+        if let Some(fault) = fault.filter(|fault| fits(fault, &faults, &world)) {
+            faults.push(fault);
+            kind = *rng.pick(set.kinds);
+        } else if attempt % 20 == 0 {
+            kind = *rng.pick(set.kinds);
+        }
+    }
+    // A Service that keeps traffic local by its own policy is a fault; without that fault it is not configured so.
+    if !faults.iter().any(|fault| fault.region == Region::NoLocal) {
+        world.facts.internal = "Cluster";
+    }
+    Plan {
+        world,
+        faults,
+        rounds,
+        theta0: *rng.pick(set.theta0),
+        stall: *rng.pick(set.stalls),
+    }
+}
+
+fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World {
+    let nodes = rng.between(set.nodes);
+    let zones: Vec<usize> = (0..nodes).map(|_| rng.below(World::ZONES)).collect();
+    let mut probers: Vec<bool> = (0..nodes).map(|_| !rng.chance(set.missing_probers)).collect();
+    // Two probers at least, or there is no mesh and nobody to compare with.
+    probers[0] = true;
+    probers[1] = true;
+    let (fronts, hosts, outside, echo) = match set.form {
+        Form::Stream => (1, 1, 0, false),
+        Form::Mesh { fronts, hosts, outside, echo } => (fronts, hosts, outside, echo),
+    };
+    let layout = *rng.pick(set.layouts);
+    let mut pods = Vec::new();
+    let mut endpoints = Vec::new();
+    for front in 0..fronts {
+        let own = if echo {
+            (0..nodes).filter(|node| probers[*node]).collect()
+        } else {
+            place(layout, nodes, rng.between(set.backends), rng)
+        };
+        let first = pods.len();
+        for (i, node) in own.into_iter().enumerate() {
+            let name = match set.form {
+                Form::Stream => format!("shop-{i}"),
+                Form::Mesh { .. } if echo => format!("prober-{node}"),
+                Form::Mesh { .. } => format!("ingress-{front}-{i}"),
+            };
+            pods.push(Pod { name, node, front, prober: echo });
+        }
+        endpoints.push((first..pods.len()).collect::<Vec<_>>());
+    }
+    let mut epochs = vec![Epoch { from: 0, endpoints }];
+    if set.churn == Churn::Moves {
+        epochs.push(moved(&epochs[0], lead_in, nodes, &mut pods, rng));
+    }
+    let mut names: Vec<String> = (0..fronts * hosts)
+        .map(|i| match set.form {
+            Form::Stream => "shop.example.test".to_owned(),
+            Form::Mesh { .. } => format!("host-{i}.example.test"),
+        })
+        .collect();
+    names.push("kubernetes.default.svc.cluster.local".to_owned());
+    World {
+        zones,
+        probers,
+        pods,
+        epochs,
+        hosts,
+        outside,
+        names,
+        channels: channels(set, kind, rng),
+        identifies: rng.chance(set.identifies),
+        facts: facts(set, kind, rng),
+        layout: match layout {
+            Layout::Spread => "spread",
+            Layout::Random => "random",
+            Layout::OneNode => "one-node",
+        },
+    }
+}
+
+fn place(layout: Layout, nodes: usize, backends: usize, rng: &mut Rng) -> Vec<usize> {
+    match layout {
+        Layout::Spread => {
+            let mut order: Vec<usize> = (0..nodes).collect();
+            rng.shuffle(&mut order);
+            (0..backends).map(|i| order[i % nodes]).collect()
+        }
+        Layout::Random => (0..backends).map(|_| rng.below(nodes)).collect(),
+        Layout::OneNode => vec![rng.below(nodes); backends],
+    }
+}
+
+/// One endpoint of the first front is replaced by a new one on another node.
+fn moved(before: &Epoch, from: usize, nodes: usize, pods: &mut Vec<Pod>, rng: &mut Rng) -> Epoch {
+    let mut endpoints = before.endpoints.clone();
+    let which = rng.below(endpoints[0].len());
+    let old = pods[endpoints[0][which]].node;
+    let free: Vec<usize> = (0..nodes)
+        .filter(|node| *node != old && endpoints[0].iter().all(|pod| pods[*pod].node != *node))
+        .collect();
+    let node = if free.is_empty() { (old + 1) % nodes } else { *rng.pick(&free) };
+    pods.push(Pod {
+        name: "ingress-0-new".to_owned(),
+        node,
+        front: 0,
+        prober: false,
+    });
+    endpoints[0][which] = pods.len() - 1;
+    Epoch { from, endpoints }
+}
+
+fn channels(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Channels {
+    let proxied = kind == Some(Kind::ProtoVip) && rng.chance(0.5);
+    match set.channels {
+        ChannelDraw::All => Channels { dns: true, direct: true, mesh: true, proxied },
+        ChannelDraw::VipOnly => Channels { dns: false, direct: false, mesh: false, proxied: false },
+        ChannelDraw::Drawn => {
+            let names = matches!(kind, Some(Kind::DnsClient | Kind::DnsAll | Kind::DnsName));
+            Channels {
+                dns: rng.chance(0.8) || names,
+                direct: rng.chance(0.8),
+                mesh: rng.chance(0.8),
+                proxied,
+            }
+        }
+    }
+}
+
+/// Configuration that makes the fault likely, except where a contradiction is drawn.
+fn facts(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Facts {
+    let against = rng.chance(set.contradiction);
+    let proxy_mode = *rng.pick(&["iptables", "ipvs", "nftables", "cilium"]);
+    let cluster_ip = set.form == Form::Stream && rng.chance(0.2);
+    let nolocal = kind == Some(Kind::NoLocal);
+    let external = if nolocal != against && nolocal || !nolocal && rng.chance(0.3) { "Local" } else { "Cluster" };
+    let real_balancer = nolocal && matches!(proxy_mode, "iptables" | "nftables") && !against;
+    Facts {
+        service_type: if cluster_ip { "ClusterIP" } else { "LoadBalancer" },
+        external: if cluster_ip { "Cluster" } else { external },
+        internal: if cluster_ip && nolocal && !against { "Local" } else { "Cluster" },
+        proxy_mode,
+        ip_mode: if real_balancer && rng.chance(0.7) || rng.chance(0.15) { "Proxy" } else { "VIP" },
+    }
+}
+
+fn scope(set: &Set, region: Region, world: &World, rng: &mut Rng) -> Scope {
+    let Form::Mesh { fronts, hosts, .. } = set.form else {
+        return Scope { front: 0, host: None };
+    };
+    Scope {
+        front: match region {
+            Region::Backend(pod) => world.pods[pod].front,
+            _ if set.churn == Churn::Moves => 0,
+            _ => rng.below(fronts),
+        },
+        host: (region == Region::Target && hosts > 1).then(|| rng.below(hosts)),
+    }
+}
+
+/// Draws the members of a cause; nothing where the cluster has none.
+fn region(kind: Kind, world: &World, round: usize, rng: &mut Rng) -> Option<Region> {
+    let epoch = world.epoch(round);
+    let clients: Vec<usize> = world.clients().collect();
+    let pods: Vec<usize> = (0..world.fronts()).flat_map(|front| world.endpoints(epoch, front).to_vec()).collect();
+    let client = *rng.pick(&clients);
+    // A node that holds an endpoint: a fault anywhere else has less to do with the target.
+    let pod = *rng.pick(&pods);
+    let node = world.pods[pod].node;
+    Some(match kind {
+        Kind::Target => Region::Target,
+        Kind::Vip => Region::Vip,
+        Kind::Backend => Region::Backend(pod),
+        Kind::Bnode => Region::Bnode(node),
+        Kind::BnodeRemote => Region::BnodeRemote(node),
+        Kind::Client => Region::Client(client),
+        Kind::ClientVip => Region::ClientVip(client),
+        Kind::Pair if client != node => Region::Pair(client, node),
+        Kind::NoLocal => Region::NoLocal,
+        Kind::Cross => Region::Cross,
+        Kind::Same => Region::Same,
+        Kind::SameVip => Region::SameVip,
+        Kind::SelfPod => Region::SelfPod,
+        Kind::SelfVip => Region::SelfVip,
+        Kind::Zone if world.zones[client] != world.zones[node] => Region::Zone(world.zones[client], world.zones[node]),
+        Kind::ProtoVip => Region::ProtoVip,
+        Kind::DnsClient => Region::DnsClient(client),
+        Kind::DnsAll => Region::DnsAll,
+        Kind::DnsName => Region::DnsName(if rng.chance(0.8) { 0 } else { world.control_name() }),
+        Kind::OutsideAll => Region::OutsideAll,
+        Kind::Pair | Kind::Zone => return None,
+    })
+}
+
+/// The fault breaks something that is probed, and neither hides in another fault nor hides one.
+fn fits(fault: &Fault, others: &[Fault], world: &World) -> bool {
+    let paths = every_path(world, world.epoch(fault.start));
+    paths.iter().any(|path| fault.breaks(path, world))
+        && others.iter().all(|other| {
+            let only = |a: &Fault, b: &Fault| paths.iter().any(|p| a.breaks(p, world) && !b.breaks(p, world));
+            only(fault, other) && only(other, fault)
+        })
+}
+
+/// Every path that a probe may take.
+fn every_path(world: &World, epoch: usize) -> Vec<Path> {
+    let mut paths = Vec::new();
+    let clients = world.clients().map(Client::Node).chain((0..world.outside).map(Client::Outside));
+    for client in clients {
+        let inside = matches!(client, Client::Node(_));
+        let bare = |way| Path { way, client, front: None, pod: None, node: None, name: None, no_local: false };
+        for front in 0..world.fronts() {
+            let no_local = world.no_local(epoch, front, client);
+            for pod in world.eligible(epoch, front, client) {
+                let to = |way| Path {
+                    front: Some((front, 0)),
+                    pod: Some(pod),
+                    node: Some(world.pods[pod].node),
+                    no_local,
+                    ..bare(way)
+                };
+                paths.extend((0..world.hosts).map(|host| Path { front: Some((front, host)), ..to(Way::Vip) }));
+                if inside && world.channels.direct {
+                    paths.push(to(Way::Direct));
+                }
+            }
+        }
+        if inside && world.channels.mesh {
+            let peers = world.clients().filter(|peer| client != Client::Node(*peer));
+            paths.extend(peers.map(|peer| Path { node: Some(peer), ..bare(Way::Mesh) }));
+        }
+        if inside && world.channels.dns {
+            paths.extend((0..world.names.len()).map(|name| Path { name: Some(name), ..bare(Way::Dns) }));
+        }
+    }
+    paths
+}

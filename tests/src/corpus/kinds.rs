@@ -1,0 +1,172 @@
+//! How failures look: the word of the recorded stream, the outcome on the wire, and the mix each fault produces.
+
+use parallax_model::{FailureKind, Outcome, Phase};
+
+use super::{region::{Kind, Way}, rng::Rng, world::Facts};
+
+/// How a probe failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failure {
+    /// Refused at once.
+    Refused,
+    /// No answer.
+    Timeout,
+    /// No route.
+    Unreachable,
+    /// Reset.
+    Reset,
+    /// Closed without an answer.
+    Eof,
+    /// TLS handshake.
+    Tls,
+    /// Connected, then no progress.
+    Stall,
+    /// An answer with this status.
+    Status(u16),
+    /// The name does not exist.
+    NxDomain,
+    /// The resolver failed.
+    ServFail,
+    /// The wrong answer.
+    WrongBody,
+}
+
+/// Failures with their weights.
+pub type Mix = Vec<(Failure, f64)>;
+
+impl Failure {
+    /// The word of the recorded stream.
+    #[must_use]
+    pub fn word(self) -> String {
+        match self {
+            Self::Refused => "refused".to_owned(),
+            Self::Timeout => "timeout".to_owned(),
+            Self::Unreachable => "unreachable".to_owned(),
+            Self::Reset => "reset".to_owned(),
+            Self::Eof => "eof".to_owned(),
+            Self::Tls => "tls".to_owned(),
+            Self::Stall => "stall".to_owned(),
+            Self::Status(status) => format!("http_{status}"),
+            Self::NxDomain => "nxdomain".to_owned(),
+            Self::ServFail => "servfail".to_owned(),
+            Self::WrongBody => "wrong_body".to_owned(),
+        }
+    }
+
+    /// What a prober would report, with the phase it strikes.
+    #[must_use]
+    pub fn outcome(self, way: Way) -> Outcome {
+        let failed = |phase, kind| Outcome::Failed {
+            phase,
+            kind,
+            status: None,
+        };
+        if way == Way::Dns {
+            let kind = match self {
+                Self::NxDomain => FailureKind::NxDomain,
+                Self::ServFail => FailureKind::ServFail,
+                Self::Unreachable | Self::Refused => FailureKind::ResolverUnreachable,
+                _ => FailureKind::ResolveTimeout,
+            };
+            return failed(Phase::Resolve, kind);
+        }
+        match self {
+            Self::Refused => failed(Phase::Connect, FailureKind::Refused),
+            Self::Timeout => failed(Phase::Connect, FailureKind::ConnectTimeout),
+            Self::Unreachable => failed(Phase::Connect, FailureKind::Unreachable),
+            Self::Reset => failed(Phase::FirstByte, FailureKind::Reset),
+            Self::Eof => failed(Phase::FirstByte, FailureKind::Eof),
+            Self::Tls => failed(Phase::Tls, FailureKind::TlsAlert),
+            Self::Stall => failed(Phase::Body, FailureKind::BodyStalled),
+            Self::Status(status) => Outcome::Failed {
+                phase: Phase::Check,
+                kind: FailureKind::Status,
+                status: Some(status),
+            },
+            Self::WrongBody => failed(Phase::Check, FailureKind::WrongBody),
+            Self::NxDomain => failed(Phase::Resolve, FailureKind::NxDomain),
+            Self::ServFail => failed(Phase::Resolve, FailureKind::ServFail),
+        }
+    }
+
+    /// The probe waits for its deadline.
+    #[must_use]
+    pub const fn waits(self) -> bool {
+        matches!(self, Self::Timeout | Self::Stall)
+    }
+
+    /// The same trouble met on another channel: a resolver sends no HTTP status, an echo no SERVFAIL.
+    #[must_use]
+    pub const fn on(self, way: Way) -> Self {
+        match (way, self) {
+            (Way::Dns, Self::NxDomain | Self::ServFail) => self,
+            (Way::Dns, _) => Self::Timeout,
+            (Way::Mesh, Self::Status(_) | Self::WrongBody | Self::Tls) => Self::Reset,
+            _ => self,
+        }
+    }
+}
+
+/// What goes wrong without any fault.
+#[must_use]
+pub fn background(way: Way) -> &'static [(Failure, f64)] {
+    match way {
+        Way::Dns => &[(Failure::Timeout, 0.6), (Failure::ServFail, 0.4)],
+        Way::Mesh => &[(Failure::Timeout, 0.75), (Failure::Reset, 0.15), (Failure::Refused, 0.1)],
+        Way::Vip | Way::Direct | Way::Proxied => &[
+            (Failure::Timeout, 0.5),
+            (Failure::Reset, 0.15),
+            (Failure::Status(503), 0.15),
+            (Failure::Refused, 0.08),
+            (Failure::Eof, 0.07),
+            (Failure::Unreachable, 0.05),
+        ],
+    }
+}
+
+/// Draws what a fault looks like: one of a few typical mixes of its cause. They are written from the catalogue's
+/// descriptions, not from the pseudo-counts of the engine.
+pub fn draw(kind: Kind, facts: &Facts, rng: &mut Rng) -> Mix {
+    use Failure::{Eof, NxDomain, Refused, Reset, ServFail, Stall, Status, Timeout, Tls, Unreachable, WrongBody};
+    let mixes: &[&[(Failure, f64)]] = match kind {
+        Kind::Target => &[
+            &[(Refused, 1.0)],
+            &[(Status(503), 1.0)],
+            &[(Status(502), 0.7), (Status(504), 0.3)],
+            &[(Timeout, 1.0)],
+            &[(WrongBody, 1.0)],
+            &[(Tls, 1.0)],
+        ],
+        Kind::Vip | Kind::OutsideAll => &[
+            &[(Timeout, 1.0)],
+            &[(Refused, 1.0)],
+            &[(Unreachable, 1.0)],
+            &[(Timeout, 0.8), (Reset, 0.2)],
+        ],
+        Kind::Backend => &[
+            &[(Refused, 1.0)],
+            &[(Status(503), 1.0)],
+            &[(Timeout, 1.0)],
+            &[(Status(500), 0.7), (Status(503), 0.3)],
+            &[(Reset, 0.8), (Eof, 0.2)],
+        ],
+        Kind::Bnode | Kind::BnodeRemote | Kind::Pair | Kind::Zone => {
+            &[&[(Timeout, 1.0)], &[(Timeout, 0.8), (Unreachable, 0.2)], &[(Unreachable, 1.0)]]
+        }
+        Kind::Cross => &[&[(Timeout, 1.0)], &[(Stall, 0.7), (Timeout, 0.3)]],
+        Kind::Client => &[&[(Timeout, 1.0)], &[(Unreachable, 1.0)], &[(Timeout, 0.6), (Unreachable, 0.4)]],
+        Kind::ClientVip => &[&[(Timeout, 1.0)], &[(Refused, 1.0)], &[(Timeout, 0.9), (Reset, 0.1)]],
+        Kind::NoLocal => match facts.proxy_mode {
+            "ipvs" => &[&[(Refused, 1.0)]],
+            "cilium" => &[&[(Refused, 1.0)], &[(Timeout, 1.0)]],
+            _ => &[&[(Timeout, 1.0)]],
+        },
+        Kind::Same | Kind::SameVip | Kind::SelfPod | Kind::SelfVip => {
+            &[&[(Timeout, 1.0)], &[(Timeout, 0.7), (Reset, 0.3)]]
+        }
+        Kind::ProtoVip => &[&[(Eof, 1.0)], &[(Reset, 0.5), (Eof, 0.5)], &[(Status(400), 1.0)]],
+        Kind::DnsClient | Kind::DnsAll => &[&[(Timeout, 1.0)], &[(ServFail, 1.0)], &[(Timeout, 0.5), (ServFail, 0.5)]],
+        Kind::DnsName => &[&[(NxDomain, 1.0)], &[(ServFail, 1.0)]],
+    };
+    rng.pick(mixes).to_vec()
+}

@@ -1,0 +1,52 @@
+//! The fault corpus: recordings with known truth, and a scorer of verdicts against it.
+//!
+//! ```text
+//! set ─▶ draw (cluster, faults) ─▶ simulate (probes) ─▶ stream | records      what the engine reads
+//!                                        └──────────▶ truth                   what was injected, what could be seen
+//! verdict lines + truth ─▶ score ─▶ tally ─▶ report (tables, plots)
+//! ```
+//!
+//! Everything here is a pure function of a seed. The engine is not known here; who runs it passes a function.
+
+pub mod draw;
+pub mod kinds;
+pub mod plot;
+pub mod records;
+pub mod region;
+pub mod report;
+pub mod rng;
+pub mod score;
+pub mod sets;
+pub mod simulate;
+pub mod stream;
+pub mod tally;
+pub mod truth;
+pub mod world;
+
+use rng::Rng;
+use sets::{Form, Set};
+
+/// One trial: what the engine reads and what is true.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// The recording, one line each.
+    pub lines: Vec<String>,
+    /// The truth.
+    pub truth: truth::TrialTruth,
+}
+
+/// Generates one trial of a set. The numbers depend on seed, set and trial alone.
+#[must_use]
+pub fn trial(set: &Set, seed: u64, number: usize) -> Trial {
+    let name = set.name.bytes().fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let mut rng = Rng::of(&[seed, name, number as u64]);
+    let plan = draw::plan(set, number, &mut rng);
+    let run = simulate::run(plan, set.form, &mut rng);
+    Trial {
+        truth: truth::of(&run, set.name, number),
+        lines: match set.form {
+            Form::Stream => stream::lines(&run, number),
+            Form::Mesh { .. } => records::lines(&run),
+        },
+    }
+}

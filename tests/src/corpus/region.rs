@@ -1,0 +1,329 @@
+//! What can be broken, and the table of paths each break strikes.
+//!
+//! Written down a second time on purpose, from the catalogue and not from the engine's own table: a mistake in one of
+//! the two then shows as a disagreement. What is shared are the names that a verdict prints.
+
+use super::world::World;
+
+/// Index of a node of a [`World`].
+pub type NodeIx = usize;
+/// Index of a pod of a [`World`].
+pub type PodIx = usize;
+
+/// A set of paths that one fault breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Region {
+    /// The application, however it is approached.
+    Target,
+    /// The virtual address, from inside the cluster.
+    Vip,
+    /// One endpoint.
+    Backend(PodIx),
+    /// Everything into one node.
+    Bnode(NodeIx),
+    /// Everything into one node from the other nodes.
+    BnodeRemote(NodeIx),
+    /// Everything from one node.
+    Client(NodeIx),
+    /// The virtual address from one node.
+    ClientVip(NodeIx),
+    /// From one node into another.
+    Pair(NodeIx, NodeIx),
+    /// The virtual address from nodes without an endpoint.
+    NoLocal,
+    /// Everything between nodes.
+    Cross,
+    /// Everything within a node.
+    Same,
+    /// The virtual address, answered on the client's own node.
+    SameVip,
+    /// The client is the endpoint.
+    SelfPod,
+    /// The client is the endpoint, through the virtual address only.
+    SelfVip,
+    /// From one zone into another.
+    Zone(usize, usize),
+    /// The virtual address without a PROXY header.
+    ProtoVip,
+    /// Names, asked on one node.
+    DnsClient(NodeIx),
+    /// All names.
+    DnsAll,
+    /// One name.
+    DnsName(usize),
+    /// The virtual address from outside the cluster.
+    OutsideAll,
+}
+
+/// A region without its members: what a set of trials lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the same words as in `Region`")]
+pub enum Kind {
+    Target,
+    Vip,
+    Backend,
+    Bnode,
+    BnodeRemote,
+    Client,
+    ClientVip,
+    Pair,
+    NoLocal,
+    Cross,
+    Same,
+    SameVip,
+    SelfPod,
+    SelfVip,
+    Zone,
+    ProtoVip,
+    DnsClient,
+    DnsAll,
+    DnsName,
+    OutsideAll,
+}
+
+/// How a probe approached its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// A name was asked for.
+    Dns,
+    /// As a user would.
+    Vip,
+    /// One endpoint's address.
+    Direct,
+    /// Another prober's echo.
+    Mesh,
+    /// As a user would, with a PROXY header.
+    Proxied,
+}
+
+impl Way {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Vip => "vip",
+            Self::Direct => "direct",
+            Self::Mesh => "mesh",
+            Self::Proxied => "proxied",
+        }
+    }
+}
+
+/// Where a probe starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Client {
+    /// On a node.
+    Node(NodeIx),
+    /// Outside the cluster.
+    Outside(usize),
+}
+
+/// Where a probe really went. The generator knows also what an observer does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// How.
+    pub way: Way,
+    /// From where.
+    pub client: Client,
+    /// Through which front, and for which of its hosts.
+    pub front: Option<(usize, usize)>,
+    /// To which endpoint.
+    pub pod: Option<PodIx>,
+    /// To which node.
+    pub node: Option<NodeIx>,
+    /// For which name.
+    pub name: Option<usize>,
+    /// The client's node has no endpoint of the front, though other nodes have.
+    pub no_local: bool,
+}
+
+/// The front a local fault sits at, and the one host where it strikes only that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Scope {
+    /// The front.
+    pub front: usize,
+    /// The host; all of them where absent.
+    pub host: Option<usize>,
+}
+
+impl Region {
+    /// Whether the region breaks a path. `scope` says at which front, for regions that belong to one.
+    #[must_use]
+    pub fn breaks(self, path: &Path, scope: Scope, world: &World) -> bool {
+        if self.kind().is_local() {
+            let here = path
+                .front
+                .is_some_and(|(front, host)| front == scope.front && scope.host.is_none_or(|h| h == host));
+            if !here {
+                return false;
+            }
+        }
+        let user = matches!(path.way, Way::Vip | Way::Proxied);
+        let service = user || path.way == Way::Direct;
+        let net = service || path.way == Way::Mesh;
+        let from = match path.client {
+            Client::Node(node) => Some(node),
+            Client::Outside(_) => None,
+        };
+        let inside = from.is_some();
+        // A path that arrives nowhere (nobody to be sent to) is neither within a node nor between two.
+        let within = inside && path.node.is_some() && from == path.node;
+        let between = inside && path.node.is_some() && from != path.node;
+        let own = from.is_some() && path.pod.is_some_and(|pod| world.prober_pod(pod) == from);
+        match self {
+            Self::Target => service,
+            Self::Vip => user && inside,
+            Self::Backend(pod) => service && path.pod == Some(pod),
+            Self::Bnode(node) => net && path.node == Some(node),
+            Self::BnodeRemote(node) => net && path.node == Some(node) && from != Some(node),
+            Self::Client(node) => from == Some(node),
+            Self::ClientVip(node) => user && from == Some(node),
+            Self::Pair(client, node) => net && from == Some(client) && path.node == Some(node),
+            Self::NoLocal => user && inside && path.no_local,
+            Self::Cross => net && between,
+            Self::Same => net && within,
+            Self::SameVip => user && within,
+            Self::SelfPod => net && own,
+            Self::SelfVip => user && own,
+            Self::Zone(a, b) => {
+                net && from.is_some_and(|node| world.zones[node] == a)
+                    && path.node.is_some_and(|node| world.zones[node] == b)
+            }
+            Self::ProtoVip => path.way == Way::Vip && inside,
+            Self::DnsClient(node) => path.way == Way::Dns && from == Some(node),
+            Self::DnsAll => path.way == Way::Dns,
+            Self::DnsName(name) => path.way == Way::Dns && path.name == Some(name),
+            Self::OutsideAll => user && !inside,
+        }
+    }
+
+    /// The region without its members.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Target => Kind::Target,
+            Self::Vip => Kind::Vip,
+            Self::Backend(_) => Kind::Backend,
+            Self::Bnode(_) => Kind::Bnode,
+            Self::BnodeRemote(_) => Kind::BnodeRemote,
+            Self::Client(_) => Kind::Client,
+            Self::ClientVip(_) => Kind::ClientVip,
+            Self::Pair(..) => Kind::Pair,
+            Self::NoLocal => Kind::NoLocal,
+            Self::Cross => Kind::Cross,
+            Self::Same => Kind::Same,
+            Self::SameVip => Kind::SameVip,
+            Self::SelfPod => Kind::SelfPod,
+            Self::SelfVip => Kind::SelfVip,
+            Self::Zone(..) => Kind::Zone,
+            Self::ProtoVip => Kind::ProtoVip,
+            Self::DnsClient(_) => Kind::DnsClient,
+            Self::DnsAll => Kind::DnsAll,
+            Self::DnsName(_) => Kind::DnsName,
+            Self::OutsideAll => Kind::OutsideAll,
+        }
+    }
+
+    /// Names of the members, as a verdict prints them.
+    #[must_use]
+    pub fn members(self, world: &World) -> Vec<String> {
+        match self {
+            Self::Backend(pod) => vec![world.pods[pod].name.clone()],
+            Self::Bnode(n) | Self::BnodeRemote(n) | Self::Client(n) | Self::ClientVip(n) | Self::DnsClient(n) => {
+                vec![world.node_name(n)]
+            }
+            Self::Pair(c, n) => vec![world.node_name(c), world.node_name(n)],
+            Self::Zone(a, b) => vec![World::zone_name(a), World::zone_name(b)],
+            Self::DnsName(name) => vec![world.names[name].clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Everything that could be broken in a world, at one front.
+    #[must_use]
+    pub fn all(world: &World, front: usize) -> Vec<Self> {
+        let nodes = 0..world.zones.len();
+        let clients: Vec<NodeIx> = world.clients().collect();
+        let zones = 0..World::ZONES;
+        let mut all = vec![
+            Self::Target,
+            Self::Vip,
+            Self::NoLocal,
+            Self::Cross,
+            Self::Same,
+            Self::SameVip,
+            Self::SelfPod,
+            Self::SelfVip,
+            Self::ProtoVip,
+            Self::DnsAll,
+            Self::OutsideAll,
+        ];
+        all.extend((0..world.pods.len()).filter(|pod| world.pods[*pod].front == front).map(Self::Backend));
+        all.extend(nodes.clone().map(Self::Bnode));
+        all.extend(nodes.clone().map(Self::BnodeRemote));
+        all.extend(clients.iter().copied().map(Self::Client));
+        all.extend(clients.iter().copied().map(Self::ClientVip));
+        all.extend(clients.iter().copied().map(Self::DnsClient));
+        all.extend((0..world.names.len()).map(Self::DnsName));
+        for client in &clients {
+            all.extend(nodes.clone().filter(|n| n != client).map(|n| Self::Pair(*client, n)));
+        }
+        for a in zones.clone() {
+            all.extend(zones.clone().filter(|b| *b != a).map(|b| Self::Zone(a, b)));
+        }
+        all
+    }
+}
+
+impl Kind {
+    /// The word a verdict prints.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Target => "target",
+            Self::Vip => "vip",
+            Self::Backend => "backend",
+            Self::Bnode => "bnode",
+            Self::BnodeRemote => "bnode-remote",
+            Self::Client => "client",
+            Self::ClientVip => "client-vip",
+            Self::Pair => "pair",
+            Self::NoLocal => "nolocal",
+            Self::Cross => "cross",
+            Self::Same => "same",
+            Self::SameVip => "same-vip",
+            Self::SelfPod => "self",
+            Self::SelfVip => "self-vip",
+            Self::Zone => "zone",
+            Self::ProtoVip => "proto-vip",
+            Self::DnsClient => "dns-client",
+            Self::DnsAll => "dns-all",
+            Self::DnsName => "dns-name",
+            Self::OutsideAll => "outside-all",
+        }
+    }
+
+    /// The fault belongs to one front; the others concern every path of nodes and names.
+    #[must_use]
+    pub const fn is_local(self) -> bool {
+        matches!(
+            self,
+            Self::Target
+                | Self::Vip
+                | Self::Backend
+                | Self::ClientVip
+                | Self::NoLocal
+                | Self::SameVip
+                | Self::SelfVip
+                | Self::ProtoVip
+                | Self::OutsideAll
+        )
+    }
+
+    /// Only one client can see it, whatever the size of the cluster.
+    #[must_use]
+    pub const fn seen_by_one(self) -> bool {
+        matches!(self, Self::Client | Self::ClientVip | Self::Pair | Self::DnsClient)
+    }
+}

@@ -1,0 +1,291 @@
+//! Running the sets against an engine, and the tables of `docs/diagnosis.md`.
+
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use super::{
+    score::{self, TrialScore},
+    sets::{Form, Set},
+    tally::{Row, Share, Tally, bins, quantile},
+    trial,
+    truth::TrialTruth,
+};
+
+/// Reads a recording, writes what it says: one line each.
+pub type Engine<'a> = &'a (dyn Fn(&[String]) -> Vec<String> + Sync);
+
+/// A set that was run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// The set.
+    pub set: &'static Set,
+    /// Trials, in order.
+    pub trials: Vec<(TrialTruth, TrialScore)>,
+    /// All of them added up.
+    pub tally: Tally,
+}
+
+/// Runs a set on two threads.
+///
+/// # Errors
+/// Where the engine's output cannot be read; the first such trial is named.
+pub fn run(set: &'static Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Result<Done> {
+    let next = AtomicUsize::new(0);
+    let work = || -> anyhow::Result<Vec<(TrialTruth, TrialScore)>> {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= trials {
+                return Ok(done);
+            }
+            let trial = trial(set, seed, number);
+            let said = engine(&trial.lines);
+            let verdicts = score::read(said.iter().map(String::as_str))
+                .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
+            // Records of a mesh carry no trial number.
+            let lines = match set.form {
+                Form::Stream => verdicts.get(&number).cloned(),
+                Form::Mesh { .. } => verdicts.into_values().next(),
+            };
+            let score = score::score(&trial.truth, &lines.unwrap_or_default());
+            done.push((trial.truth, score));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let second = scope.spawn(work);
+        let mut all = work()?;
+        match second.join() {
+            Ok(more) => all.extend(more?),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        anyhow::Ok(all)
+    })?;
+    all.sort_by_key(|(truth, _)| truth.trial);
+    let mut tally = Tally::default();
+    for (_, score) in &all {
+        tally.add(score);
+    }
+    Ok(Done { set, trials: all, tally })
+}
+
+fn percent(share: Share) -> String {
+    share.get().map_or_else(|| "–".to_owned(), |value| format!("{:.1} %", 100.0 * value))
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn median_p90(values: &[f64]) -> String {
+    match (quantile(values, 0.5), quantile(values, 0.9)) {
+        (Some(median), Some(p90)) => format!("{median:.1} / {p90:.1}"),
+        _ => "–".to_owned(),
+    }
+}
+
+/// One line a set.
+#[must_use]
+pub fn overview(done: &[Done]) -> String {
+    let mut text = String::from(
+        "| set | trials | faults (not observable) | named | right class | exact | found | class too wide | wrong second \
+         verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for done in done.iter().filter(|done| !done.set.is_healthy()) {
+        let (tally, row) = (&done.tally, &done.tally.all);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} ({}) | {} | **{}** | {} | **{}** | {} | {} | {} | {} |",
+            done.set.name,
+            done.trials.len(),
+            row.observable + row.unobservable.of,
+            row.unobservable.of,
+            percent(row.named),
+            percent(row.class_right),
+            percent(row.exact),
+            percent(row.recalled),
+            percent(row.over_wide),
+            percent(tally.wrong_second),
+            median_p90(&row.rounds),
+            number(tally.calibration_error(), 3),
+        );
+    }
+    text
+}
+
+/// Verdicts where nothing was wrong.
+#[must_use]
+pub fn false_alarms(done: &[Done]) -> String {
+    let mut text = String::from("| set | healthy trials | probes | trials with a verdict |\n|---|--:|--:|--:|\n");
+    for done in done.iter().filter(|done| done.tally.false_alarms.of > 0) {
+        let probes: usize =
+            done.trials.iter().filter(|(truth, _)| truth.healthy).map(|(truth, _)| truth.observations).sum();
+        let share = done.tally.false_alarms;
+        let _ = writeln!(text, "| `{}` | {} | {probes} | {} |", done.set.name, share.of, share.hits);
+    }
+    text
+}
+
+/// Trials with two faults.
+#[must_use]
+pub fn two_faults(done: &[Done]) -> String {
+    let mut text =
+        String::from("| set | trials with two observable faults | both named | one at least |\n|---|--:|--:|--:|\n");
+    for done in done.iter().filter(|done| done.tally.both_named.of > 0) {
+        let tally = &done.tally;
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            done.set.name,
+            tally.both_named.of,
+            percent(tally.both_named),
+            percent(tally.one_of_two)
+        );
+    }
+    text
+}
+
+/// What happens after a fault is over.
+#[must_use]
+pub fn recovery(done: &[Done]) -> String {
+    let mut text = String::from(
+        "| set | findings whose fault ended | closed after it | closed before it | seconds to close: median / p90 |\n\
+         |---|--:|--:|--:|--:|\n",
+    );
+    for done in done.iter().filter(|done| done.tally.all.closed.of > 0) {
+        let row = &done.tally.all;
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} |",
+            done.set.name,
+            row.closed.of,
+            percent(row.closed),
+            percent(row.closed_early),
+            median_p90(&row.closing_s)
+        );
+    }
+    text
+}
+
+/// One line a cause, for the sets that name many.
+#[must_use]
+pub fn causes(done: &[Done]) -> String {
+    let mut text = String::new();
+    for done in done.iter().filter(|done| !done.set.is_healthy()) {
+        let _ = writeln!(text, "### {}\n\n{}.\n", done.set.name, sentence(done.set.about));
+        text.push_str(
+            "| cause | faults (not observable) | named | right class | exact | class too wide | rounds: median / p90 | \
+             seconds: median / p90 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
+        );
+        for (cause, row) in &done.tally.causes {
+            let _ = writeln!(text, "| {cause} {}", cause_row(row));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn cause_row(row: &Row) -> String {
+    format!(
+        "| {} ({}) | {} | {} | {} | {} | {} | {} |",
+        row.observable + row.unobservable.of,
+        row.unobservable.of,
+        percent(row.named),
+        percent(row.class_right),
+        percent(row.exact),
+        percent(row.over_wide),
+        median_p90(&row.rounds),
+        median_p90(&row.seconds)
+    )
+}
+
+/// The bins behind the reliability diagram.
+#[must_use]
+pub fn reliability(done: &[Done]) -> String {
+    let findings: Vec<(f64, bool)> = done.iter().flat_map(|done| done.tally.confidence.clone()).collect();
+    let mut text = String::from("| confidence | findings | mean confidence | class right |\n|---|--:|--:|--:|\n");
+    for (i, bin) in bins(&findings, 0.0, 10).iter().enumerate() {
+        if let Some((confidence, right)) = bin.means() {
+            let _ =
+                writeln!(text, "| .{i}0 – {} | {} | {confidence:.3} | {right:.3} |", upper(i), bin.n);
+        }
+    }
+    let all = super::tally::calibration_error(&bins(&findings, 0.0, 10));
+    let _ = writeln!(text, "\nExpected calibration error over all {} findings: {}.", findings.len(), number(all, 3));
+    text
+}
+
+fn upper(i: usize) -> String {
+    if i == 9 { "1".to_owned() } else { format!(".{}0", i + 1) }
+}
+
+/// The sets themselves.
+#[must_use]
+pub fn sets(done: &[Done]) -> String {
+    let mut text = String::from("| set | trials | what it is |\n|---|--:|---|\n");
+    for done in done {
+        let _ = writeln!(text, "| `{}` | {} | {} |", done.set.name, done.trials.len(), done.set.about);
+    }
+    text
+}
+
+/// Faults that were missed or named wrong and findings that belong to none, one line each: where to improve.
+#[must_use]
+pub fn misses(done: &[Done], seed: u64) -> String {
+    let mut text = String::new();
+    for done in done {
+        for (truth, score) in &done.trials {
+            for (fault, scored) in truth.faults.iter().zip(&score.faults).filter(|(_, s)| s.observable) {
+                let said = match &scored.naming {
+                    None => "nothing said".to_owned(),
+                    Some(n) if !n.class_right => format!("said {} {:?}", n.said.0, n.said.1),
+                    Some(n) if n.over_wide > 0 => format!("class too wide by {}", n.over_wide),
+                    Some(n) if n.wrong_subject => "wrong subject".to_owned(),
+                    Some(_) => continue,
+                };
+                let _ = writeln!(
+                    text,
+                    "--set {} --seed {seed} --first {} | {} {:?} θ1 {:.2} {}/{} from {} s | {said}",
+                    done.set.name,
+                    truth.trial,
+                    fault.cause,
+                    fault.members,
+                    fault.theta1,
+                    fault.failures,
+                    fault.probes,
+                    fault.start_s
+                );
+            }
+            for wrong in &score.wrong {
+                let injected: Vec<String> =
+                    truth.faults.iter().map(|f| format!("{} {:?}", f.cause, f.members)).collect();
+                let _ = writeln!(
+                    text,
+                    "--set {} --seed {seed} --first {} | injected: {} | belongs to none: {wrong}",
+                    done.set.name,
+                    truth.trial,
+                    injected.join(", ")
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Replaces what stands between `<!-- corpus:NAME -->` and `<!-- /corpus:NAME -->`.
+///
+/// # Errors
+/// Where a marker is missing.
+pub fn splice(document: &str, name: &str, content: &str) -> anyhow::Result<String> {
+    let (open, close) = (format!("<!-- corpus:{name} -->"), format!("<!-- /corpus:{name} -->"));
+    let missing = || anyhow::anyhow!("the document lacks the markers {open} and {close}");
+    let (before, rest) = document.split_once(&open).ok_or_else(missing)?;
+    let (_, after) = rest.split_once(&close).ok_or_else(missing)?;
+    Ok(format!("{before}{open}\n{}\n{close}{after}", content.trim_end()))
+}

@@ -1,0 +1,355 @@
+//! The named sets of trials, as data: what is drawn, from where, how often.
+
+use super::region::Kind;
+
+/// How endpoints are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// On as many different nodes as there are.
+    Spread,
+    /// On random nodes; several may share one.
+    Random,
+    /// All on one node.
+    OneNode,
+}
+
+/// Which channels run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelDraw {
+    /// dns, vip, direct and mesh.
+    All,
+    /// What a plain monitor does.
+    VipOnly,
+    /// Each of dns, direct and mesh is missing in every fifth trial.
+    Drawn,
+}
+
+/// How hard a fault strikes: the share of probes in its region that fail.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Hardness {
+    /// Always this.
+    Fixed(f64),
+    /// Uniform between the two.
+    Uniform(f64, f64),
+}
+
+/// How many faults a trial has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FaultCount {
+    /// This many.
+    Exactly(usize),
+    /// None, one or two, with these weights.
+    Weighted([f64; 3]),
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The recorded stream of one target.
+    Stream,
+    /// The product's own records: many fronts and hosts, vantages outside.
+    Mesh {
+        /// Fronts.
+        fronts: usize,
+        /// Hosts of each front.
+        hosts: usize,
+        /// Vantages outside the cluster.
+        outside: usize,
+        /// The front's endpoints are the probers themselves.
+        echo: bool,
+    },
+}
+
+/// When endpoints move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Churn {
+    /// Never.
+    Never,
+    /// An endpoint moves; a fault, if the trial has one, starts with the move.
+    Moves,
+}
+
+/// One named set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Set {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// Trials in a full report.
+    pub trials: usize,
+    /// Nodes, from and to.
+    pub nodes: (usize, usize),
+    /// Endpoints of each front, from and to.
+    pub backends: (usize, usize),
+    /// Layouts to draw from.
+    pub layouts: &'static [Layout],
+    /// Channels.
+    pub channels: ChannelDraw,
+    /// Probability that answers say who gave them.
+    pub identifies: f64,
+    /// Probability that a node has no prober.
+    pub missing_probers: f64,
+    /// Hardness of a fault.
+    pub theta1: Hardness,
+    /// Background failure probabilities to draw from.
+    pub theta0: &'static [f64],
+    /// Probabilities of a stalled client-round to draw from; a stalled probe fails with probability .7.
+    pub stalls: &'static [f64],
+    /// Quiet rounds before a fault, from and to.
+    pub lead_in: (usize, usize),
+    /// Rounds with the fault (all rounds of a healthy trial).
+    pub rounds: usize,
+    /// Probability that the fault ends, and the rounds that follow then.
+    pub recovery: (f64, usize),
+    /// Number of faults.
+    pub faults: FaultCount,
+    /// Causes, used in turn.
+    pub kinds: &'static [Kind],
+    /// Probability that the configuration speaks against the fault.
+    pub contradiction: f64,
+    /// Endpoints that move.
+    pub churn: Churn,
+    /// What is written.
+    pub form: Form,
+}
+
+/// The causes of the simulations that the design rests on.
+pub const CLASSIC: &[Kind] = &[
+    Kind::Target,
+    Kind::Vip,
+    Kind::Backend,
+    Kind::Bnode,
+    Kind::Client,
+    Kind::ClientVip,
+    Kind::Pair,
+    Kind::NoLocal,
+    Kind::Cross,
+    Kind::Same,
+    Kind::SameVip,
+];
+
+/// Everything the stream of one target can express. `self` needs the prober's own Service: set `self-echo`.
+pub const ALL: &[Kind] = &[
+    Kind::Target,
+    Kind::Vip,
+    Kind::Backend,
+    Kind::Bnode,
+    Kind::BnodeRemote,
+    Kind::Client,
+    Kind::ClientVip,
+    Kind::Pair,
+    Kind::NoLocal,
+    Kind::Cross,
+    Kind::Same,
+    Kind::SameVip,
+    Kind::Zone,
+    Kind::ProtoVip,
+    Kind::DnsClient,
+    Kind::DnsAll,
+    Kind::DnsName,
+];
+
+/// Causes that strike a balancer with many hosts.
+const FRONT: &[Kind] = &[Kind::Vip, Kind::NoLocal, Kind::Backend, Kind::ClientVip, Kind::SameVip, Kind::Target];
+
+const BASE: Set = Set {
+    name: "",
+    about: "",
+    trials: 330,
+    nodes: (12, 12),
+    backends: (3, 3),
+    layouts: &[Layout::Random],
+    channels: ChannelDraw::All,
+    identifies: 1.0,
+    missing_probers: 0.0,
+    theta1: Hardness::Fixed(0.98),
+    theta0: &[0.002],
+    stalls: &[0.0],
+    lead_in: (0, 3),
+    rounds: 6,
+    recovery: (0.0, 0),
+    faults: FaultCount::Exactly(1),
+    kinds: CLASSIC,
+    contradiction: 0.0,
+    churn: Churn::Never,
+    form: Form::Stream,
+};
+
+/// All sets of the report, in its order.
+pub const SETS: &[Set] = &[
+    Set {
+        name: "hard-12",
+        about: "12 nodes, 3 endpoints, nearly every probe of the region fails, 6 rounds",
+        ..BASE
+    },
+    Set {
+        name: "soft-12",
+        about: "the same with 30 % loss, 24 rounds",
+        theta1: Hardness::Fixed(0.3),
+        rounds: 24,
+        ..BASE
+    },
+    Set {
+        name: "wide-30",
+        about: "30 nodes, 4 endpoints, hard, 6 rounds",
+        trials: 220,
+        nodes: (30, 30),
+        backends: (4, 4),
+        ..BASE
+    },
+    Set {
+        name: "vip-only",
+        about: "as hard-12, but only the virtual address is probed: most causes cannot be told apart",
+        channels: ChannelDraw::VipOnly,
+        ..BASE
+    },
+    Set {
+        name: "recovery-12",
+        about: "as hard-12, the fault ends after 8 rounds and 40 good rounds follow",
+        trials: 110,
+        rounds: 8,
+        recovery: (1.0, 40),
+        ..BASE
+    },
+    Set {
+        name: "healthy-quiet",
+        about: "nothing is wrong, background failures .02 % to .2 %, 48 rounds",
+        trials: 200,
+        theta0: &[0.0002, 0.0005, 0.002],
+        rounds: 48,
+        faults: FaultCount::Exactly(0),
+        ..BASE
+    },
+    Set {
+        name: "healthy-noisy",
+        about: "nothing is wrong, background failures 1 % and 3 %, 48 rounds",
+        trials: 200,
+        theta0: &[0.01, 0.03],
+        rounds: 48,
+        faults: FaultCount::Exactly(0),
+        ..BASE
+    },
+    Set {
+        name: "healthy-stalls",
+        about: "nothing is wrong, 2 % of client-rounds stall, 48 rounds",
+        trials: 200,
+        stalls: &[0.02],
+        rounds: 48,
+        faults: FaultCount::Exactly(0),
+        ..BASE
+    },
+    Set {
+        name: "two-faults-12",
+        about: "two hard faults at once, neither inside the other, 24 rounds",
+        trials: 150,
+        rounds: 24,
+        faults: FaultCount::Exactly(2),
+        ..BASE
+    },
+    Set {
+        name: "dns",
+        about: "name faults, with the control name asked every second round, 12 rounds",
+        trials: 120,
+        nodes: (5, 12),
+        rounds: 12,
+        kinds: &[Kind::DnsClient, Kind::DnsAll, Kind::DnsName],
+        ..BASE
+    },
+    Set {
+        name: "mixed",
+        about: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, hardness .15 to 1, \
+                stalls, background to 3 %, contradicting configuration, two faults, recovery",
+        trials: 510,
+        nodes: (3, 40),
+        backends: (1, 12),
+        layouts: &[Layout::Spread, Layout::Random, Layout::OneNode],
+        channels: ChannelDraw::Drawn,
+        identifies: 0.5,
+        missing_probers: 0.08,
+        theta1: Hardness::Uniform(0.15, 1.0),
+        theta0: &[0.0002, 0.001, 0.005, 0.01, 0.03],
+        stalls: &[0.0, 0.0, 0.02],
+        lead_in: (0, 8),
+        rounds: 24,
+        recovery: (0.25, 24),
+        faults: FaultCount::Weighted([0.15, 0.7, 0.15]),
+        kinds: ALL,
+        contradiction: 0.1,
+        ..BASE
+    },
+    Set {
+        name: "huge",
+        about: "100 to 200 nodes, 10 to 50 endpoints, hard, 8 rounds",
+        trials: 33,
+        nodes: (100, 200),
+        backends: (10, 50),
+        rounds: 8,
+        ..BASE
+    },
+    Set {
+        name: "many-hosts",
+        about: "one balancer with 50 hosts, two vantages outside; records of a running mesh",
+        trials: 48,
+        nodes: (6, 12),
+        layouts: &[Layout::Spread],
+        identifies: 0.0,
+        rounds: 8,
+        kinds: &[Kind::Vip, Kind::NoLocal, Kind::Backend, Kind::ClientVip, Kind::SameVip, Kind::Target, Kind::OutsideAll, Kind::Client],
+        form: Form::Mesh { fronts: 1, hosts: 50, outside: 2, echo: false },
+        ..BASE
+    },
+    Set {
+        name: "many-fronts",
+        about: "20 balancers with 2 hosts each: one bad node, or one bad balancer",
+        trials: 40,
+        layouts: &[Layout::Spread],
+        backends: (2, 2),
+        identifies: 0.0,
+        rounds: 8,
+        kinds: &[Kind::Client, Kind::Bnode, Kind::Pair, Kind::Vip, Kind::NoLocal],
+        form: Form::Mesh { fronts: 20, hosts: 2, outside: 0, echo: false },
+        ..BASE
+    },
+    Set {
+        name: "churn",
+        about: "an endpoint moves to another node; in two of three trials a fault of the balancer starts with it",
+        trials: 60,
+        nodes: (5, 12),
+        backends: (1, 3),
+        layouts: &[Layout::Spread],
+        identifies: 0.0,
+        lead_in: (6, 12),
+        rounds: 12,
+        faults: FaultCount::Weighted([0.34, 0.66, 0.0]),
+        kinds: FRONT,
+        churn: Churn::Moves,
+        form: Form::Mesh { fronts: 2, hosts: 3, outside: 0, echo: false },
+        ..BASE
+    },
+    Set {
+        name: "self-echo",
+        about: "the target is the probers' own Service: only a client that is sent to itself fails",
+        trials: 30,
+        nodes: (3, 6),
+        identifies: 0.0,
+        rounds: 24,
+        kinds: &[Kind::SelfPod, Kind::SelfVip],
+        form: Form::Mesh { fronts: 1, hosts: 1, outside: 0, echo: true },
+        ..BASE
+    },
+];
+
+impl Set {
+    /// The set of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SETS.iter().find(|set| set.name == name)
+    }
+
+    /// Nothing is ever wrong in it.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.faults == FaultCount::Exactly(0)
+    }
+}

@@ -1,0 +1,231 @@
+//! Running a trial: who probes what when, and what becomes of it.
+//!
+//! A client's round starts at a phase of its own within the interval; its probes follow each other closely. A probe
+//! fails with 1 − (1−θ1·[in the region])·(1−θ0), once for each fault; a stalled client's probes fail together.
+
+use std::collections::BTreeMap;
+
+use super::{
+    draw::Plan,
+    kinds::{self, Failure},
+    region::{Client, Path, Way},
+    rng::Rng,
+    sets::Form,
+};
+
+/// Length of a round.
+pub const INTERVAL_US: i64 = 5_000_000;
+/// Deadline of a probe.
+pub const TIMEOUT_US: u64 = 3_000_000;
+/// Deadline of a question to a resolver.
+const DNS_TIMEOUT_US: u64 = 2_000_000;
+/// Time between two probes of one client, where that fits into its second.
+const SLOT_US: i64 = 120_000;
+/// Probability that a probe of a stalled client fails.
+const STALLED: f64 = 0.7;
+/// Failures in a row after which a PROXY header is tried.
+const BEFORE_PROXIED: usize = 3;
+/// Share of user connections that meet an endpoint just gone, in the round in which it moves.
+const IN_FLIGHT: f64 = 0.1;
+/// Direct probes are made for so many hosts of one front; the rest would repeat them.
+const DIRECT_HOSTS: usize = 3;
+
+/// One probe and its outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shot {
+    /// Start, since the beginning of the trial.
+    pub at_us: i64,
+    /// Its round.
+    pub round: usize,
+    /// Where it really went.
+    pub path: Path,
+    /// How it failed, if it did.
+    pub failure: Option<Failure>,
+    /// How long it took.
+    pub took_us: u64,
+}
+
+/// A trial that was run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What was drawn.
+    pub plan: Plan,
+    /// What is written.
+    pub form: Form,
+    /// The probes, in order of their start.
+    pub shots: Vec<Shot>,
+    /// Failures that no fault caused.
+    pub background_failures: usize,
+}
+
+struct ClientState {
+    phase_us: i64,
+    /// User failures in a row, by front and host.
+    in_a_row: BTreeMap<(usize, usize), usize>,
+}
+
+/// Runs a trial.
+#[must_use]
+pub fn run(plan: Plan, form: Form, rng: &mut Rng) -> Run {
+    let world = &plan.world;
+    let clients: Vec<Client> =
+        world.clients().map(Client::Node).chain((0..world.outside).map(Client::Outside)).collect();
+    let mut states: Vec<ClientState> = clients
+        .iter()
+        .map(|_| ClientState {
+            phase_us: 100_000 + micros(rng, INTERVAL_US - 1_300_000),
+            in_a_row: BTreeMap::new(),
+        })
+        .collect();
+    let mut runner = Runner { plan: &plan, rng, background_failures: 0 };
+    let mut shots = Vec::new();
+    for round in 0..plan.rounds {
+        for (client, state) in clients.iter().zip(&mut states) {
+            runner.round(round, *client, state, &mut shots);
+        }
+    }
+    let background_failures = runner.background_failures;
+    shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
+    Run { plan, form, shots, background_failures }
+}
+
+fn micros(rng: &mut Rng, below: i64) -> i64 {
+    let below = usize::try_from(below).unwrap_or(0);
+    i64::try_from(rng.below(below)).unwrap_or(0)
+}
+
+struct Runner<'a> {
+    plan: &'a Plan,
+    rng: &'a mut Rng,
+    background_failures: usize,
+}
+
+impl Runner<'_> {
+    fn round(&mut self, round: usize, client: Client, state: &mut ClientState, shots: &mut Vec<Shot>) {
+        let world = &self.plan.world;
+        let stalled = self.rng.chance(self.plan.stall);
+        let start = i64::try_from(round).unwrap_or(0) * INTERVAL_US + state.phase_us + micros(self.rng, 160_000) - 80_000;
+        let per_front = world.hosts * 2 + world.hosts.min(DIRECT_HOSTS);
+        let slots = i64::try_from(world.fronts() * per_front + 4).unwrap_or(i64::MAX);
+        let mut at_us = start;
+        let step = SLOT_US.min(960_000 / slots);
+        let inside = matches!(client, Client::Node(_));
+        let epoch = world.epoch(round);
+        let bare = |way| Path { way, client, front: None, pod: None, node: None, name: None, no_local: false };
+        let mut take = |this: &mut Self, path: Path| -> bool {
+            let shot = this.shoot(at_us, round, path, stalled);
+            at_us += step;
+            let failed = shot.failure.is_some();
+            shots.push(shot);
+            failed
+        };
+        for front in 0..world.fronts() {
+            for host in 0..world.hosts {
+                let mut resolved = true;
+                if world.channels.dns {
+                    let name = world.host_name(front, host);
+                    resolved = !take(self, Path { name: Some(name), ..bare(Way::Dns) });
+                    // The control name, asked by itself where the target's name is.
+                    if world.fronts() * world.hosts == 1 && round % 2 == 0 {
+                        take(self, Path { name: Some(world.control_name()), ..bare(Way::Dns) });
+                    }
+                }
+                if resolved {
+                    let path = self.user_path(epoch, client, front, host, Way::Vip);
+                    let failed = take(self, path);
+                    let in_a_row = state.in_a_row.entry((front, host)).or_default();
+                    *in_a_row = if failed { *in_a_row + 1 } else { 0 };
+                    if world.channels.proxied && *in_a_row >= BEFORE_PROXIED {
+                        let path = self.user_path(epoch, client, front, host, Way::Proxied);
+                        take(self, path);
+                    }
+                }
+            }
+            if let (true, Client::Node(node)) = (world.channels.direct, client) {
+                let endpoints = world.endpoints(epoch, front);
+                for host in 0..world.hosts.min(DIRECT_HOSTS) {
+                    let pod = endpoints[(node + round + host) % endpoints.len()];
+                    let path = Path {
+                        front: Some((front, host)),
+                        pod: Some(pod),
+                        node: Some(world.pods[pod].node),
+                        ..bare(Way::Direct)
+                    };
+                    take(self, path);
+                }
+            }
+        }
+        if inside && world.channels.mesh {
+            for peer in self.peers(client, round) {
+                take(self, Path { node: Some(peer), ..bare(Way::Mesh) });
+            }
+        }
+    }
+
+    /// Two other probers, rotating.
+    fn peers(&self, client: Client, round: usize) -> Vec<usize> {
+        let probers: Vec<usize> = self.plan.world.clients().collect();
+        let others = probers.len() - 1;
+        let own = probers.iter().position(|node| client == Client::Node(*node)).unwrap_or(0);
+        let mut peers: Vec<usize> =
+            (0..2).map(|d| probers[(own + 1 + (2 * round + d) % others.max(1)) % probers.len()]).collect();
+        peers.dedup();
+        peers
+    }
+
+    fn user_path(&mut self, epoch: usize, client: Client, front: usize, host: usize, way: Way) -> Path {
+        let world = &self.plan.world;
+        let eligible = world.eligible(epoch, front, client);
+        let pod = *self.rng.pick(&eligible);
+        Path {
+            way,
+            client,
+            front: Some((front, host)),
+            pod: Some(pod),
+            node: Some(world.pods[pod].node),
+            name: None,
+            no_local: world.no_local(epoch, front, client),
+        }
+    }
+
+    fn shoot(&mut self, at_us: i64, round: usize, path: Path, stalled: bool) -> Shot {
+        let mut failure = None;
+        for fault in &self.plan.faults {
+            if fault.active(round) && fault.breaks(&path, &self.plan.world) && self.rng.chance(fault.theta1) {
+                let kind = self.rng.weighted(&fault.mix).on(path.way);
+                failure = failure.or(Some(kind));
+            }
+        }
+        if failure.is_none() {
+            failure = self.background(round, &path, stalled);
+            self.background_failures += usize::from(failure.is_some());
+        }
+        let took_us = match failure {
+            Some(kind) if kind.waits() && path.way == Way::Dns => DNS_TIMEOUT_US,
+            Some(kind) if kind.waits() => TIMEOUT_US,
+            _ => 200 + u64::try_from(self.rng.below(2_400) + self.rng.below(2_400)).unwrap_or(0),
+        };
+        Shot { at_us, round, path, failure, took_us }
+    }
+
+    fn background(&mut self, round: usize, path: &Path, stalled: bool) -> Option<Failure> {
+        if stalled && self.rng.chance(STALLED) {
+            return Some(Failure::Timeout);
+        }
+        let world = &self.plan.world;
+        let moves = world.epochs.iter().skip(1).any(|epoch| epoch.from == round);
+        let user = matches!(path.way, Way::Vip) && path.front.is_some_and(|(front, _)| front == 0);
+        if moves && user && self.rng.chance(IN_FLIGHT) {
+            return Some(Failure::Refused);
+        }
+        // A front that expects no PROXY header rejects one.
+        let expects_header = self.plan.faults.iter().any(|f| f.region == super::region::Region::ProtoVip && f.active(round));
+        if path.way == Way::Proxied && !expects_header {
+            return Some(Failure::Status(400));
+        }
+        if self.rng.chance(self.plan.theta0) {
+            return Some(self.rng.weighted(kinds::background(path.way)));
+        }
+        None
+    }
+}

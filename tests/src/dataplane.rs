@@ -1,0 +1,3 @@
+//! What forwards Service traffic on the nodes.
+
+pub mod ipvs;

@@ -1,0 +1,106 @@
+//! Packets around one question, as tcpdump saw them in the client's pod.
+//!
+//! No sleeping: the question is asked once tcpdump says it listens, and a ping to the pod's gateway behind it marks
+//! the end. Packets are printed in order, so whatever belongs to the question stands before the mark.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::Ipv4Addr,
+    process::{Child, Stdio},
+};
+
+use anyhow::{Context, bail};
+
+use crate::{
+    client::{Answer, Ask},
+    cluster::{Node, addresses},
+    command::Cmd,
+    workloads,
+};
+
+/// Most lines read before the mark.
+const MOST_LINES: usize = 2000;
+
+pub(super) fn around(
+    lab: &str,
+    node: &Node,
+    address: Ipv4Addr,
+    ask: &Ask,
+) -> anyhow::Result<(Answer, Vec<String>)> {
+    let gateway = addresses::gateway(node.number);
+    let filter = format!("host {address} or (icmp and host {gateway})");
+    let tcpdump = Cmd::within(
+        node.prober.name.as_str(),
+        [
+            "tcpdump",
+            "-Z",
+            "root",
+            "-n",
+            "-t",
+            "-v",
+            "-l",
+            "--immediate-mode",
+            "-i",
+            "eth0",
+            &filter,
+        ],
+    );
+    let child = tcpdump
+        .to_process()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting `{tcpdump}` (install with: apt-get install tcpdump)"))?;
+    let mut child = Ended(child);
+    wait_until_listening(&mut child.0)?;
+
+    let mark = Ask::Ping { to: gateway };
+    let asks = [serde_json::to_string(ask)?, serde_json::to_string(&mark)?];
+    let said = workloads::client(lab, node).reading(&asks).run()?;
+    let answer = serde_json::from_str(said.lines().next().context("the client said nothing")?)?;
+
+    let stdout = child.0.stdout.take().context("tcpdump has no output")?;
+    let mark = format!("> {gateway}: ICMP echo request");
+    let mut packets: Vec<String> = Vec::new();
+    for line in BufReader::new(stdout).lines().take(MOST_LINES) {
+        let line = line?;
+        // With -v a packet is its IP header and, indented, the rest.
+        match packets.last_mut() {
+            Some(packet) if line.starts_with(char::is_whitespace) => {
+                packet.push(' ');
+                packet.push_str(line.trim());
+            }
+            _ => packets.push(line),
+        }
+        if packets.last().is_some_and(|packet| packet.contains(&mark)) {
+            packets.pop();
+            return Ok((answer, packets));
+        }
+    }
+    bail!("the end mark is not among the packets: {packets:?}")
+}
+
+fn wait_until_listening(child: &mut Child) -> anyhow::Result<()> {
+    let stderr = child.stderr.as_mut().context("tcpdump has no error output")?;
+    let mut said = String::new();
+    for line in BufReader::new(stderr.take(4096)).lines() {
+        let line = line?;
+        if line.contains("listening on") {
+            return Ok(());
+        }
+        said.push_str(&line);
+    }
+    bail!("tcpdump did not start: {said}")
+}
+
+/// A process that ends with its owner.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

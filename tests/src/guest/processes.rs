@@ -1,0 +1,163 @@
+//! The processes of the pods. They write to the console, which the host keeps as the run's log.
+//!
+//! That a process listens is read from the kernel's tables: no process needs a protocol for it, and nothing is sent to
+//! it that its own log or counters would show.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::{Child, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use parallax_model::PodName;
+
+use crate::command::Cmd;
+
+/// Longest time until a process listens.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A table of sockets under `/proc`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Tcp,
+    Udp,
+}
+
+impl Table {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    /// State of a socket that waits for clients: `TCP_LISTEN`, and for UDP `TCP_CLOSE` (not connected).
+    const fn waiting(self) -> &'static str {
+        match self {
+            Self::Tcp => "0A",
+            Self::Udp => "07",
+        }
+    }
+}
+
+/// Whether a table has a socket that waits for clients on a port.
+fn listens(text: &str, table: Table, port: u16) -> bool {
+    let port = format!(":{port:04X}");
+    text.lines().any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(&port)) && columns.nth(1) == Some(table.waiting())
+    })
+}
+
+/// What runs in which pod; ended when dropped.
+#[derive(Debug, Default)]
+pub(super) struct Processes(BTreeMap<PodName, Child>);
+
+impl Processes {
+    pub(super) fn start(&mut self, pod: &PodName, command: &Cmd) -> anyhow::Result<()> {
+        if self.0.contains_key(pod) {
+            bail!("something runs in the pod {pod} already");
+        }
+        let child = command
+            .to_process()
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting `{command}`"))?;
+        self.0.insert(pod.clone(), child);
+        Ok(())
+    }
+
+    /// Waits until the pod's process listens on a port, as its namespace's tables say.
+    pub(super) fn wait_until_listening(
+        &mut self,
+        pod: &PodName,
+        table: Table,
+        port: u16,
+    ) -> anyhow::Result<()> {
+        let child = self
+            .0
+            .get_mut(pod)
+            .with_context(|| format!("nothing runs in the pod {pod}"))?;
+        let file = format!("/proc/{}/net/{}", child.id(), table.name());
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child
+                .try_wait()
+                .with_context(|| format!("asking after the pod {pod}"))?
+            {
+                bail!("the pod {pod} ended with {status} before it listened on port {port}");
+            }
+            let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+            if listens(&text, table, port) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!(
+                    "the pod {pod} does not listen on port {port} after {} s",
+                    PATIENCE.as_secs()
+                );
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    pub(super) fn stop(&mut self, pod: &PodName) -> anyhow::Result<()> {
+        let mut child = self
+            .0
+            .remove(pod)
+            .with_context(|| format!("nothing runs in the pod {pod}"))?;
+        child.kill().with_context(|| format!("ending the pod {pod}"))?;
+        child
+            .wait()
+            .with_context(|| format!("waiting for the end of the pod {pod}"))?;
+        Ok(())
+    }
+
+    /// Those that have ended on their own, with how.
+    pub(super) fn ended(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut ended = Vec::new();
+        for (pod, child) in &mut self.0 {
+            if let Some(status) = child
+                .try_wait()
+                .with_context(|| format!("asking after the pod {pod}"))?
+            {
+                ended.push(format!("{pod} ({status})"));
+            }
+        }
+        Ok(ended)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for child in self.0.values_mut() {
+            // It may have ended already; the machine halts next.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_that_waits_for_clients_on_that_very_port_counts() {
+        let tcp = "  sl  local_address rem_address   st tx_queue\n   0: 0A01F40A:1F90 00000000:0000 0A 0:0\n";
+        assert!(listens(tcp, Table::Tcp, 8080));
+        assert!(!listens(tcp, Table::Tcp, 80));
+        assert!(
+            !listens(&tcp.replace(" 0A ", " 01 "), Table::Tcp, 8080),
+            "a connection is no listener"
+        );
+        let udp = "  sl  local_address rem_address   st\n  5: 00000000:0035 00000000:0000 07 0:0\n";
+        assert!(listens(udp, Table::Udp, 53));
+    }
+}

@@ -1,0 +1,401 @@
+//! What a well-formed incident may still contradict.
+
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Display},
+};
+
+use super::{Incident, Look, Outcome, Service, ServiceType, Way};
+use crate::cluster::{Cluster, addresses};
+
+/// A contradiction: the field, and what was expected there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidIncident {
+    field: String,
+    expected: String,
+}
+
+impl InvalidIncident {
+    pub(crate) fn new(field: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            expected: expected.into(),
+        }
+    }
+}
+
+impl Display for InvalidIncident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.expected)
+    }
+}
+
+impl std::error::Error for InvalidIncident {}
+
+type Checked = Result<(), InvalidIncident>;
+
+fn wrong(field: impl Into<String>, expected: impl Into<String>) -> Checked {
+    Err(InvalidIncident::new(field, expected))
+}
+
+impl Incident {
+    /// Everything the types cannot say. The faults are played through once, so that a step that refers to a pod
+    /// that is not there is found before anything boots.
+    pub fn check(&self) -> Checked {
+        self.check_times()?;
+        self.check_names()?;
+        for (i, service) in self.topology.services.iter().enumerate() {
+            check_service(&format!("topology.services[{i}]"), service)?;
+        }
+        self.check_ingresses()?;
+        self.check_faults()?;
+        self.check_expected()
+    }
+
+    fn check_times(&self) -> Checked {
+        if self.interval_ms < 200 {
+            return wrong(
+                "intervalMs",
+                format!("expected at least 200, got {}", self.interval_ms),
+            );
+        }
+        if self.timeout_ms == 0 || self.timeout_ms > self.interval_ms {
+            return wrong(
+                "timeoutMs",
+                format!(
+                    "expected 1 to intervalMs ({}), got {}",
+                    self.interval_ms, self.timeout_ms
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_names(&self) -> Checked {
+        let nodes = &self.topology.nodes;
+        if !(1..=addresses::MOST_NODES).contains(&nodes.len()) {
+            return wrong(
+                "topology.nodes",
+                format!(
+                    "expected 1 to {} nodes, got {}",
+                    addresses::MOST_NODES,
+                    nodes.len()
+                ),
+            );
+        }
+        let mut taken = BTreeSet::from([addresses::DNS_POD.to_owned()]);
+        for (i, node) in nodes.iter().enumerate() {
+            let field = format!("topology.nodes[{i}].name");
+            namespace_name(&field, node.name.as_str())?;
+            for name in [node.name.to_string(), addresses::prober_pod(&node.name)] {
+                if !taken.insert(name.clone()) {
+                    return wrong(field, format!("the name {name:?} is taken"));
+                }
+            }
+        }
+        for (i, service) in self.topology.services.iter().enumerate() {
+            for (j, endpoint) in service.endpoints.iter().enumerate() {
+                let field = format!("topology.services[{i}].endpoints[{j}]");
+                namespace_name(&format!("{field}.pod"), endpoint.pod.as_str())?;
+                if !nodes.iter().any(|node| node.name == endpoint.node) {
+                    return wrong(
+                        format!("{field}.node"),
+                        format!("there is no node {}", endpoint.node),
+                    );
+                }
+                if !taken.insert(endpoint.pod.to_string()) {
+                    return wrong(
+                        format!("{field}.pod"),
+                        format!("the name {:?} is taken", endpoint.pod.as_str()),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_ingresses(&self) -> Checked {
+        let mut hosts = BTreeSet::new();
+        for (i, ingress) in self.topology.ingresses.iter().enumerate() {
+            let field = format!("topology.ingresses[{i}]");
+            let entry = self
+                .topology
+                .services
+                .iter()
+                .find(|s| s.service == ingress.service);
+            if entry.is_none_or(|service| service.load_balancer_ip.is_none()) {
+                return wrong(
+                    format!("{field}.service"),
+                    format!(
+                        "expected a Service of type LoadBalancer, {} is none",
+                        ingress.service
+                    ),
+                );
+            }
+            for host in ingress.hosts.names() {
+                if !hosts.insert(host) {
+                    return wrong(format!("{field}.hosts"), format!("{host} is listed twice"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_faults(&self) -> Checked {
+        let mut cluster =
+            Cluster::derive(self).map_err(|error| InvalidIncident::new("topology", error.to_string()))?;
+        for (i, fault) in self.faults.iter().enumerate() {
+            if fault.ops.is_empty() {
+                return wrong(format!("faults[{i}].ops"), "expected at least one change");
+            }
+            for (j, op) in fault.ops.iter().enumerate() {
+                cluster.apply(op).map_err(|error| {
+                    InvalidIncident::new(format!("faults[{i}].ops[{j}]"), error.to_string())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_expected(&self) -> Checked {
+        match &self.expected.outcome {
+            Outcome::Verdict(verdict) => {
+                if self.faults.is_empty() {
+                    return wrong(
+                        "expected.outcome.verdict",
+                        "nothing goes wrong here: there are no faults",
+                    );
+                }
+                let hosts = self.hosts().count();
+                if verdict.members > hosts {
+                    return wrong(
+                        "expected.outcome.verdict.members",
+                        format!(
+                            "expected at most the {hosts} hosts of the ingresses, got {}",
+                            verdict.members
+                        ),
+                    );
+                }
+                let fronts = self.topology.services.iter().flat_map(|service| {
+                    let addresses = [Some(service.cluster_ip), service.load_balancer_ip];
+                    let ports = service.ports.iter().map(|port| port.port);
+                    ports.flat_map(move |port| addresses.into_iter().flatten().map(move |ip| (ip, port)))
+                });
+                if !fronts
+                    .into_iter()
+                    .any(|front| front == (*verdict.front.ip(), verdict.front.port()))
+                {
+                    return wrong(
+                        "expected.outcome.verdict.front",
+                        format!("{} is no address and port of a Service", verdict.front),
+                    );
+                }
+            }
+            Outcome::Quiet { seconds } => {
+                if *seconds == 0 {
+                    return wrong("expected.outcome.quiet.seconds", "expected at least 1");
+                }
+            }
+        }
+        let packets = &self.expected.packets;
+        for (phase, looks) in [("healthy", &packets.healthy), ("faulty", &packets.faulty)] {
+            for (i, look) in looks.iter().enumerate() {
+                self.check_look(&format!("expected.packets.{phase}[{i}]"), look)?;
+            }
+        }
+        if self.faults.is_empty() && !packets.faulty.is_empty() {
+            return wrong(
+                "expected.packets.faulty",
+                "nothing goes wrong here: there are no faults",
+            );
+        }
+        Ok(())
+    }
+
+    fn check_look(&self, field: &str, look: &Look) -> Checked {
+        for name in &look.from {
+            if !self.topology.nodes.iter().any(|node| node.name == *name) {
+                return wrong(format!("{field}.from"), format!("there is no node {name}"));
+            }
+        }
+        let Some(service) = self.topology.services.iter().find(|s| s.service == look.service) else {
+            return wrong(
+                format!("{field}.service"),
+                format!("there is no Service {}", look.service),
+            );
+        };
+        if matches!(look.to, Way::Vip | Way::Ping) && service.load_balancer_ip.is_none() {
+            return wrong(
+                format!("{field}.to"),
+                format!("the Service {} has no balancer address", look.service),
+            );
+        }
+        Ok(())
+    }
+
+    /// All host names, in the order written.
+    pub fn hosts(&self) -> impl Iterator<Item = &parallax_model::HostName> {
+        self.topology
+            .ingresses
+            .iter()
+            .flat_map(|ingress| ingress.hosts.names())
+    }
+}
+
+fn check_service(field: &str, service: &Service) -> Checked {
+    if !addresses::is_service_address(service.cluster_ip) {
+        return wrong(
+            format!("{field}.clusterIP"),
+            format!(
+                "expected an address of {} other than {}, got {}",
+                addresses::SERVICE_CIDR,
+                addresses::DNS_SERVICE,
+                service.cluster_ip
+            ),
+        );
+    }
+    if (service.kind == ServiceType::LoadBalancer) != service.load_balancer_ip.is_some() {
+        return wrong(
+            format!("{field}.loadBalancerIP"),
+            "expected exactly with type LoadBalancer",
+        );
+    }
+    if service
+        .load_balancer_ip
+        .is_some_and(addresses::belongs_to_the_lab)
+    {
+        return wrong(
+            format!("{field}.loadBalancerIP"),
+            "expected an address outside 10.0.0.0/8 and 192.168.0.0/16, which the lab uses",
+        );
+    }
+    if service.ports.is_empty() {
+        return wrong(format!("{field}.ports"), "expected at least one port");
+    }
+    for (i, port) in service.ports.iter().enumerate() {
+        if (service.kind == ServiceType::LoadBalancer) != port.node_port.is_some() {
+            return wrong(
+                format!("{field}.ports[{i}].nodePort"),
+                "expected exactly with type LoadBalancer",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Names become network namespaces, hence file names and arguments of `ip`.
+fn namespace_name(field: &str, name: &str) -> Checked {
+    let fits = name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if fits {
+        return Ok(());
+    }
+    wrong(
+        field,
+        format!(
+            "expected at most 63 lower-case letters, digits and dashes, starting with a letter, got {name:?}"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::parse;
+
+    const I1: &str = include_str!("../../incidents/i1.yaml");
+
+    fn error_of(text: &str) -> String {
+        parse(Path::new("x.yaml"), text).unwrap_err().to_string()
+    }
+
+    fn with(from: &str, to: &str) -> String {
+        assert!(I1.contains(from), "{from:?} is not in i1.yaml any more");
+        I1.replacen(from, to, 1)
+    }
+
+    #[test]
+    fn every_shipped_incident_is_sound_and_named_like_its_file() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
+        let ids = super::super::list(&folder).unwrap();
+        assert_eq!(ids, ["healthy", "i1", "i1-50-hosts"]);
+        for id in ids {
+            super::super::load(&folder, &id).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_file_and_line() {
+        let text = with(
+            "    type: LoadBalancer\n",
+            "    type: LoadBalancer\n    externalIPs: []\n",
+        );
+        let line = text.lines().position(|l| l.contains("externalIPs")).unwrap() + 1;
+        let error = error_of(&text);
+        assert!(error.starts_with(&format!("x.yaml:{line}: ")), "{error}");
+        assert!(error.contains("externalIPs"), "{error}");
+    }
+
+    #[test]
+    fn a_contradiction_names_file_and_field() {
+        for (from, to, expected) in [
+            (
+                "timeoutMs: 3000",
+                "timeoutMs: 9000",
+                "x.yaml: timeoutMs: expected 1 to intervalMs (5000), got 9000",
+            ),
+            (
+                "pod: ingress-2, node: n2",
+                "pod: ingress-2, node: n9",
+                "topology.services[0].endpoints[1].node: there is no node n9",
+            ),
+            (
+                "pod: ingress-2, node: n2",
+                "pod: ingress-1, node: n2",
+                "endpoints[1].pod: the name \"ingress-1\" is taken",
+            ),
+            (
+                "clusterIP: 10.96.0.50",
+                "clusterIP: 10.244.0.50",
+                "services[0].clusterIP: expected an address of 10.96.0.0/12",
+            ),
+            (
+                "    loadBalancerIP: 203.0.113.10\n",
+                "",
+                "loadBalancerIP: expected exactly with type LoadBalancer",
+            ),
+            (
+                "front: 203.0.113.10:80",
+                "front: 203.0.113.10:81",
+                "verdict.front: 203.0.113.10:81 is no address",
+            ),
+            (
+                "members: 1",
+                "members: 2",
+                "verdict.members: expected at most the 1 hosts",
+            ),
+            (
+                "pod: ingress-4}\n\n",
+                "pod: ingress-9}\n\n",
+                "faults[0].ops[1]: the Service ingress/ingress-nginx has no pod ingress-9",
+            ),
+            (
+                "from: [n3, n4]",
+                "from: [n3, n7]",
+                "expected.packets.faulty[1].from: there is no node n7",
+            ),
+            (
+                "{name: n2, zone: z2}",
+                "{name: N2, zone: z2}",
+                "topology.nodes[1].name: expected at most 63 lower-case",
+            ),
+        ] {
+            let error = error_of(&with(from, to));
+            assert!(error.contains(expected), "{from} -> {to}: {error}");
+        }
+    }
+}

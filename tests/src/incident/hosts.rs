@@ -1,0 +1,126 @@
+//! Host names, listed or as a numbered pattern.
+
+use parallax_model::{HostName, InvalidName};
+use serde::{Deserialize, Serialize};
+
+/// Most names one pattern may make; more would not fit into a round of the lab's single CPU.
+const MOST: u32 = 1000;
+
+/// Host names of an Ingress.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct Hosts(Vec<HostName>);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    List(Vec<HostName>),
+    Range(Range),
+}
+
+/// `{pattern: "shop-%02d.example.test", count: 50}`: numbered from 1.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Range {
+    pattern: String,
+    count: u32,
+}
+
+/// Why hosts cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidHosts {
+    /// No name at all.
+    #[error("hosts: expected at least one name")]
+    None,
+    /// Too many or no names.
+    #[error("hosts.count: expected 1 to {MOST}, got {0}")]
+    Count(u32),
+    /// No place for the number.
+    #[error("hosts.pattern: expected exactly one number mark like %d or %02d, got {0:?}")]
+    Pattern(String),
+    /// Not a name.
+    #[error("hosts: {0}")]
+    Name(#[from] InvalidName),
+}
+
+impl Hosts {
+    /// The names, in the order written.
+    #[must_use]
+    pub fn names(&self) -> &[HostName] {
+        &self.0
+    }
+}
+
+impl TryFrom<Written> for Hosts {
+    type Error = InvalidHosts;
+
+    fn try_from(written: Written) -> Result<Self, InvalidHosts> {
+        match written {
+            Written::List(names) if names.is_empty() => Err(InvalidHosts::None),
+            Written::List(names) => Ok(Self(names)),
+            Written::Range(Range { pattern, count }) => {
+                if !(1..=MOST).contains(&count) {
+                    return Err(InvalidHosts::Count(count));
+                }
+                let (before, width, after) =
+                    number_mark(&pattern).ok_or_else(|| InvalidHosts::Pattern(pattern.clone()))?;
+                let names = (1..=count).map(|n| HostName::new(format!("{before}{n:0width$}{after}")));
+                Ok(Self(names.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+impl From<Hosts> for Written {
+    fn from(hosts: Hosts) -> Self {
+        Self::List(hosts.0)
+    }
+}
+
+/// Splits at the one `%d` or `%0Nd`: what is before it, the width, what is behind it.
+fn number_mark(pattern: &str) -> Option<(&str, usize, &str)> {
+    let (before, rest) = pattern.split_once('%')?;
+    let (width, after) = rest.split_once('d')?;
+    let width = match width {
+        "" => 0,
+        digits => digits.strip_prefix('0')?.parse().ok().filter(|w| *w <= 9)?,
+    };
+    (!after.contains('%')).then_some((before, width, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(yaml: &str) -> Result<Vec<String>, String> {
+        serde_saphyr::from_str::<Hosts>(yaml)
+            .map(|hosts| hosts.names().iter().map(ToString::to_string).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_pattern_counts_from_one_with_its_width() {
+        let names = hosts("{pattern: 'shop-%02d.example.test', count: 12}").unwrap();
+        assert_eq!(names.len(), 12);
+        assert_eq!(names[0], "shop-01.example.test");
+        assert_eq!(names[11], "shop-12.example.test");
+        assert_eq!(
+            hosts("{pattern: 'a%d.test', count: 2}").unwrap(),
+            ["a1.test", "a2.test"]
+        );
+    }
+
+    #[test]
+    fn hosts_that_name_nothing_are_refused() {
+        for wrong in [
+            "[]",
+            "{pattern: 'shop.example.test', count: 2}",
+            "{pattern: 'a%dx%d', count: 2}",
+            "{pattern: 'a%2d', count: 2}",
+            "{pattern: 'a%d', count: 0}",
+            "{pattern: 'a%d', count: 1001}",
+        ] {
+            assert!(hosts(wrong).is_err(), "{wrong}");
+        }
+    }
+}

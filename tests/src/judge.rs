@@ -1,0 +1,199 @@
+//! Is what Parallax says what it should say? Pure.
+
+use crate::{
+    api_client::{Incident as Named, State},
+    incident::{ExpectedVerdict, Incident},
+    packets::printable,
+};
+
+/// What to make of the aggregator's state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Judgement {
+    /// Not yet as expected; why, should it stay so.
+    Waiting(String),
+    /// As expected.
+    Named(Box<Named>),
+    /// Something that must not be said has been said.
+    Wrong(String),
+}
+
+/// Before the first fault, or where nothing goes wrong: any verdict is wrong.
+#[must_use]
+pub fn quiet(state: &State) -> Judgement {
+    match state.incidents.first() {
+        None => Judgement::Waiting("no verdict".to_owned()),
+        Some(named) => Judgement::Wrong(format!("nothing is wrong, but: {}", summary(named))),
+    }
+}
+
+/// After the last fault: exactly the expected verdict must be named.
+#[must_use]
+pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -> Judgement {
+    if let Some(named) = state
+        .incidents
+        .iter()
+        .find(|named| expected.absent.contains(&named.region.region))
+    {
+        return Judgement::Wrong(format!(
+            "the region {} must not be named, but: {}",
+            named.region.region,
+            summary(named)
+        ));
+    }
+    let open: Vec<&Named> = state.open().collect();
+    let Some(named) = open.iter().find(|named| named.region.region == expected.region) else {
+        return Judgement::Waiting(match open.first() {
+            None => "no verdict".to_owned(),
+            Some(other) => format!("only another verdict: {}", summary(other)),
+        });
+    };
+    if let Some(missing) = mismatch(incident, expected, named) {
+        return Judgement::Waiting(missing);
+    }
+    if open.len() > 1 {
+        return Judgement::Waiting(format!("{} verdicts for one fault", open.len()));
+    }
+    Judgement::Named(Box::new((*named).clone()))
+}
+
+fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
+    let cause = named.causes.first().map_or("none", |cause| cause.id.as_str());
+    if cause != expected.cause {
+        return Some(format!(
+            "the likeliest cause is {cause}, expected {}",
+            expected.cause
+        ));
+    }
+    if named.subject.name != expected.front.to_string() {
+        return Some(format!(
+            "it is about {}, expected {}",
+            printable(&named.subject.name),
+            expected.front
+        ));
+    }
+    let members = incident
+        .hosts()
+        .filter(|host| {
+            named
+                .targets
+                .iter()
+                .any(|target| target_host(target) == Some(host.as_str()))
+        })
+        .count();
+    if members != expected.members {
+        return Some(format!(
+            "it covers {members} of the hosts, expected {}",
+            expected.members
+        ));
+    }
+    expected
+        .sentence
+        .iter()
+        .find(|words| !named.sentence.contains(words.as_str()))
+        .map(|words| format!("the sentence lacks {words:?}: {}", printable(&named.sentence)))
+}
+
+/// The host of a target's URL.
+fn target_host(target: &str) -> Option<&str> {
+    let rest = target.split_once("://")?.1;
+    rest.split(['/', ':']).next()
+}
+
+fn summary(named: &Named) -> String {
+    let cause = named.causes.first().map_or("no cause", |cause| cause.id.as_str());
+    printable(&format!("{} / {cause}: {}", named.region.region, named.sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::incident::{Outcome, parse};
+
+    fn incident(text: &str) -> (Incident, ExpectedVerdict) {
+        let incident = parse(Path::new("x.yaml"), text).unwrap();
+        let Outcome::Verdict(expected) = incident.expected.outcome.clone() else {
+            panic!("a verdict is expected")
+        };
+        (incident, expected)
+    }
+
+    /// The shape of the aggregator's answer, with fields the lab does not know.
+    fn state(region: &str, cause: &str, hosts: &[String]) -> State {
+        let targets: Vec<_> = hosts.iter().map(|host| format!("http://{host}/")).collect();
+        serde_json::from_value(serde_json::json!({
+            "at": 1, "vantages": [], "matrix": [],
+            "incidents": [{
+                "id": "a", "state": "open", "since": 1, "opened": 2, "occurrences": 1,
+                "subject": {"type": "front", "name": "203.0.113.10:80"},
+                "region": {"region": region, "members": []},
+                "probability": 0.98,
+                "causes": [{"id": cause, "title": "t", "probability": 0.9}],
+                "sentence": "refused by their own node: externalTrafficPolicy: Local",
+                "targets": targets,
+            }],
+        }))
+        .unwrap()
+    }
+
+    fn fifty() -> Vec<String> {
+        (1..=50).map(|n| format!("shop-{n:02}.example.test")).collect()
+    }
+
+    #[test]
+    fn the_expected_verdict_with_all_its_members_is_named() {
+        let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
+        let judged = verdict(&incident, &expected, &state("nolocal", "F1", &fifty()));
+        assert!(matches!(judged, Judgement::Named(_)), "{judged:?}");
+    }
+
+    #[test]
+    fn another_cause_or_a_missing_member_is_not_it() {
+        let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
+        for (state, why) in [
+            (
+                state("nolocal", "F2", &fifty()),
+                "the likeliest cause is F2, expected F1",
+            ),
+            (
+                state("nolocal", "F1", &fifty()[..49]),
+                "it covers 49 of the hosts, expected 50",
+            ),
+            (State::default(), "no verdict"),
+        ] {
+            assert_eq!(
+                verdict(&incident, &expected, &state),
+                Judgement::Waiting(why.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn two_verdicts_for_one_fault_are_one_too_many() {
+        let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+        let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+        let mut second = state.incidents[0].clone();
+        second.region.region = "pair".to_owned();
+        state.incidents.push(second);
+        let judged = verdict(&incident, &expected, &state);
+        assert_eq!(judged, Judgement::Waiting("2 verdicts for one fault".to_owned()));
+    }
+
+    #[test]
+    fn a_region_that_must_not_be_named_is_wrong_at_once_even_when_it_was_taken_back() {
+        let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+        let mut state = state("vip", "F12", &["shop.example.test".to_owned()]);
+        state.incidents[0].state = "closed".to_owned();
+        assert!(matches!(
+            verdict(&incident, &expected, &state),
+            Judgement::Wrong(_)
+        ));
+    }
+
+    #[test]
+    fn any_verdict_is_wrong_while_nothing_is_wrong() {
+        assert!(matches!(quiet(&state("nolocal", "F1", &[])), Judgement::Wrong(_)));
+        assert!(matches!(quiet(&State::default()), Judgement::Waiting(_)));
+    }
+}

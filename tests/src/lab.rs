@@ -1,0 +1,244 @@
+//! One lab, from the host: a run's folder, the machine, the cluster as it now is.
+
+use std::{net::Ipv4Addr, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use parallax_model::NodeName;
+
+use crate::{
+    client::{Answer, Ask},
+    cluster::{Cluster, addresses},
+    control::{Event, Order},
+    incident::{Incident, Look},
+    inside::{Awaited, Inside},
+    packets::{self, Seen},
+    run_dir::RunDir,
+    uml::Machine,
+};
+
+/// Longest time from start to the first sign of life.
+const BOOT: Duration = Duration::from_mins(1);
+
+/// Longest time to halt; the process group is ended after it.
+const HALT: Duration = Duration::from_secs(5);
+
+/// Longest part of a log that is shown, in bytes.
+const TAIL: usize = 4000;
+
+/// A running lab. Dropping it ends the machine.
+#[derive(Debug)]
+pub struct Lab {
+    // Fields are dropped in this order: the machine ends before its folder goes.
+    inside: Inside,
+    machine: Machine,
+    cluster: Cluster,
+    incident: Incident,
+    run: RunDir,
+}
+
+/// What building took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Built {
+    /// Pods started.
+    pub pods: usize,
+    /// How long.
+    pub took: Duration,
+}
+
+/// The machine did not come up.
+#[derive(Debug, thiserror::Error)]
+#[error("user-mode Linux did not boot ({why}); its log is {log}")]
+pub struct BootError {
+    why: String,
+    log: String,
+}
+
+impl Lab {
+    /// Boots a machine for an incident; `program` is this crate's binary, which runs inside too. On failure the run's
+    /// folder stays, for its log.
+    pub async fn boot(program: &Path, mut run: RunDir, incident: Incident) -> anyhow::Result<Self> {
+        let cluster = Cluster::derive(&incident)?;
+        let awaited = Awaited::listen(run.id()).await?;
+        let mut machine = Machine::boot(program, &run, awaited.address()?)?;
+        let ready = tokio::select! {
+            ready = tokio::time::timeout(BOOT, awaited.ready()) => match ready {
+                Ok(ready) => ready.map_err(|error| format!("{error:#}")),
+                Err(_) => Err(format!("no sign of life within {} s", BOOT.as_secs())),
+            },
+            ended = machine.wait() => Err(match ended {
+                Ok(status) => format!("it ended with {status}"),
+                Err(error) => error.to_string(),
+            }),
+        };
+        match ready {
+            Ok(inside) => Ok(Self {
+                inside,
+                machine,
+                cluster,
+                incident,
+                run,
+            }),
+            Err(why) => {
+                run.keep();
+                Err(BootError {
+                    why,
+                    log: machine.log().display().to_string(),
+                }
+                .into())
+            }
+        }
+    }
+
+    /// Builds the cluster, healthy.
+    pub async fn build(&mut self) -> anyhow::Result<Built> {
+        let incident = Box::new(self.incident.clone());
+        match self.order(&Order::Build { incident }).await? {
+            Event::Built { pods, millis } => Ok(Built {
+                pods,
+                took: Duration::from_millis(millis),
+            }),
+            other => bail!("unexpected answer to the order to build: {other:?}"),
+        }
+    }
+
+    /// Lets a fault happen on the data plane, and in this side's picture of the cluster.
+    pub async fn fault(&mut self, index: usize) -> anyhow::Result<()> {
+        let fault = self
+            .incident
+            .faults
+            .get(index)
+            .with_context(|| format!("there is no fault {index}"))?;
+        let mut cluster = self.cluster.clone();
+        for op in &fault.ops {
+            cluster.apply(op)?;
+        }
+        self.done(&Order::Fault { index }).await?;
+        self.cluster = cluster;
+        Ok(())
+    }
+
+    /// Starts a prober in each prober pod.
+    pub async fn start_probers(&mut self, parallax: &Path, aggregator_port: u16) -> anyhow::Result<()> {
+        let order = Order::StartProbers {
+            parallax: parallax.display().to_string(),
+            aggregator: format!("http://{}:{aggregator_port}", addresses::HOST),
+        };
+        self.done(&order).await
+    }
+
+    /// Asks what an incident file expects an ordinary client to see.
+    pub async fn look(&mut self, looks: &[Look]) -> anyhow::Result<Vec<Seen>> {
+        let questions = packets::questions(&self.cluster, looks);
+        let asks = questions
+            .iter()
+            .map(|q| (q.from.clone(), q.ask.clone()))
+            .collect();
+        let Event::Looked { answers } = self.order(&Order::Look { asks }).await? else {
+            bail!("unexpected answer to the order to look");
+        };
+        if answers.len() != questions.len() {
+            bail!("{} answers to {} questions", answers.len(), questions.len());
+        }
+        Ok(questions
+            .into_iter()
+            .zip(answers)
+            .map(|(question, answer)| Seen { question, answer })
+            .collect())
+    }
+
+    /// Asks one thing from a node's prober pod and records the packets between pod and address.
+    pub async fn capture(
+        &mut self,
+        node: &NodeName,
+        address: Ipv4Addr,
+        ask: Ask,
+    ) -> anyhow::Result<(Answer, Vec<String>)> {
+        match self
+            .order(&Order::Capture {
+                node: node.clone(),
+                address,
+                ask,
+            })
+            .await?
+        {
+            Event::Captured { answer, packets } => Ok((answer, packets)),
+            other => bail!("unexpected answer to the order to capture: {other:?}"),
+        }
+    }
+
+    /// Fails when a process inside has ended on its own.
+    pub async fn check_processes(&mut self) -> anyhow::Result<()> {
+        match self.order(&Order::Alive).await? {
+            Event::Alive { ended } if ended.is_empty() => Ok(()),
+            Event::Alive { ended } => bail!("ended though nobody ended them: {}", ended.join(", ")),
+            other => bail!("unexpected answer to the question for life: {other:?}"),
+        }
+    }
+
+    async fn done(&mut self, order: &Order) -> anyhow::Result<()> {
+        match self.order(order).await? {
+            Event::Done => Ok(()),
+            other => bail!("unexpected answer: {other:?}"),
+        }
+    }
+
+    async fn order(&mut self, order: &Order) -> anyhow::Result<Event> {
+        self.inside.order(order).await
+    }
+
+    /// The cluster as it now is.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The incident.
+    #[must_use]
+    pub fn incident(&self) -> &Incident {
+        &self.incident
+    }
+
+    /// The run's folder.
+    #[must_use]
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// The machine's kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &str {
+        self.inside.kernel()
+    }
+
+    /// The machine's log.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        self.machine.log()
+    }
+
+    /// The end of the machine's log.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        tail(self.machine.log())
+    }
+
+    /// Halts the machine; ends it by force when it does not. `keep` leaves the run's folder.
+    pub async fn stop(mut self, keep: bool) {
+        if keep {
+            self.run.keep();
+        }
+        // A machine that does not hear or does not halt is ended by the drop below.
+        if self.inside.stop().await.is_ok() {
+            let _ = tokio::time::timeout(HALT, self.machine.wait()).await;
+        }
+    }
+}
+
+/// The end of a text file, readable whatever is in it.
+#[must_use]
+pub fn tail(file: &Path) -> String {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let from = bytes.len().saturating_sub(TAIL);
+    let text = String::from_utf8_lossy(&bytes[from..]);
+    text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
+}

@@ -1,0 +1,188 @@
+//! The lab's own ground truth: from what an incident file expects of an ordinary client to questions, and back from
+//! the answers to what is not as expected. Pure.
+
+use std::{fmt, net::SocketAddrV4};
+
+use parallax_model::NodeName;
+
+use crate::{
+    client::{Answer, Ask},
+    cluster::{Cluster, Service},
+    incident::{Look, Sight, Way},
+};
+
+/// One question with what it must bring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// From the prober pod of this node.
+    pub from: NodeName,
+    /// How.
+    pub way: Way,
+    /// What.
+    pub ask: Ask,
+    /// What must be seen.
+    pub expected: Sight,
+}
+
+/// A question and what it brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The question.
+    pub question: Question,
+    /// The answer.
+    pub answer: Answer,
+}
+
+impl Seen {
+    /// Whether it is as the incident file says.
+    #[must_use]
+    pub fn as_expected(&self) -> bool {
+        self.answer.is(self.question.expected, self.question.way)
+    }
+}
+
+/// The questions of a list of expectations, for the cluster as it is now.
+#[must_use]
+pub fn questions(cluster: &Cluster, looks: &[Look]) -> Vec<Question> {
+    let mut questions = Vec::new();
+    for look in looks {
+        let Some(service) = cluster.service(&look.service) else {
+            continue;
+        };
+        let host = host_of(cluster, service);
+        for from in &look.from {
+            questions.extend(asks(service, look.to, &host).into_iter().map(|ask| Question {
+                from: from.clone(),
+                way: look.to,
+                ask,
+                expected: look.sees,
+            }));
+        }
+    }
+    questions
+}
+
+/// A host the Service is the entry of; its own name where there is none.
+fn host_of(cluster: &Cluster, service: &Service) -> String {
+    cluster
+        .ingresses
+        .iter()
+        .find(|ingress| ingress.service == service.key)
+        .and_then(|ingress| ingress.hosts.names().first())
+        .map_or_else(|| service.key.name.to_string(), ToString::to_string)
+}
+
+fn asks(service: &Service, way: Way, host: &str) -> Vec<Ask> {
+    let http = |ip, port| Ask::Http {
+        to: SocketAddrV4::new(ip, port),
+        host: host.to_owned(),
+    };
+    let ports = service.ports.iter();
+    match way {
+        Way::Vip => ports
+            .filter_map(|port| Some(http(service.load_balancer_ip?, port.port)))
+            .collect(),
+        Way::ClusterIp => ports.map(|port| http(service.cluster_ip, port.port)).collect(),
+        Way::Direct => ports
+            .flat_map(|port| {
+                service
+                    .endpoints
+                    .iter()
+                    .map(|pod| http(pod.address, port.target_port))
+            })
+            .collect(),
+        Way::Ping => service
+            .load_balancer_ip
+            .into_iter()
+            .map(|to| Ask::Ping { to })
+            .collect(),
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Question {
+            from, ask, expected, ..
+        } = &self.question;
+        match ask {
+            Ask::Http { to, .. } => write!(f, "{from} -> {to}: ")?,
+            Ask::Ping { to } => write!(f, "{from} -> ping {to}: ")?,
+        }
+        match &self.answer {
+            Answer::Http {
+                status,
+                pod: Some(pod),
+            } => write!(f, "{status} from {}", printable(pod))?,
+            Answer::Http { status, pod: None } => write!(f, "{status} from nobody known")?,
+            Answer::Refused => f.write_str("refused")?,
+            Answer::TimedOut => f.write_str("timed out")?,
+            Answer::Echo { ttl } => write!(f, "echo reply, ttl {ttl}")?,
+            Answer::Other { what } => write!(f, "{}", printable(what))?,
+        }
+        if !self.as_expected() {
+            let expected = match expected {
+                Sight::Answered => "an answer",
+                Sight::Refused => "a refusal",
+                Sight::TimedOut => "silence",
+                Sight::OwnNode => "an echo reply of the own node (ttl 64)",
+            };
+            write!(f, "  (expected {expected})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Text from inside, bounded and without control characters.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn each_node_asks_each_port_and_direct_asks_each_endpoint() {
+        let text = include_str!("../incidents/i1.yaml");
+        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let cluster = Cluster::derive(&incident).unwrap();
+        let questions = questions(&cluster, &incident.expected.packets.healthy);
+        let count = |way| questions.iter().filter(|question| question.way == way).count();
+        assert_eq!(
+            (
+                count(Way::Vip),
+                count(Way::ClusterIp),
+                count(Way::Direct),
+                count(Way::Ping)
+            ),
+            (4, 4, 16, 4)
+        );
+        let Ask::Http { host, .. } = &questions[0].ask else {
+            panic!("the first is HTTP")
+        };
+        assert_eq!(host, "shop.example.test");
+    }
+
+    #[test]
+    fn a_line_that_is_not_as_expected_says_what_was_expected() {
+        let seen = Seen {
+            question: Question {
+                from: "n3".parse().unwrap(),
+                way: Way::Vip,
+                ask: Ask::Http {
+                    to: "203.0.113.10:80".parse().unwrap(),
+                    host: "a".into(),
+                },
+                expected: Sight::Answered,
+            },
+            answer: Answer::Refused,
+        };
+        assert_eq!(
+            seen.to_string(),
+            "n3 -> 203.0.113.10:80: refused  (expected an answer)"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Progress for people: one line for what has happened, one that is redrawn for what is.
+
+use std::io::{IsTerminal, Write, stderr};
+
+use tokio::time::Instant;
+
+/// Writes to the error output, so that the result alone stands on the standard output.
+#[derive(Debug)]
+pub struct Screen {
+    start: Instant,
+    terminal: bool,
+    status: String,
+}
+
+impl Default for Screen {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            terminal: stderr().is_terminal(),
+            status: String::new(),
+        }
+    }
+}
+
+impl Screen {
+    /// Something has happened.
+    pub fn line(&mut self, text: &str) {
+        self.wipe();
+        let seconds = self.start.elapsed().as_secs_f64();
+        // An output that is gone is no reason to stop.
+        let _ = writeln!(stderr(), "{seconds:6.1} s  {text}");
+        self.status.clear();
+    }
+
+    /// How things are. On a terminal redrawn in place; elsewhere printed when it changes.
+    pub fn status(&mut self, text: &str) {
+        if self.terminal {
+            self.wipe();
+            let seconds = self.start.elapsed().as_secs_f64();
+            let _ = write!(stderr(), "{seconds:6.1} s  {text}");
+            let _ = stderr().flush();
+            text.clone_into(&mut self.status);
+        } else if self.status != text {
+            self.line(text);
+            text.clone_into(&mut self.status);
+        }
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> std::time::Duration {
+        self.start.elapsed()
+    }
+
+    fn wipe(&self) {
+        if self.terminal && !self.status.is_empty() {
+            let _ = write!(stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.terminal && !self.status.is_empty() {
+            let _ = writeln!(stderr());
+        }
+    }
+}

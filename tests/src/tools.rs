@@ -1,0 +1,81 @@
+//! The programs the lab leans on, and what to say when one is missing.
+
+use std::path::{Path, PathBuf};
+
+/// What installs all of them on Debian and Ubuntu.
+pub const INSTALL: &str =
+    "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base";
+
+/// `nsenter` and `setpriv` are part of util-linux, which no Debian lacks.
+const NEEDED: [&str; 9] = [
+    "linux.uml",
+    "slirp-fullbolt",
+    "xtables-legacy-multi",
+    "ipvsadm",
+    "ip",
+    "modprobe",
+    "dnsmasq",
+    "nsenter",
+    "setpriv",
+];
+
+/// Also searched: an ordinary user's `PATH` often lacks them.
+const SYSTEM: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+/// Some programs are missing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the lab needs {}; {INSTALL}", missing.join(", "))]
+pub struct Missing {
+    missing: Vec<&'static str>,
+}
+
+/// Fails unless everything is there.
+pub fn check() -> Result<(), Missing> {
+    let missing: Vec<_> = NEEDED.into_iter().filter(|tool| find(tool).is_none()).collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Missing { missing })
+    }
+}
+
+/// Where a program is.
+#[must_use]
+pub fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM.iter().map(PathBuf::from))
+        .map(|folder| folder.join(tool))
+        .find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_in_one_line_with_the_way_to_install_it() {
+        let line = Missing {
+            missing: vec!["linux.uml", "dnsmasq"],
+        }
+        .to_string();
+        assert_eq!(
+            line,
+            "the lab needs linux.uml, dnsmasq; install with: apt-get install user-mode-linux slirp iptables \
+             ipvsadm iproute2 kmod dnsmasq-base"
+        );
+    }
+
+    #[test]
+    fn a_program_is_found_and_a_folder_is_none() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program-anywhere").is_none());
+        assert!(!is_program(Path::new("/tmp")));
+    }
+}

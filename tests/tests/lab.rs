@@ -1,0 +1,176 @@
+//! The lab itself, with real packets. Needs user-mode Linux; `PARALLAX_LAB=skip` leaves these tests out, loudly.
+//!
+//! What is asserted comes from an ordinary client and from tcpdump, never from Parallax' own counters. The tests that
+//! run the product start the binaries `parallax` and `parallax-lab` beside each other in the build folder: `make test`
+//! builds the workspace first, so that neither is stale.
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
+
+mod support;
+
+use std::path::Path;
+
+use parallax_lab::{
+    client::{Answer, Ask},
+    incident::{self, Incident},
+    lab::Lab,
+    packets::Seen,
+    run_dir::RunDir,
+};
+
+use support::{Cleanup, lab, lab_binary, skipped, turn};
+
+fn incident(id: &str) -> Incident {
+    incident::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents"), id).unwrap()
+}
+
+async fn assert_seen(lab: &mut Lab, faulty: bool) {
+    let packets = lab.incident().expected.packets.clone();
+    let looks = if faulty { packets.faulty } else { packets.healthy };
+    let seen = lab.look(&looks).await.unwrap();
+    let wrong: Vec<String> = seen
+        .iter()
+        .filter(|s| !s.as_expected())
+        .map(Seen::to_string)
+        .collect();
+    assert!(!seen.is_empty());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn i1_is_answered_everywhere_at_first_and_refused_by_the_own_node_after_the_fault() {
+    lab(incident("i1"), async |lab| {
+        assert_seen(lab, false).await;
+        lab.fault(0).await.unwrap();
+        assert_seen(lab, true).await;
+        lab.check_processes().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_client_sends_one_syn_and_its_own_node_answers_that_the_port_is_unreachable() {
+    lab(incident("i1"), async |lab| {
+        lab.fault(0).await.unwrap();
+        let ask = Ask::Http {
+            to: "203.0.113.10:80".parse().unwrap(),
+            host: "shop.example.test".into(),
+        };
+        let vip = "203.0.113.10".parse().unwrap();
+        let (answer, packets) = lab.capture(&"n3".parse().unwrap(), vip, ask).await.unwrap();
+        assert_eq!(answer, Answer::Refused);
+        let [syn, icmp] = packets.as_slice() else {
+            panic!("expected two packets: {packets:#?}")
+        };
+        assert!(
+            syn.contains("10.244.3.5.") && syn.contains("> 203.0.113.10.80: Flags [S]"),
+            "{syn}"
+        );
+        assert!(
+            icmp.contains("203.0.113.10 > 10.244.3.5: ICMP 203.0.113.10 tcp port 80 unreachable, length 68"),
+            "{icmp}"
+        );
+        // No router has touched it, so the node itself has sent it.
+        assert!(icmp.contains("ttl 64"), "{icmp}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_current_kube_proxy_does_not_refuse() {
+    let mut incident = incident("i1");
+    incident.dataplane = incident::Dataplane::Ipvs;
+    for look in &mut incident.expected.packets.faulty {
+        if look.sees == incident::Sight::Refused {
+            look.sees = incident::Sight::Answered;
+        }
+    }
+    lab(incident, async |lab| {
+        lab.fault(0).await.unwrap();
+        assert_seen(lab, true).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_labs_side_by_side_do_not_disturb_each_other() {
+    if skipped() {
+        return;
+    }
+    let _turn = turn();
+    let boot = || {
+        Lab::boot(
+            Path::new(lab_binary()),
+            RunDir::create(false).unwrap(),
+            incident("i1"),
+        )
+    };
+    let (one, other) = tokio::join!(boot(), boot());
+    let (mut one, mut other) = (one.unwrap(), other.unwrap());
+    one.build().await.unwrap();
+    other.build().await.unwrap();
+    one.fault(0).await.unwrap();
+    assert_seen(&mut one, true).await;
+    assert_seen(&mut other, false).await;
+    one.stop(false).await;
+    assert_seen(&mut other, false).await;
+    other.stop(false).await;
+}
+
+#[tokio::test]
+async fn the_machine_halts_when_the_host_goes_away_and_leaves_nothing_behind() {
+    if skipped() {
+        return;
+    }
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = tokio::process::Command::new(lab_binary())
+        .args(["packets", "i1"])
+        .env("PARALLAX_LAB_DIR", folder.path())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    // The first line comes when the cluster stands; then the lab is killed without a chance to tidy up.
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
+    let first = lines.next_line().await.unwrap().unwrap();
+    assert!(first.starts_with("kernel "), "{first}");
+    let cleanup = Cleanup::of(folder.path());
+    assert!(cleanup.machine_runs(), "the machine should run by now");
+    child.kill().await.unwrap();
+    cleanup.machine_ends().await;
+}
+
+/// The whole product: probers inside, the aggregator here.
+fn product(id: &str) {
+    if skipped() {
+        return;
+    }
+    let _turn = turn();
+    let output = std::process::Command::new(lab_binary())
+        .args(["run", id, "--once", "--json", "--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn parallax_names_i1() {
+    product("i1");
+}
+
+#[test]
+fn fifty_hosts_on_one_refused_balancer_are_one_verdict_with_fifty_members() {
+    product("i1-50-hosts");
+}
+
+#[test]
+fn parallax_says_nothing_while_nothing_is_wrong() {
+    product("healthy");
+}
