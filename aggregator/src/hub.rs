@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parallax_diagnosis::{Engine, Settings, view::View};
-use parallax_model::{EventTime, Recorded};
+use parallax_model::{EventTime, Micros, Recorded};
 use tokio::{
     sync::{mpsc, watch},
     time::{MissedTickBehavior, interval},
@@ -34,6 +34,8 @@ pub(crate) struct Outlook {
 #[derive(Debug)]
 pub(crate) struct Hub {
     engine: Engine,
+    /// How long a round waits for its probes; settled at the start.
+    patience: Micros,
     lives: Lives,
     clock: Clock,
     metrics: Metrics,
@@ -58,6 +60,7 @@ impl Hub {
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let hub = Self {
             engine,
+            patience: settings.timeout,
             lives: Lives::default(),
             clock,
             metrics,
@@ -105,6 +108,12 @@ impl Hub {
         let topology = self.topology.borrow_and_update().topology.clone();
         self.metrics.keep_series_of(&topology);
         self.lives.retain(&topology.vantages());
+        let longer = |timeout: Micros| timeout > self.patience;
+        for (id, placed) in topology.targets() {
+            if placed.target.timeout.is_some_and(longer) {
+                tracing::warn!(target_id = %id, "rounds do not wait as long as this target's timeout until a restart; its slowest probes will come late");
+            }
+        }
         self.engine.replace_topology(topology, now);
         self.publish(now);
     }

@@ -8,7 +8,7 @@ use parallax_diagnosis::{
 /// Derived from what is seen now, not from the cause: the same cause may cost a little or everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// Some vantage reaches one of the targets no more.
+    /// Some vantage reaches one of the targets no more, or nobody says anything of them any more.
     Critical,
     /// Probes fail now and then, or the first successes are back everywhere.
     Warning,
@@ -16,13 +16,20 @@ pub(crate) enum Severity {
 
 impl Severity {
     pub(crate) fn of(incident: &Incident, view: &View) -> Self {
-        let lost = view
+        let fresh: Vec<_> = view
             .matrix
             .iter()
             .filter(|row| incident.verdict.targets.contains(&row.target))
             .flat_map(|row| &row.cells)
-            .any(|cell| cell.state == CellState::Failing);
-        if lost { Self::Critical } else { Self::Warning }
+            .map(|cell| cell.state)
+            .filter(|state| *state != CellState::Unknown)
+            .collect();
+        // Silence is no recovery.
+        if fresh.is_empty() || fresh.contains(&CellState::Failing) {
+            Self::Critical
+        } else {
+            Self::Warning
+        }
     }
 
     pub(crate) const fn label(self) -> &'static str {
@@ -30,5 +37,26 @@ impl Severity {
             Self::Critical => "critical",
             Self::Warning => "warning",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn an_incident_is_no_less_severe_because_nobody_reports_any_more() {
+        let mut view = fixtures::outage();
+        let incident = view.incidents[0].clone();
+        assert_eq!(Severity::of(&incident, &view), Severity::Critical);
+        let mut all = |state| {
+            for cell in view.matrix.iter_mut().flat_map(|row| &mut row.cells) {
+                cell.state = state;
+            }
+            Severity::of(&incident, &view)
+        };
+        assert_eq!(all(CellState::Unknown), Severity::Critical);
+        assert_eq!(all(CellState::Flaky), Severity::Warning);
     }
 }

@@ -27,13 +27,15 @@ enum Command {
     Prober(commands::prober::Args),
     /// Correlate what the probers see, name causes, serve page, API and metrics.
     Aggregator(commands::aggregator::Args),
+    /// Diagnose a recorded stream; the same input gives the same bytes.
+    Replay(commands::replay::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr(match cli.command {
         // A person looks at these; only what is wrong belongs between the lines they read.
-        Command::Up(_) => "warn",
+        Command::Up(_) | Command::Replay(_) => "warn",
         Command::Prober(_) | Command::Aggregator(_) => "info",
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Up(args) => commands::up::run(args),
         Command::Prober(args) => commands::prober::run(args),
         Command::Aggregator(args) => commands::aggregator::run(args),
+        Command::Replay(args) => commands::replay::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

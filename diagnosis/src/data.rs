@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     cells::{CellKey, Dest, RoundCells},
-    ids::{NodeIx, PodIx},
-    likelihood::Groups,
+    ids::{KindIx, NodeIx, PodIx, class_position},
+    kinds::{BACKGROUND, Profile, ln_kinds, of_region},
+    likelihood::{Groups, PairGroups},
     region::{Alpha, Region, alpha},
     scene::Scene,
+    weights::probes,
 };
+
+use parallax_model::KindClass;
 
 /// A summed cell.
 #[derive(Debug, Clone)]
@@ -16,7 +20,12 @@ pub(crate) struct DataCell {
     pub(crate) key: CellKey,
     pub(crate) n: u64,
     pub(crate) f: u64,
+    /// Failures by class, as probes.
+    pub(crate) kinds: Profile,
 }
+
+/// Cells that a region touches, in order, with its share of each.
+pub(crate) type Shares = Vec<(usize, Alpha)>;
 
 /// The evidence of one comparison; every hypothesis is judged on all of it.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +40,12 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    pub(crate) fn new(cells: &RoundCells, scene: &Scene) -> Self {
+    /// `class_of` says which class a kind of failure belongs to.
+    pub(crate) fn new(
+        cells: &RoundCells,
+        scene: &Scene,
+        class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
+    ) -> Self {
         let mut data = Self::default();
         for (key, counts) in cells.iter().filter(|(_, c)| c.n > 0) {
             let index = data.cells.len();
@@ -51,10 +65,15 @@ impl Data {
                 Dest::Unknown => data.floating.push(index),
                 Dest::Name(_) => {}
             }
+            let mut kinds = Profile::default();
+            for ((kind, status), (weight, _)) in &counts.kinds {
+                kinds[class_position(class_of(*kind, *status))] += probes(*weight);
+            }
             data.cells.push(DataCell {
                 key: *key,
                 n: counts.n,
                 f: counts.f,
+                kinds,
             });
         }
         data
@@ -64,34 +83,68 @@ impl Data {
         self.failures
     }
 
-    /// The cells a union of regions may touch.
-    fn support(&self, regions: &[Region]) -> BTreeSet<usize> {
-        let mut found = BTreeSet::new();
-        for region in regions {
-            let lists: [Option<&Vec<usize>>; 2] = match region {
-                Region::Healthy => [None, None],
-                Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
-                    [self.by_client.get(n), None]
-                }
-                Region::Bnode(n) | Region::BnodeRemote(n) => [self.by_node.get(n), Some(&self.floating)],
-                Region::Backend(pod) => [self.by_pod.get(pod), Some(&self.floating)],
-                _ => {
-                    found.extend(0..self.cells.len());
-                    [None, None]
-                }
-            };
-            found.extend(lists.into_iter().flatten().flatten());
-        }
+    /// The cells a region may touch, in order.
+    fn support(&self, region: Region) -> Vec<usize> {
+        let lists: [Option<&Vec<usize>>; 2] = match region {
+            Region::Healthy => [None, None],
+            Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
+                [self.by_client.get(&n), None]
+            }
+            Region::Bnode(n) | Region::BnodeRemote(n) => [self.by_node.get(&n), Some(&self.floating)],
+            Region::Backend(pod) => [self.by_pod.get(&pod), Some(&self.floating)],
+            _ => return (0..self.cells.len()).collect(),
+        };
+        let mut found: Vec<usize> = lists.into_iter().flatten().flatten().copied().collect();
+        found.sort_unstable();
         found
     }
 
     /// Cells with a share above zero, in order.
-    pub(crate) fn shares(&self, regions: &[Region], scene: &Scene) -> Vec<(usize, Alpha)> {
-        self.support(regions)
+    pub(crate) fn shares(&self, region: Region, scene: &Scene) -> Shares {
+        self.support(region)
             .into_iter()
-            .map(|i| (i, alpha(regions, &self.cells[i].key, scene)))
+            .map(|i| (i, alpha(&[region], &self.cells[i].key, scene)))
             .filter(|(_, alpha)| !alpha.is_zero())
             .collect()
+    }
+
+    /// Shares of the union of two sets of regions, from their own shares. Where one share is sure the union is plain;
+    /// only where both hide behind an unknown choice it is formed on paths.
+    pub(crate) fn union(
+        &self,
+        (left, left_regions): (&Shares, &[Region]),
+        (right, right_region): (&Shares, Region),
+        scene: &Scene,
+    ) -> Shares {
+        let mut all = left_regions.to_vec();
+        all.push(right_region);
+        // Policy Local, once blamed, changes the choices of other regions too.
+        let coupled = all.contains(&Region::NoLocal);
+        let mut union = Shares::with_capacity(left.len() + right.len());
+        let (mut i, mut j) = (0, 0);
+        while i < left.len() || j < right.len() {
+            let (a, b) = (left.get(i), right.get(j));
+            let cell = match (a, b) {
+                (Some(a), Some(b)) => a.0.min(b.0),
+                (Some(a), None) => a.0,
+                (None, Some(b)) => b.0,
+                (None, None) => break,
+            };
+            let a = a.filter(|a| a.0 == cell).map(|a| a.1);
+            let b = b.filter(|b| b.0 == cell).map(|b| b.1);
+            i += usize::from(a.is_some());
+            j += usize::from(b.is_some());
+            let key = &self.cells[cell].key;
+            let share = match (a, b) {
+                (Some(a), _) if a.is_sure() => a,
+                (_, Some(b)) if b.is_sure() => b,
+                (Some(a), None) if !coupled => a,
+                (None, Some(b)) if !coupled => b,
+                _ => alpha(&all, key, scene),
+            };
+            union.push((cell, share));
+        }
+        union
     }
 
     /// Failures and successes by share; what is outside has share zero.
@@ -110,8 +163,64 @@ impl Data {
         groups
     }
 
+    /// Failures and successes by share of two faults and of their union.
+    pub(crate) fn pair_groups(&self, first: &Shares, second: &Shares, either: &Shares) -> PairGroups {
+        let mut groups = PairGroups::new();
+        let (mut failures, mut successes) = (self.failures, self.successes);
+        let of = |shares: &Shares, cell: usize| {
+            shares
+                .binary_search_by_key(&cell, |(i, _)| *i)
+                .map_or(Alpha::ZERO, |at| shares[at].1)
+        };
+        for (i, either) in either {
+            let cell = &self.cells[*i];
+            failures -= cell.f;
+            successes -= cell.n - cell.f;
+            let sum = groups.entry([of(first, *i), of(second, *i), *either]).or_default();
+            sum.0 += cell.f;
+            sum.1 += cell.n - cell.f;
+        }
+        groups.insert([Alpha::ZERO; 3], (failures, successes));
+        groups
+    }
+
     /// Whether any failure lies in the cells.
     pub(crate) fn touches_failure(&self, shares: &[(usize, Alpha)]) -> bool {
         shares.iter().any(|(i, _)| self.cells[*i].f > 0)
+    }
+
+    /// Positions of the failing cells among shares.
+    pub(crate) fn failing(&self, shares: &[(usize, Alpha)]) -> Vec<usize> {
+        shares
+            .iter()
+            .map(|(i, _)| *i)
+            .filter(|i| self.cells[*i].f > 0)
+            .collect()
+    }
+
+    /// ln of the probability of all kinds of failure, given which regions are broken. A failure that two regions may
+    /// have caused counts for the one with more failures: a part of a broken whole shows nothing of its own.
+    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &Scene) -> f64 {
+        let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].f).sum() };
+        let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
+        order.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then(a.0.cmp(&b.0)));
+        let mut taken = BTreeSet::new();
+        let mut total = 0.0;
+        let sum = |cells: &mut dyn Iterator<Item = usize>| {
+            let mut counts = Profile::default();
+            for i in cells {
+                for (count, kind) in counts.iter_mut().zip(&self.cells[i].kinds) {
+                    *count += kind;
+                }
+            }
+            counts
+        };
+        for (region, cells) in order {
+            let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
+            let counts = sum(&mut own.into_iter());
+            total += ln_kinds(&counts, &of_region(region.kind(), scene.proxy_mode));
+        }
+        let rest = sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].f > 0 && !taken.contains(i)));
+        total + ln_kinds(&rest, &BACKGROUND)
     }
 }

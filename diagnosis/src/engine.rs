@@ -338,7 +338,10 @@ impl Engine {
     /// The subjects that a block is evidence of.
     fn units_of(&self, block: &Block) -> Vec<Unit> {
         if self.rules.split == Split::Whole {
-            return self.topology.targets().keys().take(1).cloned().map(Unit::Whole).collect();
+            // Names asked as a control are targets too, without an entry.
+            let targets = self.topology.targets().iter();
+            let main = targets.filter(|(_, placed)| placed.entry.is_some()).map(|(id, _)| id);
+            return main.take(1).cloned().map(Unit::Whole).collect();
         }
         match block {
             Block::Dns => vec![Unit::Dns],
@@ -461,7 +464,7 @@ impl Engine {
         let facts = facts(&self.topology, front.as_ref(), &self.world, self.rules.foreign_proxy);
         let mut cases = Vec::new();
         for (start, cells) in cells_of {
-            let mut case = Case::new(start, cells, &scene, &kinds, &facts);
+            let mut case = Case::new(start, cells, &scene, &self.world, &kinds, &facts);
             if matches!(unit, Unit::Front(_)) {
                 let others = self.others(unit, start);
                 pool(&mut case.hypotheses, &case.data, &scene, &others, &mut self.likelihood);
@@ -522,7 +525,7 @@ impl Engine {
             let front = self.front_of_unit(&other);
             let facts = facts(&self.topology, front.as_ref(), &self.world, self.rules.foreign_proxy);
             others.push(Other {
-                data: crate::data::Data::new(&cells, &scene),
+                data: crate::data::Data::new(&cells, &scene, |kind, status| self.world.class_of(kind, status)),
                 hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &facts),
                 scene,
             });
@@ -693,7 +696,7 @@ impl Engine {
                 continue;
             }
             for ((kind, status), (_, seen)) in &counts.kinds {
-                sums[class_position(self.world.kinds.name(*kind).class(*status))] += seen;
+                sums[class_position(self.world.class_of(*kind, *status))] += seen;
             }
         }
         let most = sums.iter().copied().max().unwrap_or(0);

@@ -100,8 +100,7 @@ impl Desk<'_> {
                 continue;
             }
             for ((kind, status), (weight, _)) in &counts.kinds {
-                let class = self.world.kinds.name(*kind).class(*status);
-                sums[class_position(class)] += probes(*weight);
+                sums[class_position(self.world.class_of(*kind, *status))] += probes(*weight);
             }
         }
         sums
@@ -357,9 +356,7 @@ impl Desk<'_> {
             .filter(|s| self.failures_in(&judgement.case.cells, s.region) > 0)
             .collect();
         scored.sort_by(|a, b| {
-            (b.ln_prior + b.ln_m)
-                .total_cmp(&(a.ln_prior + a.ln_m))
-                .then(a.region.cmp(&b.region))
+            b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region))
         });
         let mut kinds = BTreeSet::new();
         scored

@@ -104,6 +104,13 @@ pub(crate) struct World {
     pub(crate) pod_nodes: BTreeMap<PodIx, NodeIx>,
 }
 
+impl World {
+    /// The class a kind of failure is counted in.
+    pub(crate) fn class_of(&self, kind: KindIx, status: Option<u16>) -> KindClass {
+        self.kinds.name(kind).class(status)
+    }
+}
+
 /// Position of a class in [`KindClass::ALL`], the order of all pseudo-counts.
 pub(crate) fn class_position(class: KindClass) -> usize {
     KindClass::ALL.iter().position(|c| *c == class).unwrap_or(0)

@@ -8,9 +8,9 @@ use crate::{
     cells::{Dest, RoundCells},
     data::Data,
     fit::{UNEXPLAINED, ln_m_saturated},
-    ids::{NodeIx, PodIx, VantageIx},
+    ids::{NodeIx, PodIx, VantageIx, World},
     likelihood::{Likelihood, lse},
-    posterior::{Posterior, Problem},
+    posterior::{Posterior, Problem, Scored},
     prior::{Hypothesis, P_FAULT, PriorFact, hypotheses},
     region::{Region, RegionKind, alpha},
     scene::Scene,
@@ -154,23 +154,20 @@ impl Case {
         start: Round,
         cells: RoundCells,
         scene: &Scene,
+        world: &World,
         kinds: &BTreeSet<RegionKind>,
         facts: &[PriorFact],
     ) -> Self {
         Self {
             start,
-            data: Data::new(&cells, scene),
+            data: Data::new(&cells, scene, |kind, status| world.class_of(kind, status)),
             cells,
             hypotheses: hypotheses(kinds, scene, facts),
         }
     }
 
     pub(crate) fn problem<'a>(&'a self, scene: &'a Scene) -> Problem<'a> {
-        Problem {
-            data: &self.data,
-            scene,
-            hypotheses: &self.hypotheses,
-        }
+        Problem::new(&self.data, scene, &self.hypotheses)
     }
 }
 
@@ -194,15 +191,10 @@ pub(crate) fn pool(hypotheses: &mut [Hypothesis], failing: &Data, scene: &Scene,
     let own: Vec<f64> = others
         .iter()
         .map(|other| {
-            let problem = Problem {
-                data: &other.data,
-                scene: &other.scene,
-                hypotheses: &other.hypotheses,
-            };
-            let mut terms = vec![libm::log(1.0 - P_FAULT) + problem.ln_m(&[Region::Healthy], l)];
+            let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_m(&other.data.groups(&[]))];
             if other.data.failures() > 0 {
                 for hypothesis in other.hypotheses.iter().filter(|h| !h.region.is_global()) {
-                    let shares = other.data.shares(&[hypothesis.region], &other.scene);
+                    let shares = other.data.shares(hypothesis.region, &other.scene);
                     if other.data.touches_failure(&shares) {
                         terms.push(hypothesis.ln_prior + l.ln_m(&other.data.groups(&shares)));
                     }
@@ -212,12 +204,11 @@ pub(crate) fn pool(hypotheses: &mut [Hypothesis], failing: &Data, scene: &Scene,
         })
         .collect();
     for hypothesis in hypotheses.iter_mut().filter(|h| h.region.is_global()) {
-        let regions = [hypothesis.region];
-        if !failing.touches_failure(&failing.shares(&regions, scene)) {
+        if !failing.touches_failure(&failing.shares(hypothesis.region, scene)) {
             continue;
         }
         for (other, own) in others.iter().zip(&own) {
-            let shares = other.data.shares(&regions, &other.scene);
+            let shares = other.data.shares(hypothesis.region, &other.scene);
             hypothesis.ln_prior += l.ln_m(&other.data.groups(&shares)) - own;
         }
     }
@@ -283,7 +274,7 @@ pub(crate) fn judge(
     let case = cases.swap_remove(best);
     let p_healthy = diluted(posterior.p_none, looked);
     let problem = case.problem(scene);
-    let regions = problem.explain(l);
+    let regions = problem.explain(&posterior, l);
     let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
     let mut findings = Vec::new();
     for (i, region) in regions.iter().enumerate() {
@@ -299,8 +290,7 @@ pub(crate) fn judge(
             Some(problem.given(&others, l))
         };
         let given = given.as_ref().unwrap_or(&posterior);
-        let none = if others.is_empty() { p_healthy } else { given.p_none };
-        findings.extend(finding(&problem, given, *region, &others, none, seen, case.start, failing));
+        findings.extend(finding(&problem, given, *region, &others, p_healthy, seen, case.start, failing));
     }
     let (_, ln_saturated) = ln_m_saturated(&case.data);
     let gap = ln_saturated - problem.ln_m(&regions, l);
@@ -314,8 +304,8 @@ pub(crate) fn judge(
 }
 
 fn ln_odds(posterior: &Posterior) -> f64 {
-    let none = posterior.scored.first().map_or(0.0, |s| s.ln_prior + s.ln_m);
-    let faults: Vec<f64> = posterior.scored.iter().skip(1).map(|s| s.ln_prior + s.ln_m).collect();
+    let none = posterior.scored.first().map_or(0.0, Scored::score);
+    let faults: Vec<f64> = posterior.scored.iter().skip(1).map(Scored::score).collect();
     lse(&faults) - none
 }
 
@@ -331,7 +321,7 @@ fn finding(
     given: &Posterior,
     region: Region,
     others: &[Region],
-    p_none: f64,
+    p_healthy: f64,
     rounds: usize,
     start: Round,
     failing: &FailingCells,
@@ -357,13 +347,13 @@ fn finding(
     let clients: BTreeSet<VantageIx> = client_rounds.iter().map(|(_, client)| *client).collect();
     let probing: BTreeSet<VantageIx> = problem
         .data
-        .shares(&[head], scene)
+        .shares(head, scene)
         .iter()
         .map(|(i, _)| problem.data.cells[*i].key.client)
         .collect();
     let enough_clients =
         clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
-    let named = p_none < MAX_HEALTHY
+    let named = p_healthy < MAX_HEALTHY
         && class.mass >= MIN_CLASS
         && !class.unobserved
         && rounds >= MIN_ROUNDS

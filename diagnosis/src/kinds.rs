@@ -1,12 +1,16 @@
 //! What kinds of failure a cause produces: a Dirichlet-multinomial over the classes of failure.
 //!
 //! Every hypothesis must account for all failures, inside its region and outside: a term for the inside alone would
-//! reward hypotheses with few failures inside. The term chooses between causes that share a region; it stays out of the
-//! posterior over regions, so that classes remain exactly what the paths cannot separate.
+//! reward hypotheses with few failures inside. Classes stay what the paths cannot separate; kinds weigh only between
+//! classes, and between the causes of a region.
+//!
+//! A profile is what usually happens, not all that can. So with weight .3 a cause produces some one kind that its profile
+//! does not foresee, which bounds what a surprise costs to a few nats however often it repeats. What the term is for
+//! remains: two faults whose kinds differ are not one fault with two kinds.
 
 use parallax_model::KindClass;
 
-use crate::topology::ProxyMode;
+use crate::{likelihood::lse, region::RegionKind, topology::ProxyMode};
 
 /// Pseudo-counts in the order of [`KindClass::ALL`].
 pub(crate) type Profile = [f64; KindClass::ALL.len()];
@@ -44,4 +48,40 @@ pub(crate) fn dm(counts: &Profile, pseudo: &Profile) -> f64 {
         .map(|(f, a)| libm::lgamma(a + f) - libm::lgamma(*a))
         .sum();
     libm::lgamma(total) - libm::lgamma(total + seen) + terms
+}
+
+/// One kind, whichever it is, again and again.
+const SOME_ONE_KIND: Profile = [0.1; KindClass::ALL.len()];
+const SURPRISE: f64 = 0.3;
+
+/// ln of the probability of the kinds of one fault.
+pub(crate) fn ln_kinds(counts: &Profile, pseudo: &Profile) -> f64 {
+    if counts.iter().all(|count| *count <= 0.0) {
+        return 0.0;
+    }
+    lse(&[
+        libm::log(1.0 - SURPRISE) + dm(counts, pseudo),
+        libm::log(SURPRISE) + dm(counts, &SOME_ONE_KIND),
+    ])
+}
+
+/// What a region usually produces.
+pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> Profile {
+    match kind {
+        RegionKind::Healthy => BACKGROUND,
+        RegionKind::Target => TARGET,
+        RegionKind::Vip | RegionKind::OutsideAll => VIP,
+        RegionKind::Backend => BACKEND,
+        RegionKind::Bnode
+        | RegionKind::BnodeRemote
+        | RegionKind::Pair
+        | RegionKind::Zone
+        | RegionKind::Cross => NETWORK,
+        RegionKind::Client => CLIENT,
+        RegionKind::ClientVip => CLIENT_VIP,
+        RegionKind::NoLocal => nolocal(mode),
+        RegionKind::Same | RegionKind::SameVip | RegionKind::SelfPod | RegionKind::SelfVip => LOOPBACK,
+        RegionKind::ProtoVip => PROTO_VIP,
+        RegionKind::DnsClient | RegionKind::DnsAll | RegionKind::DnsName => DNS,
+    }
 }

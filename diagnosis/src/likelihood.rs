@@ -26,6 +26,9 @@ pub(crate) const THETA0: [(f64, f64); 5] = [(2e-4, 0.33), (1e-3, 0.33), (4e-3, 0
 /// Failures and successes by share of the region, weights in units of [`crate::weights::ONE`].
 pub(crate) type Groups = BTreeMap<Alpha, (u64, u64)>;
 
+/// Failures and successes of two faults with a rate each, by share of the first, of the second, and of either.
+pub(crate) type PairGroups = BTreeMap<[Alpha; 3], (u64, u64)>;
+
 /// ln Σ exp, in the order given.
 pub(crate) fn lse(values: &[f64]) -> f64 {
     let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -53,6 +56,8 @@ pub(crate) struct Likelihood {
     ln_weights: Vec<f64>,
     eta: f64,
     tables: BTreeMap<Alpha, Table>,
+    ln_pair_weights: Vec<f64>,
+    pair_tables: BTreeMap<[Alpha; 3], Table>,
 }
 
 impl Default for Likelihood {
@@ -74,6 +79,12 @@ impl Likelihood {
                 .collect(),
             eta,
             tables: BTreeMap::new(),
+            ln_pair_weights: THETA1
+                .iter()
+                .flat_map(|(_, a)| THETA1.iter().map(move |(_, b)| libm::log(*a) + libm::log(*b)))
+                .flat_map(|u| theta0.iter().map(move |(_, v)| u + libm::log(*v)))
+                .collect(),
+            pair_tables: BTreeMap::new(),
         }
     }
 
@@ -117,7 +128,51 @@ impl Likelihood {
         lse(&points)
     }
 
+    /// ln m of two faults, each with a rate of its own.
+    pub(crate) fn ln_m_pair(&mut self, groups: &PairGroups) -> f64 {
+        let mut points = vec![0.0; self.ln_pair_weights.len()];
+        for (shares, (failures, successes)) in groups {
+            let (failures, successes) = (probes(*failures), probes(*successes));
+            let table = self.pair_table(*shares);
+            for ((point, ln_fail), ln_ok) in points.iter_mut().zip(&table.ln_fail).zip(&table.ln_ok) {
+                *point += failures * ln_fail + successes * ln_ok;
+            }
+        }
+        for (point, weight) in points.iter_mut().zip(&self.ln_pair_weights) {
+            *point = weight + self.eta * *point;
+        }
+        lse(&points)
+    }
+
+    fn pair_table(&mut self, shares: [Alpha; 3]) -> &Table {
+        if self.pair_tables.len() >= MAX_TABLES && !self.pair_tables.contains_key(&shares) {
+            self.pair_tables.clear();
+        }
+        let theta0 = &self.theta0;
+        self.pair_tables.entry(shares).or_insert_with(|| {
+            let [first, second, either] = shares.map(Alpha::get);
+            let both = first + second - either;
+            let p: Vec<f64> = THETA1
+                .iter()
+                .flat_map(|(a, _)| THETA1.iter().map(move |(b, _)| (*a, *b)))
+                .flat_map(|(a, b)| theta0.iter().map(move |t| (a, b, *t)))
+                .map(|(a, b, t)| {
+                    let miss = |rate: f64| 1.0 - (1.0 - rate) * (1.0 - t);
+                    (first - both) * miss(a)
+                        + (second - both) * miss(b)
+                        + both * miss(1.0 - (1.0 - a) * (1.0 - b))
+                        + (1.0 - either) * t
+                })
+                .collect();
+            Table {
+                ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
+                ln_ok: p.iter().map(|p| libm::log(1.0 - p)).collect(),
+            }
+        })
+    }
+
     /// Posterior means of θ1 and θ0.
+    #[cfg(test)]
     pub(crate) fn means(&mut self, groups: &Groups) -> (f64, f64) {
         let points = self.points(groups);
         let total = lse(&points);

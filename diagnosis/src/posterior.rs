@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    data::Data,
+    data::{Data, Shares},
     likelihood::{Groups, Likelihood, lse},
     prior::{Hypothesis, P_FAULT},
-    region::Region,
+    region::{Alpha, Region},
     scene::Scene,
     weights::probes,
 };
@@ -19,6 +19,8 @@ pub(crate) struct Scored {
     pub(crate) ln_prior: f64,
     /// ln m of the union with the fixed regions.
     pub(crate) ln_m: f64,
+    /// ln of the probability of the kinds of failure.
+    pub(crate) ln_kinds: f64,
     /// Posterior given the fixed regions.
     pub(crate) p: f64,
 }
@@ -34,6 +36,12 @@ pub(crate) struct Class {
     signature: Vec<(usize, u32)>,
 }
 
+impl Scored {
+    pub(crate) fn score(&self) -> f64 {
+        self.ln_prior + self.ln_m + self.ln_kinds
+    }
+}
+
 /// The posterior over what joins a fixed set of regions; with none fixed, the posterior.
 #[derive(Debug, Clone)]
 pub(crate) struct Posterior {
@@ -44,61 +52,97 @@ pub(crate) struct Posterior {
     pub(crate) p_none: f64,
 }
 
+/// A hypothesis with what it touches.
+#[derive(Debug)]
+struct Candidate {
+    hypothesis: Hypothesis,
+    shares: Shares,
+    failing: Vec<usize>,
+}
+
+/// A fixed set of regions with what they touch together.
+#[derive(Debug, Default)]
+struct Fixed {
+    regions: Vec<Region>,
+    shares: Shares,
+    failing: Vec<Vec<usize>>,
+}
+
 /// One comparison: all hypotheses on the same data.
 #[derive(Debug)]
 pub(crate) struct Problem<'a> {
     pub(crate) data: &'a Data,
     pub(crate) scene: &'a Scene,
-    pub(crate) hypotheses: &'a [Hypothesis],
+    candidates: Vec<Candidate>,
+    /// Two faults may have a rate each; otherwise their union has one.
+    own_rates: bool,
 }
 
 /// Below this many hypotheses all are compared; above, only those whose region holds a failure. The others explain
 /// nothing and differ from "healthy" by less than their prior.
 const COMPARE_ALL: usize = 400;
+/// Behind the best by more than this, a rate of its own will not bring a second fault back.
+const OWN_RATE_REACH: f64 = 10.0;
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
+    pub(crate) fn new(data: &'a Data, scene: &'a Scene, hypotheses: &[Hypothesis]) -> Self {
+        let all = hypotheses.len() <= COMPARE_ALL;
+        let candidates = hypotheses
+            .iter()
+            .filter_map(|hypothesis| {
+                let shares = data.shares(hypothesis.region, scene);
+                let failing = data.failing(&shares);
+                (all || !failing.is_empty()).then_some(Candidate {
+                    hypothesis: *hypothesis,
+                    shares,
+                    failing,
+                })
+            })
+            .collect();
+        Self {
+            data,
+            scene,
+            candidates,
+            own_rates: true,
+        }
+    }
+
+    /// The same with one rate for all faults together.
+    #[cfg(test)]
+    pub(crate) fn with_one_rate(mut self) -> Self {
+        self.own_rates = false;
+        self
+    }
+
+    fn fix(&self, regions: &[Region]) -> Fixed {
+        let mut fixed = Fixed::default();
+        for region in regions {
+            let shares = self.data.shares(*region, self.scene);
+            fixed.failing.push(self.data.failing(&shares));
+            fixed.shares = self
+                .data
+                .union((&fixed.shares, &fixed.regions), (&shares, *region), self.scene);
+            fixed.regions.push(*region);
+        }
+        fixed
+    }
+
     /// Posterior given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
         let mut signatures: BTreeMap<Vec<(usize, u32)>, Vec<usize>> = BTreeMap::new();
-        let mut known: BTreeMap<Groups, f64> = BTreeMap::new();
-        let none = Hypothesis {
-            region: Region::Healthy,
-            ln_prior: libm::log(1.0 - P_FAULT),
-        };
-        let skip_unfailing = self.hypotheses.len() > COMPARE_ALL;
         let mut scored = Vec::new();
-        let mut union = fixed.to_vec();
-        union.push(Region::Healthy);
-        for hypothesis in std::iter::once(&none).chain(self.hypotheses) {
-            if fixed.contains(&hypothesis.region) {
-                continue;
-            }
-            if skip_unfailing
-                && hypothesis.region != Region::Healthy
-                && !self.data.touches_failure(&self.data.shares(&[hypothesis.region], self.scene))
-            {
-                continue;
-            }
-            if let Some(last) = union.last_mut() {
-                *last = hypothesis.region;
-            }
-            let shares = self.data.shares(&union, self.scene);
-            let groups = self.data.groups(&shares);
-            let ln_m = *known.entry(groups).or_insert_with_key(|groups| likelihood.ln_m(groups));
+        for (entry, shares) in self.score(&self.fix(fixed), likelihood) {
+            // Two faults can be told by their rates and kinds even where their union is all there is; so what counts is
+            // the region's own shares, not those of the union.
             let signature = shares
                 .iter()
                 .map(|(i, alpha)| (*i, alpha.permille()))
                 .filter(|(_, permille)| *permille > 0)
                 .collect();
             signatures.entry(signature).or_default().push(scored.len());
-            scored.push(Scored {
-                region: hypothesis.region,
-                ln_prior: hypothesis.ln_prior,
-                ln_m,
-                p: 0.0,
-            });
+            scored.push(entry);
         }
-        let scores: Vec<f64> = scored.iter().map(|s| s.ln_prior + s.ln_m).collect();
+        let scores: Vec<f64> = scored.iter().map(Scored::score).collect();
         let total = lse(&scores);
         for (entry, score) in scored.iter_mut().zip(&scores) {
             entry.p = libm::exp(score - total);
@@ -127,12 +171,76 @@ impl Problem<'_> {
         }
     }
 
+    /// Scores of "nothing more" and of every region that joins the fixed ones, with the region's own shares.
+    fn score<'s>(&'s self, fixed: &Fixed, likelihood: &mut Likelihood) -> Vec<(Scored, &'s [(usize, Alpha)])> {
+        let mut known: BTreeMap<Groups, f64> = BTreeMap::new();
+        let mut ln_m = |shares: &Shares, likelihood: &mut Likelihood| {
+            let groups = self.data.groups(shares);
+            *known
+                .entry(groups)
+                .or_insert_with_key(|groups| likelihood.ln_m(groups))
+        };
+        let none = Scored {
+            region: Region::Healthy,
+            ln_prior: libm::log(1.0 - P_FAULT),
+            ln_m: ln_m(&fixed.shares, likelihood),
+            ln_kinds: self.ln_kinds(fixed, None),
+            p: 0.0,
+        };
+        let mut scored: Vec<(Scored, &[(usize, Alpha)])> = vec![(none, &[])];
+        let mut unions = Vec::new();
+        for candidate in &self.candidates {
+            let region = candidate.hypothesis.region;
+            // Beside other faults, a region without a failure has nothing to explain.
+            if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region)) {
+                continue;
+            }
+            let union = self.data.union(
+                (&fixed.shares, &fixed.regions),
+                (&candidate.shares, region),
+                self.scene,
+            );
+            let entry = Scored {
+                region,
+                ln_prior: candidate.hypothesis.ln_prior,
+                ln_m: ln_m(&union, likelihood),
+                ln_kinds: self.ln_kinds(fixed, Some(candidate)),
+                p: 0.0,
+            };
+            scored.push((entry, &candidate.shares));
+            unions.push(union);
+        }
+        if fixed.regions.len() == 1 && self.own_rates {
+            let best = scored.iter().map(|(s, _)| s.score()).fold(f64::NEG_INFINITY, f64::max);
+            for ((entry, shares), union) in scored.iter_mut().skip(1).zip(&unions) {
+                if entry.score() + OWN_RATE_REACH < best {
+                    continue;
+                }
+                // Even odds that two faults share one rate or have one each.
+                let groups = self.data.pair_groups(&fixed.shares, shares, union);
+                let ln_own = likelihood.ln_m_pair(&groups);
+                entry.ln_m = lse(&[entry.ln_m, ln_own]) - std::f64::consts::LN_2;
+            }
+        }
+        scored
+    }
+
+    fn ln_kinds(&self, fixed: &Fixed, joined: Option<&Candidate>) -> f64 {
+        let mut blamed: Vec<(Region, &[usize])> = fixed
+            .regions
+            .iter()
+            .copied()
+            .zip(fixed.failing.iter().map(Vec::as_slice))
+            .collect();
+        blamed.extend(joined.map(|c| (c.hypothesis.region, c.failing.as_slice())));
+        self.data.ln_kinds(&blamed, self.scene)
+    }
+
     /// The set of faults that explains the data: the best one, then as long as another one pays for itself.
     ///
     /// Greedy alone starts from the best single region, which for two faults may be a wide one that covers both badly;
-    /// so the search starts from several of the best and every member is exchanged in turn while that helps.
-    pub(crate) fn explain(&self, likelihood: &mut Likelihood) -> Vec<Region> {
-        let single = self.given(&[], likelihood);
+    /// so the search starts from several of the best.
+    pub(crate) fn explain(&self, single: &Posterior, likelihood: &mut Likelihood) -> Vec<Region> {
         let mut starts: Vec<&Scored> = single
             .classes
             .iter()
@@ -140,33 +248,37 @@ impl Problem<'_> {
             .filter_map(|class| class.members.first())
             .map(|i| &single.scored[*i])
             .collect();
-        starts.sort_by(|a, b| (b.ln_prior + b.ln_m).total_cmp(&(a.ln_prior + a.ln_m)).then(a.region.cmp(&b.region)));
+        starts.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region)));
         let Some(best) = starts.first() else {
             return Vec::new();
         };
         let mut chosen = vec![best.region];
-        let mut score = best.ln_prior + best.ln_m;
-        let seeds: Vec<(Region, f64)> = starts
+        let score = best.score();
+        let likeliest_prior = self
+            .candidates
             .iter()
-            .take(STARTS)
-            .map(|s| (s.region, s.ln_prior))
-            .collect();
+            .map(|c| c.hypothesis.ln_prior)
+            .fold(f64::NEG_INFINITY, f64::max);
         let mut pair: Option<(Vec<Region>, f64)> = None;
-        for (seed, ln_prior) in seeds {
-            if let Some((other, gain)) = self.best_addition(&[seed], likelihood) {
-                let total = ln_prior + gain;
+        for seed in starts.iter().take(STARTS) {
+            // Likelihood and kinds can at best reach certainty.
+            if seed.ln_prior + likeliest_prior < score + SECOND_FAULT {
+                continue;
+            }
+            if let Some((other, gain)) = self.best_addition(&[seed.region], likelihood) {
+                let total = seed.ln_prior + gain;
                 if pair.as_ref().is_none_or(|(_, best)| total > *best) {
-                    pair = Some((vec![seed, other], total));
+                    pair = Some((vec![seed.region, other], total));
                 }
             }
         }
         if let Some((regions, total)) = pair
             && total - score > SECOND_FAULT
         {
-            (chosen, score) = (regions, total);
-            let priors: f64 = chosen.iter().map(|r| self.ln_prior(*r)).sum();
+            let priors: f64 = regions.iter().map(|r| self.ln_prior(*r)).sum();
+            chosen = regions;
             if let Some((third, gain)) = self.best_addition(&chosen, likelihood)
-                && priors + gain - score > SECOND_FAULT
+                && priors + gain - total > SECOND_FAULT
             {
                 chosen.push(third);
             }
@@ -174,28 +286,26 @@ impl Problem<'_> {
         chosen
     }
 
-    /// The region that adds most to the fixed ones, and ln m of the union plus its own prior.
+    /// The region that adds most to the fixed ones, and the score of the union without the priors of the fixed.
     fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<(Region, f64)> {
-        let posterior = self.given(fixed, likelihood);
-        posterior
-            .scored
-            .iter()
-            .filter(|s| s.region != Region::Healthy)
-            .map(|s| (s.region, s.ln_prior + s.ln_m))
+        self.score(&self.fix(fixed), likelihood)
+            .into_iter()
+            .skip(1)
+            .map(|(s, _)| (s.region, s.score()))
             .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
     }
 
     pub(crate) fn ln_prior(&self, region: Region) -> f64 {
-        self.hypotheses
+        self.candidates
             .iter()
-            .find(|h| h.region == region)
-            .map_or(f64::NEG_INFINITY, |h| h.ln_prior)
+            .find(|c| c.hypothesis.region == region)
+            .map_or(f64::NEG_INFINITY, |c| c.hypothesis.ln_prior)
     }
 
     /// ln m of a union of regions.
     pub(crate) fn ln_m(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
-        let shares = self.data.shares(regions, self.scene);
-        likelihood.ln_m(&self.data.groups(&shares))
+        let fixed = self.fix(regions);
+        likelihood.ln_m(&self.data.groups(&fixed.shares))
     }
 
     /// Classes nearly as good as the first: a Bayes factor below ten, or fewer than three probes that could have told.

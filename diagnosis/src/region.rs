@@ -113,6 +113,10 @@ impl Alpha {
         self.num == 0
     }
 
+    pub(crate) const fn is_sure(self) -> bool {
+        self.num == self.den
+    }
+
     pub(crate) fn get(self) -> f64 {
         f64::from(self.num) / f64::from(self.den)
     }
@@ -292,11 +296,21 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
             if eligible.is_empty() {
                 return sure(crosses(path(None, None, None)));
             }
-            let hit = eligible
-                .iter()
-                .filter(|pod| crosses(path(Some(**pod), node_of(**pod), None)))
-                .count();
-            Alpha::new(hit, eligible.len())
+            let hits = |pods: &[PodIx]| {
+                let hit = pods
+                    .iter()
+                    .filter(|pod| crosses(path(Some(**pod), node_of(**pod), None)))
+                    .count();
+                Alpha::new(hit, pods.len())
+            };
+            // Where policy Local is obeyed so strictly that nodes without an endpoint fail, nodes with one use it.
+            if regions.contains(&Region::NoLocal) && client.is_some_and(|node| scene.local.contains(&node)) {
+                let own: Vec<PodIx> = eligible.iter().copied().filter(|pod| node_of(*pod) == client).collect();
+                if !own.is_empty() {
+                    return hits(&own);
+                }
+            }
+            hits(eligible)
         }
     }
 }

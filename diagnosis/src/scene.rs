@@ -7,7 +7,7 @@ use parallax_model::{Channel, Front, NodeName, Vantage};
 use crate::{
     cells::{Dest, RoundCells},
     ids::{NameIx, NodeIx, PodIx, VantageIx, World, ZoneIx},
-    topology::{Service, Topology},
+    topology::{ProxyMode, Service, Topology},
 };
 
 /// The paths of one subject.
@@ -29,6 +29,8 @@ pub(crate) struct Scene {
     pub(crate) zones: BTreeMap<NodeIx, ZoneIx>,
     /// Names asked at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
+    /// How Services are implemented.
+    pub(crate) proxy_mode: ProxyMode,
     /// Pods that are probers: a client may be its own endpoint.
     pub(crate) prober_pods: BTreeMap<PodIx, NodeIx>,
 }
@@ -56,7 +58,10 @@ impl Scene {
 
     /// Nodes, clients and zones without a Service: the mesh and the resolvers.
     pub(crate) fn of_nodes(topology: &Topology, world: &mut World, vantages: &BTreeSet<Vantage>) -> Self {
-        let mut scene = Self::default();
+        let mut scene = Self {
+            proxy_mode: topology.proxy_mode(),
+            ..Self::default()
+        };
         for (name, node) in topology.nodes() {
             let ix = world.nodes.intern(name);
             scene.nodes.insert(ix);

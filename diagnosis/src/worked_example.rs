@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, Round};
+use parallax_model::{Channel, KindClass, Round};
 
 use crate::{
     cells::{CellKey, Counts, Dest, RoundCells},
@@ -95,25 +95,16 @@ fn cells(stage: Stage) -> RoundCells {
 
 fn posterior(cells: &RoundCells, likelihood: &mut Likelihood) -> Posterior {
     let scene = scene();
-    let data = Data::new(cells, &scene);
+    let data = Data::new(cells, &scene, |_, _| KindClass::Timeout);
     let hypotheses = hypotheses(&kinds_in_play(), &scene, &[]);
-    Problem {
-        data: &data,
-        scene: &scene,
-        hypotheses: &hypotheses,
-    }
-    .given(&[], likelihood)
+    Problem::new(&data, &scene, &hypotheses).given(&[], likelihood)
 }
 
 fn with_problem<R>(stage: Stage, check: impl FnOnce(Problem<'_>, &mut Likelihood) -> R) -> R {
     let scene = scene();
-    let data = Data::new(&cells(stage), &scene);
+    let data = Data::new(&cells(stage), &scene, |_, _| KindClass::Timeout);
     let hypotheses = hypotheses(&kinds_in_play(), &scene, &[]);
-    let problem = Problem {
-        data: &data,
-        scene: &scene,
-        hypotheses: &hypotheses,
-    };
+    let problem = Problem::new(&data, &scene, &hypotheses).with_one_rate();
     check(problem, &mut Likelihood::default())
 }
 
@@ -282,7 +273,8 @@ fn a_fault_inside_the_named_region_is_no_second_fault() {
         near(gains[1].1, -7.706_263);
         let pair = gains.iter().find(|g| g.0 == Region::Pair(NodeIx(0), NodeIx(2))).unwrap();
         near(pair.1, -12.173_259);
-        assert_eq!(problem.explain(l), [NOLOCAL]);
+        let single = problem.given(&[], l);
+        assert_eq!(problem.explain(&single, l), [NOLOCAL]);
     });
 }
 
@@ -304,7 +296,7 @@ fn the_saturated_model_says_how_well_the_best_region_fits() {
 #[test]
 fn posterior_means_of_the_rates() {
     with_problem(Stage::A, |problem, l| {
-        let shares = problem.data.shares(&[NOLOCAL], problem.scene);
+        let shares = problem.data.shares(NOLOCAL, problem.scene);
         let (theta1, theta0) = l.means(&problem.data.groups(&shares));
         near(theta1, 0.958_584);
         near(theta0, 0.005_194);

@@ -86,12 +86,13 @@ pub struct Incident {
     pub sentence: String,
     /// The table that proves it.
     pub evidence: Vec<Evidence>,
-    /// What was ruled out.
-    pub ruled_out: Vec<RuledOut>,
-    /// Ways out.
-    pub remedies: Vec<Remedy>,
+    /// Who answers for the address.
+    pub locality: Vec<String>,
     /// What it explains.
     pub targets: Vec<String>,
+    /// All of it as it came: not judged, only shown.
+    #[serde(skip)]
+    pub whole: serde_json::Value,
 }
 
 /// What a verdict is about.
@@ -132,30 +133,6 @@ pub struct Evidence {
     pub probes: u64,
     /// Failures among them.
     pub failures: u64,
-    /// By kind.
-    pub kinds: Vec<(String, u64)>,
-}
-
-/// A region that is not it.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
-pub struct RuledOut {
-    /// The region.
-    pub region: Region,
-    /// Why not.
-    pub because: String,
-}
-
-/// A way out.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
-pub struct Remedy {
-    /// What to do.
-    pub action: String,
-    /// The command.
-    pub command: Option<String>,
-    /// What it costs.
-    pub price: String,
 }
 
 impl State {
@@ -195,7 +172,16 @@ pub async fn state(aggregator: SocketAddr) -> anyhow::Result<State> {
             PATIENCE.as_secs()
         ),
     };
-    serde_json::from_slice(&body).context("reading the answer of GET /v1/state")
+    read(&body).context("reading the answer of GET /v1/state")
+}
+
+fn read(body: &[u8]) -> serde_json::Result<State> {
+    let whole: serde_json::Value = serde_json::from_slice(body)?;
+    let mut state = State::deserialize(&whole)?;
+    for (i, incident) in state.incidents.iter_mut().enumerate() {
+        incident.whole = whole["incidents"][i].clone();
+    }
+    Ok(state)
 }
 
 async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes> {

@@ -242,8 +242,34 @@ pub struct ExpectedVerdict {
     /// Regions that must not be named beside it.
     #[serde(default)]
     pub absent: Vec<String>,
+    /// What the evidence table must show.
+    #[serde(default)]
+    pub evidence: Vec<ExpectedEvidence>,
+    /// What must be said of who answers for the address: each text is part of one line.
+    #[serde(default)]
+    pub locality: Vec<String>,
     /// Latest time, in seconds from the start of the lab.
     pub within_seconds: u64,
+}
+
+/// Lines of the evidence table: at least one begins with these words, and all that do show the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ExpectedEvidence {
+    /// How the line begins.
+    pub who: String,
+    /// How its probes ended.
+    pub fails: Share,
+}
+
+/// A share of probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Share {
+    /// All of at least two.
+    Always,
+    /// None of at least two.
+    Never,
 }
 
 /// What an ordinary client in a node's pod network must see.

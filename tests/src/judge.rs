@@ -2,7 +2,7 @@
 
 use crate::{
     api_client::{Incident as Named, State},
-    incident::{ExpectedVerdict, Incident},
+    incident::{ExpectedEvidence, ExpectedVerdict, Incident, Share},
     packets::printable,
 };
 
@@ -86,11 +86,47 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             expected.members
         ));
     }
-    expected
+    if let Some(words) = expected
         .sentence
         .iter()
         .find(|words| !named.sentence.contains(words.as_str()))
-        .map(|words| format!("the sentence lacks {words:?}: {}", printable(&named.sentence)))
+    {
+        return Some(format!(
+            "the sentence lacks {words:?}: {}",
+            printable(&named.sentence)
+        ));
+    }
+    if let Some(line) = expected.evidence.iter().find(|line| !shown(line, named)) {
+        return Some(format!(
+            "the evidence does not show that {:?} {} fails",
+            line.who,
+            match line.fails {
+                Share::Always => "always",
+                Share::Never => "never",
+            }
+        ));
+    }
+    expected
+        .locality
+        .iter()
+        .find(|words| !named.locality.iter().any(|line| line.contains(words.as_str())))
+        .map(|words| format!("nothing is said of {words:?}"))
+}
+
+fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
+    let mut rows = named
+        .evidence
+        .iter()
+        .filter(|row| row.who.starts_with(&expected.who))
+        .peekable();
+    rows.peek().is_some()
+        && rows.all(|row| {
+            row.probes >= 2
+                && match expected.fails {
+                    Share::Always => row.failures == row.probes,
+                    Share::Never => row.failures == 0,
+                }
+        })
 }
 
 /// The host of a target's URL.
@@ -121,6 +157,7 @@ mod tests {
 
     /// The shape of the aggregator's answer, with fields the lab does not know.
     fn state(region: &str, cause: &str, hosts: &[String]) -> State {
+        let row = |who: &str, failures: u64| serde_json::json!({"who": who, "channel": "vip", "probes": 4, "failures": failures, "kinds": []});
         let targets: Vec<_> = hosts.iter().map(|host| format!("http://{host}/")).collect();
         serde_json::from_value(serde_json::json!({
             "at": 1, "vantages": [], "matrix": [],
@@ -131,6 +168,17 @@ mod tests {
                 "probability": 0.98,
                 "causes": [{"id": cause, "title": "t", "probability": 0.9}],
                 "sentence": "refused by their own node: externalTrafficPolicy: Local",
+                "evidence": [
+                    row("through 203.0.113.10:80 from nodes without an ingress pod", 4),
+                    row("through 203.0.113.10:80 from nodes with an ingress pod, answered there", 0),
+                    row("through the cluster address 10.96.0.50:80 from nodes with an ingress pod", 0),
+                    row("through the cluster address 10.96.0.50:80 from nodes without an ingress pod", 0),
+                    row("directly to the endpoints", 0),
+                ],
+                "locality": [
+                    "203.0.113.10 answers n3/pod (failing) with an untouched TTL of 64: the client's own node answers",
+                    "203.0.113.10 answers n4/pod (failing) with an untouched TTL of 64: the client's own node answers",
+                ],
                 "targets": targets,
             }],
         }))
@@ -166,6 +214,26 @@ mod tests {
                 verdict(&incident, &expected, &state),
                 Judgement::Waiting(why.to_owned())
             );
+        }
+    }
+
+    #[test]
+    fn a_verdict_without_its_evidence_is_not_it() {
+        let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+        let whole = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+        let mut flaky = whole.clone();
+        flaky.incidents[0].evidence[0].failures = 3;
+        let mut lacking = whole.clone();
+        lacking.incidents[0].evidence.truncate(2);
+        let mut silent = whole.clone();
+        silent.incidents[0].locality.clear();
+        assert!(matches!(
+            verdict(&incident, &expected, &whole),
+            Judgement::Named(_)
+        ));
+        for state in [flaky, lacking, silent] {
+            let judged = verdict(&incident, &expected, &state);
+            assert!(matches!(judged, Judgement::Waiting(_)), "{judged:?}");
         }
     }
 

@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod command;
 pub mod conductor;
 pub mod control;
+pub mod corpus;
 pub mod dataplane;
 pub mod guest;
 pub mod incident;

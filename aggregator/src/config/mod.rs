@@ -7,6 +7,7 @@ mod read;
 mod token;
 mod tree;
 mod words;
+mod wrong;
 
 use std::{
     net::SocketAddr,

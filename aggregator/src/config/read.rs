@@ -4,12 +4,12 @@
 //! once, set aside, and the rest is read again, until nothing new turns up. The value is used only when nothing ever
 //! did.
 
-use std::{cell::RefCell, collections::BTreeSet, fmt};
+use std::{cell::RefCell, collections::BTreeSet};
 
 use serde::{
     de::{
         DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
-        Unexpected, Visitor, value::StrDeserializer,
+        Visitor, value::StrDeserializer,
     },
     forward_to_deserialize_any,
 };
@@ -17,6 +17,7 @@ use serde::{
 use super::{
     tree::{Key, Node, Place, Value},
     words,
+    wrong::{Say, Wrong},
 };
 
 /// More complaints than this help nobody, and each costs a pass.
@@ -63,95 +64,6 @@ struct Findings {
     complaints: Vec<Complaint>,
     /// Paths that later passes leave out.
     set_aside: BTreeSet<String>,
-}
-
-/// What is still to do about an error on its way up.
-#[derive(Debug, Clone, Copy)]
-enum Say {
-    /// Complain.
-    New,
-    /// Complained of in this pass; the next one reads on without it.
-    Said,
-    /// Follows from something that was set aside.
-    Consequence,
-}
-
-/// An error on its way up; the innermost value it passes gives it its place.
-#[derive(Debug)]
-struct Wrong {
-    message: String,
-    at: Option<(Option<Place>, String)>,
-    say: Say,
-    missing: Option<&'static str>,
-    /// The field that an unknown one was likely meant to be: that it is missing follows.
-    meant: Option<&'static str>,
-}
-
-impl Wrong {
-    fn at(mut self, place: Option<Place>, path: &str) -> Self {
-        self.at.get_or_insert_with(|| (place, path.to_owned()));
-        self
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-impl serde::de::Error for Wrong {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        Self {
-            message: message.to_string(),
-            at: None,
-            say: Say::New,
-            missing: None,
-            meant: None,
-        }
-    }
-
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
-        let expected = expected.to_string();
-        Self::custom(format_args!(
-            "expected {}, found {}",
-            words::expected(&expected),
-            words::found(found)
-        ))
-    }
-
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
-        Self::invalid_type(found, expected)
-    }
-
-    fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
-        Self::custom(format_args!(
-            "expected {}, found {found:?}",
-            words::one_of(expected)
-        ))
-    }
-
-    fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        match words::nearest(found, expected) {
-            Some(near) => Self {
-                meant: Some(near),
-                ..Self::custom(format_args!("unknown field {found:?}; did you mean {near:?}?"))
-            },
-            None => Self::custom(format_args!(
-                "unknown field {found:?}; expected {}",
-                words::one_of(expected)
-            )),
-        }
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Self {
-            missing: Some(field),
-            ..Self::custom(format_args!("the field {field:?} is missing"))
-        }
-    }
 }
 
 /// One value of the tree, about to become a typed one.

@@ -31,7 +31,7 @@ fn complaints(yaml: &str) -> Vec<String> {
 fn the_sample_file_equals_the_defaults_plus_its_three_targets() {
     let sample = Config::load(Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/examples/parallax.yaml"
+        "/../deploy/parallax.yaml"
     )))
     .unwrap();
     let empty = load("").unwrap();

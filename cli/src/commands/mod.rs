@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregator;
 pub(crate) mod prober;
+pub(crate) mod replay;
 pub(crate) mod up;
 
 use tokio::signal::unix::{SignalKind, signal};

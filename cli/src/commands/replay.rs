@@ -52,7 +52,8 @@ enum ReplayError {
 }
 
 fn replay(mut input: impl BufRead, out: &mut impl Write, args: &Args) -> Result<(), ReplayError> {
-    let mut replay = Replay::default();
+    let mut replay = Replay::new();
+    let mut recordings = 0_u64;
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -60,26 +61,28 @@ fn replay(mut input: impl BufRead, out: &mut impl Write, args: &Args) -> Result<
             .take(LONGEST_LINE)
             .read_until(b'\n', &mut line)
             .map_err(|source| ReplayError::Read { line: number, source })?;
-        if read == 0 {
-            break;
-        }
         if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
             return Err(ReplayError::Long { line: number });
         }
-        let text = String::from_utf8_lossy(&line);
-        for event in replay.line(number, text.trim_end()) {
-            print(&event, out, args)?;
+        let events = if read == 0 {
+            replay.finish()
+        } else {
+            replay.line(number, String::from_utf8_lossy(&line).trim_end())
+        };
+        for event in &events {
+            recordings += u64::from(event.starts_with(TRIAL));
+            print(event, out, args)?;
+        }
+        if read == 0 {
+            break;
         }
     }
-    for event in replay.finish() {
-        print(&event, out, args)?;
-    }
-    for complaint in replay.complaints() {
-        eprintln!("parallax: {}: {complaint}", args.file.display());
-    }
     out.flush()?;
-    if replay.read_nothing() { Err(ReplayError::Nothing) } else { Ok(()) }
+    if recordings == 0 { Err(ReplayError::Nothing) } else { Ok(()) }
 }
+
+/// How the line that ends each recording begins.
+const TRIAL: &str = r#"{"type":"trial""#;
 
 /// An event as JSON, or as a sentence for people.
 fn print(event: &str, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
@@ -116,6 +119,7 @@ fn sentence(event: &str) -> String {
             )
         }
         Some("unexplained") => format!("{at}  no single cause explains this: {}", value["cells"]),
+        Some("malformed") => format!("line {}: {}; skipped", value["line"], text("reason")),
         Some("trial") => format!(
             "trial {}  {} observations, {} malformed, {} verdicts",
             value["trial"], value["observations"], value["malformed"], value["verdicts"]

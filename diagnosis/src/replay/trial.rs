@@ -140,13 +140,7 @@ impl TopologyLine {
             .map_err(|e| e.to_string())?],
             targets: names
                 .iter()
-                .map(|name| TargetSpec {
-                    url: format!("dns://{name}"),
-                    expect_status: None,
-                    expect_body_contains: None,
-                    interval_ms: None,
-                    timeout_ms: None,
-                })
+                .map(|name| TargetSpec::of(format!("dns://{name}")))
                 .collect(),
         };
         Topology::try_from(spec)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parallax_model::{
-    ExpectedStatus, Front, HostName, HttpProbe, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
+    Front, HostName, HttpProbe, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
 };
 
 use super::{
@@ -195,14 +195,7 @@ impl Builder {
                 let Ok(id) = TargetId::new(format!("http://{front}/")) else {
                     continue;
                 };
-                let probe = ProbeSpec::Http(HttpProbe {
-                    scheme: Scheme::Http,
-                    host,
-                    port: port.port,
-                    path: "/".to_owned(),
-                    expect_status: ExpectedStatus::Below500,
-                    expect_body_contains: None,
-                });
+                let probe = ProbeSpec::Http(HttpProbe::get(Scheme::Http, host, port.port, "/".to_owned()));
                 let target = Target {
                     id,
                     probe,

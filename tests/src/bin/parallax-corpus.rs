@@ -79,6 +79,9 @@ struct Report {
     /// A few trials of each set
     #[arg(long)]
     quick: bool,
+    /// At most so many trials of each set
+    #[arg(long)]
+    trials: Option<usize>,
     /// Only these sets; prints the tables and leaves the page alone
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
@@ -118,7 +121,11 @@ fn generate(args: &Generate) -> anyhow::Result<()> {
     let mut out = one_file.then(|| create(&args.out)).transpose()?;
     for number in args.first..args.first + args.trials {
         let trial = corpus::trial(set, args.seed, number);
-        let mut own = if one_file { None } else { Some(create(&numbered(&args.out, number))?) };
+        let mut own = if one_file {
+            None
+        } else {
+            Some(create(&numbered(&args.out, number))?)
+        };
         if let Some(out) = own.as_mut().or(out.as_mut()) {
             for line in &trial.lines {
                 writeln!(out, "{line}").context("writing a recording")?;
@@ -132,7 +139,9 @@ fn generate(args: &Generate) -> anyhow::Result<()> {
 }
 
 fn create(path: &Path) -> anyhow::Result<BufWriter<fs::File>> {
-    fs::File::create(path).map(BufWriter::new).with_context(|| format!("creating {}", path.display()))
+    fs::File::create(path)
+        .map(BufWriter::new)
+        .with_context(|| format!("creating {}", path.display()))
 }
 
 fn numbered(path: &Path, number: usize) -> PathBuf {
@@ -142,11 +151,14 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 fn judge(args: &Score) -> anyhow::Result<()> {
-    let text = fs::read_to_string(&args.truth).with_context(|| format!("reading {}", args.truth.display()))?;
-    let truth: TruthFile =
-        serde_json::from_str(&text).with_context(|| format!("reading the truth in {}", args.truth.display()))?;
+    let text =
+        fs::read_to_string(&args.truth).with_context(|| format!("reading {}", args.truth.display()))?;
+    let truth: TruthFile = serde_json::from_str(&text)
+        .with_context(|| format!("reading the truth in {}", args.truth.display()))?;
     let mut said = String::new();
-    io::stdin().read_to_string(&mut said).context("reading verdict lines from standard input")?;
+    io::stdin()
+        .read_to_string(&mut said)
+        .context("reading verdict lines from standard input")?;
     let mut verdicts = score::read(said.lines()).context("reading verdict lines from standard input")?;
     if let Some(number) = args.trial {
         let all = std::mem::take(&mut verdicts).into_values().flatten().collect();
@@ -168,15 +180,23 @@ fn print_trial(faults: usize, score: &TrialScore) {
         let said = match &fault.naming {
             None if fault.observable => "missed".to_owned(),
             None => "nothing said, and nothing could be seen".to_owned(),
-            Some(n) if n.class_right && n.over_wide > 0 => format!("right, class too wide by {}", n.over_wide),
+            Some(n) if n.class_right && n.over_wide > 0 => {
+                format!("right, class too wide by {}", n.over_wide)
+            }
             Some(n) if n.class_right => if n.exact { "right" } else { "right, by class" }.to_owned(),
             Some(n) => format!("wrong: {} {:?}", n.said.0, n.said.1),
         };
-        let after = fault.after_s.map_or_else(String::new, |s| format!(", after {s:.1} s"));
+        let after = fault
+            .after_s
+            .map_or_else(String::new, |s| format!(", after {s:.1} s"));
         println!("trial {}: {}: {said}{after}", score.trial, fault.cause);
     }
     for wrong in &score.wrong {
-        let alarm = if faults == 0 { "false alarm" } else { "belongs to no fault" };
+        let alarm = if faults == 0 {
+            "false alarm"
+        } else {
+            "belongs to no fault"
+        };
         println!("trial {}: {alarm}: {wrong}", score.trial);
     }
 }
@@ -202,15 +222,20 @@ fn print_tally(tally: &Tally) {
         share(tally.both_named)
     );
     if let Some(error) = tally.calibration_error() {
-        println!("expected calibration error {error:.3} over {} findings", tally.confidence.len());
+        println!(
+            "expected calibration error {error:.3} over {} findings",
+            tally.confidence.len()
+        );
     }
 }
 
 /// Everything the engine says to a recording.
 fn replay(lines: &[String]) -> Vec<String> {
     let mut replay = parallax_diagnosis::replay::Replay::default();
-    let mut said: Vec<String> =
-        lines.iter().enumerate().flat_map(|(i, line)| replay.line(i as u64 + 1, line)).collect();
+    let mut said: Vec<String> = (1..)
+        .zip(lines)
+        .flat_map(|(number, line)| replay.line(number, line))
+        .collect();
     said.extend(replay.finish());
     said
 }
@@ -219,11 +244,15 @@ fn measure(args: &Report) -> anyhow::Result<()> {
     let sets: Vec<&'static Set> = if args.sets.is_empty() {
         SETS.iter().collect()
     } else {
-        args.sets.iter().map(|name| named(name)).collect::<Result<_, _>>()?
+        args.sets
+            .iter()
+            .map(|name| named(name))
+            .collect::<Result<_, _>>()?
     };
     let mut done = Vec::new();
     for set in sets {
-        let trials = if args.quick { set.trials.min(set.kinds.len().max(12)) } else { set.trials };
+        let most = if args.quick { set.kinds.len().max(12) } else { usize::MAX };
+        let trials = set.trials.min(most).min(args.trials.unwrap_or(usize::MAX));
         let begun = Instant::now();
         let result = report::run(set, args.seed, trials, &replay)?;
         let recalled = &result.tally.all.recalled;
@@ -241,10 +270,16 @@ fn measure(args: &Report) -> anyhow::Result<()> {
         done.push(result);
     }
     if let Some(path) = &args.misses {
-        fs::write(path, report::misses(&done, args.seed)).with_context(|| format!("writing {}", path.display()))?;
+        fs::write(path, report::misses(&done, args.seed))
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     if !args.sets.is_empty() {
-        println!("{}\n{}\n{}", report::overview(&done), report::false_alarms(&done), report::causes(&done));
+        println!(
+            "{}\n{}\n{}",
+            report::overview(&done),
+            report::false_alarms(&done),
+            report::causes(&done)
+        );
         return Ok(());
     }
     publish(args, &done)
@@ -260,7 +295,11 @@ fn publish(args: &Report, done: &[report::Done]) -> anyhow::Result<()> {
     let run = format!(
         "Seed {}, {trials} trials{}.",
         args.seed,
-        if args.quick { ", a quick run: too few for more than a glance" } else { "" }
+        if args.quick {
+            ", a quick run: too few for more than a glance"
+        } else {
+            ""
+        }
     );
     let parts = [
         ("run", run),

@@ -1,12 +1,13 @@
 //! The result, for people and for programs.
 
 use std::{
-    io::{Write, stdout},
+    io::{IsTerminal, Write, stdout},
     time::Duration,
 };
 
 use anyhow::Context;
-use serde::Serialize;
+use parallax_diagnosis::text::{self, Style};
+use serde::{Deserialize, Serialize};
 
 use crate::{api_client::Incident as Named, incident::Incident, judge::Judgement, packets::printable};
 
@@ -113,53 +114,7 @@ impl Report {
                 self.id, self.seconds
             );
         };
-        let mut lines = vec![String::new(), printable(&named.sentence), String::new()];
-        lines.extend(named.causes.iter().take(3).map(|cause| {
-            format!(
-                "  cause      {} {} ({:.4})",
-                printable(&cause.id),
-                printable(&cause.title),
-                cause.probability
-            )
-        }));
-        lines.extend(named.evidence.iter().map(|row| {
-            let kinds: Vec<_> = row
-                .kinds
-                .iter()
-                .map(|(kind, n)| format!("{} ×{n}", printable(kind)))
-                .collect();
-            let kinds = if kinds.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", kinds.join(", "))
-            };
-            format!(
-                "  evidence   {:>3} of {:>3} failed{kinds}  {}",
-                row.failures,
-                row.probes,
-                printable(&row.who)
-            )
-        }));
-        lines.extend(named.ruled_out.iter().map(|out| {
-            format!(
-                "  ruled out  {}: {}",
-                printable(&out.region.region),
-                printable(&out.because)
-            )
-        }));
-        for remedy in &named.remedies {
-            lines.push(format!(
-                "  way out    {} — {}",
-                printable(&remedy.action),
-                printable(&remedy.price)
-            ));
-            lines.extend(
-                remedy
-                    .command
-                    .iter()
-                    .map(|command| format!("             {}", printable(command))),
-            );
-        }
+        let mut lines = vec![String::new(), whole(named)];
         let after = self
             .seconds_after_fault
             .map_or(String::new(), |after| format!(", {after:.1} s after the fault"));
@@ -171,6 +126,19 @@ impl Report {
             self.seconds
         ));
         lines.join("\n")
+    }
+}
+
+/// The finding in the product's own words and order; what cannot be read that way is shown as it came.
+fn whole(named: &Named) -> String {
+    let style = if stdout().is_terminal() {
+        Style::Coloured
+    } else {
+        Style::Plain
+    };
+    match parallax_diagnosis::verdict::Incident::deserialize(&named.whole) {
+        Ok(incident) => text::incident(&incident, incident.opened, style),
+        Err(_) => format!("{:#}", named.whole),
     }
 }
 

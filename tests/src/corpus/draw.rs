@@ -73,7 +73,11 @@ pub fn plan(set: &Set, trial: usize, rng: &mut Rng) -> Plan {
         if faults.len() == count {
             break;
         }
-        let start = if set.churn == Churn::Moves { lead_in } else { rng.between((lead_in, lead_in + faults.len() * 2)) };
+        let start = if set.churn == Churn::Moves {
+            lead_in
+        } else {
+            rng.between((lead_in, lead_in + faults.len() * 2))
+        };
         let fault = region(kind, &world, start, rng).map(|region| Fault {
             region,
             scope: scope(set, region, &world, rng),
@@ -114,7 +118,12 @@ fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World 
     probers[1] = true;
     let (fronts, hosts, outside, echo) = match set.form {
         Form::Stream => (1, 1, 0, false),
-        Form::Mesh { fronts, hosts, outside, echo } => (fronts, hosts, outside, echo),
+        Form::Mesh {
+            fronts,
+            hosts,
+            outside,
+            echo,
+        } => (fronts, hosts, outside, echo),
     };
     let layout = *rng.pick(set.layouts);
     let mut pods = Vec::new();
@@ -132,7 +141,12 @@ fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World 
                 Form::Mesh { .. } if echo => format!("prober-{node}"),
                 Form::Mesh { .. } => format!("ingress-{front}-{i}"),
             };
-            pods.push(Pod { name, node, front, prober: echo });
+            pods.push(Pod {
+                name,
+                node,
+                front,
+                prober: echo,
+            });
         }
         endpoints.push((first..pods.len()).collect::<Vec<_>>());
     }
@@ -186,7 +200,11 @@ fn moved(before: &Epoch, from: usize, nodes: usize, pods: &mut Vec<Pod>, rng: &m
     let free: Vec<usize> = (0..nodes)
         .filter(|node| *node != old && endpoints[0].iter().all(|pod| pods[*pod].node != *node))
         .collect();
-    let node = if free.is_empty() { (old + 1) % nodes } else { *rng.pick(&free) };
+    let node = if free.is_empty() {
+        (old + 1) % nodes
+    } else {
+        *rng.pick(&free)
+    };
     pods.push(Pod {
         name: "ingress-0-new".to_owned(),
         node,
@@ -200,8 +218,18 @@ fn moved(before: &Epoch, from: usize, nodes: usize, pods: &mut Vec<Pod>, rng: &m
 fn channels(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Channels {
     let proxied = kind == Some(Kind::ProtoVip) && rng.chance(0.5);
     match set.channels {
-        ChannelDraw::All => Channels { dns: true, direct: true, mesh: true, proxied },
-        ChannelDraw::VipOnly => Channels { dns: false, direct: false, mesh: false, proxied: false },
+        ChannelDraw::All => Channels {
+            dns: true,
+            direct: true,
+            mesh: true,
+            proxied,
+        },
+        ChannelDraw::VipOnly => Channels {
+            dns: false,
+            direct: false,
+            mesh: false,
+            proxied: false,
+        },
         ChannelDraw::Drawn => {
             let names = matches!(kind, Some(Kind::DnsClient | Kind::DnsAll | Kind::DnsName));
             Channels {
@@ -220,14 +248,26 @@ fn facts(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Facts {
     let proxy_mode = *rng.pick(&["iptables", "ipvs", "nftables", "cilium"]);
     let cluster_ip = set.form == Form::Stream && rng.chance(0.2);
     let nolocal = kind == Some(Kind::NoLocal);
-    let external = if nolocal != against && nolocal || !nolocal && rng.chance(0.3) { "Local" } else { "Cluster" };
+    let external = if nolocal != against && nolocal || !nolocal && rng.chance(0.3) {
+        "Local"
+    } else {
+        "Cluster"
+    };
     let real_balancer = nolocal && matches!(proxy_mode, "iptables" | "nftables") && !against;
     Facts {
         service_type: if cluster_ip { "ClusterIP" } else { "LoadBalancer" },
         external: if cluster_ip { "Cluster" } else { external },
-        internal: if cluster_ip && nolocal && !against { "Local" } else { "Cluster" },
+        internal: if cluster_ip && nolocal && !against {
+            "Local"
+        } else {
+            "Cluster"
+        },
         proxy_mode,
-        ip_mode: if real_balancer && rng.chance(0.7) || rng.chance(0.15) { "Proxy" } else { "VIP" },
+        ip_mode: if real_balancer && rng.chance(0.7) || rng.chance(0.15) {
+            "Proxy"
+        } else {
+            "VIP"
+        },
     }
 }
 
@@ -249,7 +289,9 @@ fn scope(set: &Set, region: Region, world: &World, rng: &mut Rng) -> Scope {
 fn region(kind: Kind, world: &World, round: usize, rng: &mut Rng) -> Option<Region> {
     let epoch = world.epoch(round);
     let clients: Vec<usize> = world.clients().collect();
-    let pods: Vec<usize> = (0..world.fronts()).flat_map(|front| world.endpoints(epoch, front).to_vec()).collect();
+    let pods: Vec<usize> = (0..world.fronts())
+        .flat_map(|front| world.endpoints(epoch, front).to_vec())
+        .collect();
     let client = *rng.pick(&clients);
     // A node that holds an endpoint: a fault anywhere else has less to do with the target.
     let pod = *rng.pick(&pods);
@@ -269,7 +311,9 @@ fn region(kind: Kind, world: &World, round: usize, rng: &mut Rng) -> Option<Regi
         Kind::SameVip => Region::SameVip,
         Kind::SelfPod => Region::SelfPod,
         Kind::SelfVip => Region::SelfVip,
-        Kind::Zone if world.zones[client] != world.zones[node] => Region::Zone(world.zones[client], world.zones[node]),
+        Kind::Zone if world.zones[client] != world.zones[node] => {
+            Region::Zone(world.zones[client], world.zones[node])
+        }
         Kind::ProtoVip => Region::ProtoVip,
         Kind::DnsClient => Region::DnsClient(client),
         Kind::DnsAll => Region::DnsAll,
@@ -292,10 +336,21 @@ fn fits(fault: &Fault, others: &[Fault], world: &World) -> bool {
 /// Every path that a probe may take.
 fn every_path(world: &World, epoch: usize) -> Vec<Path> {
     let mut paths = Vec::new();
-    let clients = world.clients().map(Client::Node).chain((0..world.outside).map(Client::Outside));
+    let clients = world
+        .clients()
+        .map(Client::Node)
+        .chain((0..world.outside).map(Client::Outside));
     for client in clients {
         let inside = matches!(client, Client::Node(_));
-        let bare = |way| Path { way, client, front: None, pod: None, node: None, name: None, no_local: false };
+        let bare = |way| Path {
+            way,
+            client,
+            front: None,
+            pod: None,
+            node: None,
+            name: None,
+            no_local: false,
+        };
         for front in 0..world.fronts() {
             let no_local = world.no_local(epoch, front, client);
             for pod in world.eligible(epoch, front, client) {
@@ -306,7 +361,10 @@ fn every_path(world: &World, epoch: usize) -> Vec<Path> {
                     no_local,
                     ..bare(way)
                 };
-                paths.extend((0..world.hosts).map(|host| Path { front: Some((front, host)), ..to(Way::Vip) }));
+                paths.extend((0..world.hosts).map(|host| Path {
+                    front: Some((front, host)),
+                    ..to(Way::Vip)
+                }));
                 if inside && world.channels.direct {
                     paths.push(to(Way::Direct));
                 }
@@ -314,10 +372,16 @@ fn every_path(world: &World, epoch: usize) -> Vec<Path> {
         }
         if inside && world.channels.mesh {
             let peers = world.clients().filter(|peer| client != Client::Node(*peer));
-            paths.extend(peers.map(|peer| Path { node: Some(peer), ..bare(Way::Mesh) }));
+            paths.extend(peers.map(|peer| Path {
+                node: Some(peer),
+                ..bare(Way::Mesh)
+            }));
         }
         if inside && world.channels.dns {
-            paths.extend((0..world.names.len()).map(|name| Path { name: Some(name), ..bare(Way::Dns) }));
+            paths.extend((0..world.names.len()).map(|name| Path {
+                name: Some(name),
+                ..bare(Way::Dns)
+            }));
         }
     }
     paths

@@ -2,7 +2,11 @@
 
 use parallax_model::{FailureKind, Outcome, Phase};
 
-use super::{region::{Kind, Way}, rng::Rng, world::Facts};
+use super::{
+    region::{Kind, Way},
+    rng::Rng,
+    world::Facts,
+};
 
 /// How a probe failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +116,11 @@ impl Failure {
 pub fn background(way: Way) -> &'static [(Failure, f64)] {
     match way {
         Way::Dns => &[(Failure::Timeout, 0.6), (Failure::ServFail, 0.4)],
-        Way::Mesh => &[(Failure::Timeout, 0.75), (Failure::Reset, 0.15), (Failure::Refused, 0.1)],
+        Way::Mesh => &[
+            (Failure::Timeout, 0.75),
+            (Failure::Reset, 0.15),
+            (Failure::Refused, 0.1),
+        ],
         Way::Vip | Way::Direct | Way::Proxied => &[
             (Failure::Timeout, 0.5),
             (Failure::Reset, 0.15),
@@ -127,7 +135,9 @@ pub fn background(way: Way) -> &'static [(Failure, f64)] {
 /// Draws what a fault looks like: one of a few typical mixes of its cause. They are written from the catalogue's
 /// descriptions, not from the pseudo-counts of the engine.
 pub fn draw(kind: Kind, facts: &Facts, rng: &mut Rng) -> Mix {
-    use Failure::{Eof, NxDomain, Refused, Reset, ServFail, Stall, Status, Timeout, Tls, Unreachable, WrongBody};
+    use Failure::{
+        Eof, NxDomain, Refused, Reset, ServFail, Stall, Status, Timeout, Tls, Unreachable, WrongBody,
+    };
     let mixes: &[&[(Failure, f64)]] = match kind {
         Kind::Target => &[
             &[(Refused, 1.0)],
@@ -150,12 +160,22 @@ pub fn draw(kind: Kind, facts: &Facts, rng: &mut Rng) -> Mix {
             &[(Status(500), 0.7), (Status(503), 0.3)],
             &[(Reset, 0.8), (Eof, 0.2)],
         ],
-        Kind::Bnode | Kind::BnodeRemote | Kind::Pair | Kind::Zone => {
-            &[&[(Timeout, 1.0)], &[(Timeout, 0.8), (Unreachable, 0.2)], &[(Unreachable, 1.0)]]
-        }
+        Kind::Bnode | Kind::BnodeRemote | Kind::Pair | Kind::Zone => &[
+            &[(Timeout, 1.0)],
+            &[(Timeout, 0.8), (Unreachable, 0.2)],
+            &[(Unreachable, 1.0)],
+        ],
         Kind::Cross => &[&[(Timeout, 1.0)], &[(Stall, 0.7), (Timeout, 0.3)]],
-        Kind::Client => &[&[(Timeout, 1.0)], &[(Unreachable, 1.0)], &[(Timeout, 0.6), (Unreachable, 0.4)]],
-        Kind::ClientVip => &[&[(Timeout, 1.0)], &[(Refused, 1.0)], &[(Timeout, 0.9), (Reset, 0.1)]],
+        Kind::Client => &[
+            &[(Timeout, 1.0)],
+            &[(Unreachable, 1.0)],
+            &[(Timeout, 0.6), (Unreachable, 0.4)],
+        ],
+        Kind::ClientVip => &[
+            &[(Timeout, 1.0)],
+            &[(Refused, 1.0)],
+            &[(Timeout, 0.9), (Reset, 0.1)],
+        ],
         Kind::NoLocal => match facts.proxy_mode {
             "ipvs" => &[&[(Refused, 1.0)]],
             "cilium" => &[&[(Refused, 1.0)], &[(Timeout, 1.0)]],
@@ -165,7 +185,11 @@ pub fn draw(kind: Kind, facts: &Facts, rng: &mut Rng) -> Mix {
             &[&[(Timeout, 1.0)], &[(Timeout, 0.7), (Reset, 0.3)]]
         }
         Kind::ProtoVip => &[&[(Eof, 1.0)], &[(Reset, 0.5), (Eof, 0.5)], &[(Status(400), 1.0)]],
-        Kind::DnsClient | Kind::DnsAll => &[&[(Timeout, 1.0)], &[(ServFail, 1.0)], &[(Timeout, 0.5), (ServFail, 0.5)]],
+        Kind::DnsClient | Kind::DnsAll => &[
+            &[(Timeout, 1.0)],
+            &[(ServFail, 1.0)],
+            &[(Timeout, 0.5), (ServFail, 0.5)],
+        ],
         Kind::DnsName => &[&[(NxDomain, 1.0)], &[(ServFail, 1.0)]],
     };
     rng.pick(mixes).to_vec()

@@ -38,7 +38,9 @@ pub struct Trial {
 /// Generates one trial of a set. The numbers depend on seed, set and trial alone.
 #[must_use]
 pub fn trial(set: &Set, seed: u64, number: usize) -> Trial {
-    let name = set.name.bytes().fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let name = set.name.bytes().fold(0_u64, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(u64::from(byte))
+    });
     let mut rng = Rng::of(&[seed, name, number as u64]);
     let plan = draw::plan(set, number, &mut rng);
     let run = simulate::run(plan, set.form, &mut rng);

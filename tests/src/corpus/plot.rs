@@ -90,13 +90,38 @@ fn page(width: u32, height: u32, title: &str, body: &str) -> String {
 /// Confidence against the share that was right: over the whole range, and where verdicts live.
 #[must_use]
 pub fn reliability(done: &[Done]) -> String {
-    let findings: Vec<(f64, bool)> = done.iter().flat_map(|done| done.tally.confidence.clone()).collect();
+    let findings: Vec<(f64, bool)> = done
+        .iter()
+        .flat_map(|done| done.tally.confidence.clone())
+        .collect();
     let mut body = String::new();
-    let whole = Panel { x: 50.0, y: 40.0, width: 300.0, height: 300.0, from: 0.0, to: 1.0, low: 0.0 };
+    let whole = Panel {
+        x: 50.0,
+        y: 40.0,
+        width: 300.0,
+        height: 300.0,
+        from: 0.0,
+        to: 1.0,
+        low: 0.0,
+    };
     let fifths = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
-    whole.frame(&mut body, "share of classes that were right", "stated probability", &fifths, &fifths);
+    whole.frame(
+        &mut body,
+        "share of classes that were right",
+        "stated probability",
+        &fifths,
+        &fifths,
+    );
     dots(&mut body, &whole, &bins(&findings, 0.0, 10));
-    let close = Panel { x: 430.0, y: 40.0, width: 300.0, height: 300.0, from: 0.9, to: 1.0, low: 0.5 };
+    let close = Panel {
+        x: 430.0,
+        y: 40.0,
+        width: 300.0,
+        height: 300.0,
+        from: 0.9,
+        to: 1.0,
+        low: 0.5,
+    };
     close.frame(
         &mut body,
         "the same from .9 to 1",
@@ -111,7 +136,10 @@ pub fn reliability(done: &[Done]) -> String {
 fn dots(svg: &mut String, panel: &Panel, bins: &[Bin]) {
     let (x0, y0) = panel.at(panel.from.max(panel.low), panel.from.max(panel.low));
     let (x1, y1) = panel.at(panel.to, 1.0);
-    let _ = write!(svg, r#"<path class="ideal" d="M{x0:.1} {y0:.1}L{x1:.1} {y1:.1}"/>"#);
+    let _ = write!(
+        svg,
+        r#"<path class="ideal" d="M{x0:.1} {y0:.1}L{x1:.1} {y1:.1}"/>"#
+    );
     for bin in bins {
         if let Some((confidence, right)) = bin.means() {
             let (x, y) = panel.at(confidence, right.max(panel.low));
@@ -130,8 +158,15 @@ fn dots(svg: &mut String, panel: &Panel, bins: &[Bin]) {
 pub fn time_to_naming(done: &[Done]) -> String {
     const SHOWN: [&str; 4] = ["hard-12", "wide-30", "soft-12", "mixed"];
     const ROUNDS: u32 = 24;
-    let panel =
-        Panel { x: 50.0, y: 40.0, width: 560.0, height: 300.0, from: 0.0, to: f64::from(ROUNDS), low: 0.0 };
+    let panel = Panel {
+        x: 50.0,
+        y: 40.0,
+        width: 560.0,
+        height: 300.0,
+        from: 0.0,
+        to: f64::from(ROUNDS),
+        low: 0.0,
+    };
     let mut body = String::new();
     panel.frame(
         &mut body,
@@ -143,7 +178,9 @@ pub fn time_to_naming(done: &[Done]) -> String {
     // Labels that would cover each other are moved apart.
     let mut labels: Vec<(f64, usize, &str)> = Vec::new();
     for (i, name) in SHOWN.iter().enumerate() {
-        let Some(done) = done.iter().find(|done| done.set.name == *name) else { continue };
+        let Some(done) = done.iter().find(|done| done.set.name == *name) else {
+            continue;
+        };
         let row = &done.tally.all;
         let share = |rounds: f64| {
             let reached = row.rounds.iter().filter(|r| **r <= rounds).count();
@@ -169,7 +206,11 @@ pub fn time_to_naming(done: &[Done]) -> String {
     for (y, i, name) in labels {
         let y = y.max(free);
         free = y + 15.0;
-        let _ = write!(body, r#"<text class="t{i}" x="618" y="{:.1}">{name}</text>"#, y + 4.0);
+        let _ = write!(
+            body,
+            r#"<text class="t{i}" x="618" y="{:.1}">{name}</text>"#,
+            y + 4.0
+        );
     }
     page(700, 400, "rounds until a fault is named", &body)
 }

@@ -1,8 +1,8 @@
 //! Writing a run as the product's own records: settings, topologies, observations and progress of a whole mesh.
 
 use parallax_model::{
-    Channel, DnsAnswer, EventTime, Front, Incarnation, Micros, Observation, Outcome, PhaseTimes, Recorded, ReportSeq,
-    TargetId, Vantage,
+    Channel, DnsAnswer, EventTime, Front, Incarnation, Micros, Observation, Outcome, PhaseTimes, Recorded,
+    ReportSeq, TargetId, Vantage,
 };
 use serde_json::{Value, json};
 
@@ -40,7 +40,9 @@ pub fn lines(run: &Run) -> Vec<String> {
             }
         }
         for vantage in vantages(world) {
-            lines.push(json!({"type": "progress", "vantage": vantage, "t_us": start + INTERVAL_US}).to_string());
+            lines.push(
+                json!({"type": "progress", "vantage": vantage, "t_us": start + INTERVAL_US}).to_string(),
+            );
         }
     }
     lines
@@ -48,7 +50,10 @@ pub fn lines(run: &Run) -> Vec<String> {
 
 fn vantages(world: &World) -> Vec<String> {
     let inside = world.clients().map(Client::Node);
-    inside.chain((0..world.outside).map(Client::Outside)).map(|client| vantage(world, client)).collect()
+    inside
+        .chain((0..world.outside).map(Client::Outside))
+        .map(|client| vantage(world, client))
+        .collect()
 }
 
 fn vantage(world: &World, client: Client) -> String {
@@ -97,7 +102,8 @@ fn topology(world: &World, epoch: usize, at_us: i64) -> String {
             let mut value = json!({"name": world.node_name(node), "zone": World::zone_name(world.zones[node]),
                 "addresses": [format!("192.0.2.{}", node + 1)]});
             if world.probers[node] {
-                value["prober"] = json!({"pod": format!("prober-{node}"), "address": format!("10.244.{node}.5:9095")});
+                value["prober"] =
+                    json!({"pod": format!("prober-{node}"), "address": format!("10.244.{node}.5:9095")});
             }
             value
         })
@@ -122,14 +128,19 @@ fn topology(world: &World, epoch: usize, at_us: i64) -> String {
         .collect();
     let ingresses: Vec<Value> = (0..world.fronts())
         .map(|front| {
-            let hosts: Vec<&String> =
-                (0..world.hosts).map(|host| &world.names[world.host_name(front, host)]).collect();
+            let hosts: Vec<&String> = (0..world.hosts)
+                .map(|host| &world.names[world.host_name(front, host)])
+                .collect();
             json!({"namespace": "apps", "name": format!("ingress-{front}"),
                 "service": format!("ingress/front-{front}"), "hosts": hosts})
         })
         .collect();
     // The recorded form has no word for replacements of kube-proxy.
-    let proxy_mode = if world.facts.proxy_mode == "cilium" { "unknown" } else { world.facts.proxy_mode };
+    let proxy_mode = if world.facts.proxy_mode == "cilium" {
+        "unknown"
+    } else {
+        world.facts.proxy_mode
+    };
     json!({"type": "topology_spec", "t_us": at_us,
         "spec": {"proxyMode": proxy_mode, "nodes": nodes, "services": services, "ingresses": ingresses}})
     .to_string()
@@ -150,7 +161,9 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
         Way::Mesh => Channel::Mesh,
         Way::Proxied => Channel::Proxied,
     };
-    let front_host = path.front.or_else(|| path.name.map(|name| (name / world.hosts, name % world.hosts)));
+    let front_host = path
+        .front
+        .or_else(|| path.name.map(|name| (name / world.hosts, name % world.hosts)));
     let target = match (path.way, front_host, path.node) {
         (Way::Mesh, _, Some(peer)) => format!("echo://{}", world.node_name(peer)),
         (_, Some((front, host)), _) => target_id(world, front, host),
@@ -167,7 +180,11 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
     let user_name = path.way == Way::Dns;
     Some(Recorded {
         vantage: vantage(world, path.client).parse::<Vantage>().ok()?,
-        incarnation: Incarnation::new(format!("i-{}", vantage(world, path.client).replace(['/', ':'], "-"))).ok()?,
+        incarnation: Incarnation::new(format!(
+            "i-{}",
+            vantage(world, path.client).replace(['/', ':'], "-")
+        ))
+        .ok()?,
         observation: Observation {
             seq: ReportSeq(seq),
             at: EventTime(shot.at_us),
@@ -183,15 +200,23 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
                 .node
                 .filter(|_| matches!(path.way, Way::Mesh | Way::Direct))
                 .and_then(|node| world.node_name(node).parse().ok()),
-            outcome: shot.failure.map_or(Outcome::Ok { status: Some(200) }, |failure| failure.outcome(path.way)),
+            outcome: shot.failure.map_or(Outcome::Ok { status: Some(200) }, |failure| {
+                failure.outcome(path.way)
+            }),
             times: PhaseTimes {
-                resolve: if user_name { micros(shot.took_us) } else { resolved.then_some(Micros(400)) },
+                resolve: if user_name {
+                    micros(shot.took_us)
+                } else {
+                    resolved.then_some(Micros(400))
+                },
                 total: micros(shot.took_us),
                 ..PhaseTimes::default()
             },
             dns: user_name.then(|| DnsAnswer {
                 resolver: std::net::SocketAddr::from(([10, 96, 0, 10], 53)),
-                name: path.name.map_or_else(String::new, |name| world.names[name].clone()),
+                name: path
+                    .name
+                    .map_or_else(String::new, |name| world.names[name].clone()),
                 addresses: Vec::new(),
                 ttl_s: None,
                 tcp: false,

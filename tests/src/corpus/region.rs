@@ -230,7 +230,11 @@ impl Region {
     pub fn members(self, world: &World) -> Vec<String> {
         match self {
             Self::Backend(pod) => vec![world.pods[pod].name.clone()],
-            Self::Bnode(n) | Self::BnodeRemote(n) | Self::Client(n) | Self::ClientVip(n) | Self::DnsClient(n) => {
+            Self::Bnode(n)
+            | Self::BnodeRemote(n)
+            | Self::Client(n)
+            | Self::ClientVip(n)
+            | Self::DnsClient(n) => {
                 vec![world.node_name(n)]
             }
             Self::Pair(c, n) => vec![world.node_name(c), world.node_name(n)],
@@ -259,7 +263,11 @@ impl Region {
             Self::DnsAll,
             Self::OutsideAll,
         ];
-        all.extend((0..world.pods.len()).filter(|pod| world.pods[*pod].front == front).map(Self::Backend));
+        all.extend(
+            (0..world.pods.len())
+                .filter(|pod| world.pods[*pod].front == front)
+                .map(Self::Backend),
+        );
         all.extend(nodes.clone().map(Self::Bnode));
         all.extend(nodes.clone().map(Self::BnodeRemote));
         all.extend(clients.iter().copied().map(Self::Client));
@@ -267,7 +275,12 @@ impl Region {
         all.extend(clients.iter().copied().map(Self::DnsClient));
         all.extend((0..world.names.len()).map(Self::DnsName));
         for client in &clients {
-            all.extend(nodes.clone().filter(|n| n != client).map(|n| Self::Pair(*client, n)));
+            all.extend(
+                nodes
+                    .clone()
+                    .filter(|n| n != client)
+                    .map(|n| Self::Pair(*client, n)),
+            );
         }
         for a in zones.clone() {
             all.extend(zones.clone().filter(|b| *b != a).map(|b| Self::Zone(a, b)));
@@ -324,6 +337,9 @@ impl Kind {
     /// Only one client can see it, whatever the size of the cluster.
     #[must_use]
     pub const fn seen_by_one(self) -> bool {
-        matches!(self, Self::Client | Self::ClientVip | Self::Pair | Self::DnsClient)
+        matches!(
+            self,
+            Self::Client | Self::ClientVip | Self::Pair | Self::DnsClient
+        )
     }
 }

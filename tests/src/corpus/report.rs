@@ -67,11 +67,17 @@ pub fn run(set: &'static Set, seed: u64, trials: usize, engine: Engine) -> anyho
     for (_, score) in &all {
         tally.add(score);
     }
-    Ok(Done { set, trials: all, tally })
+    Ok(Done {
+        set,
+        trials: all,
+        tally,
+    })
 }
 
 fn percent(share: Share) -> String {
-    share.get().map_or_else(|| "–".to_owned(), |value| format!("{:.1} %", 100.0 * value))
+    share
+        .get()
+        .map_or_else(|| "–".to_owned(), |value| format!("{:.1} %", 100.0 * value))
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
@@ -89,19 +95,20 @@ fn median_p90(values: &[f64]) -> String {
 #[must_use]
 pub fn overview(done: &[Done]) -> String {
     let mut text = String::from(
-        "| set | trials | faults (not observable) | named | right class | exact | found | class too wide | wrong second \
-         verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| set | trials | faults (not observable) | named | silent in spite of ample evidence | right class | exact | found | class too wide | wrong second \
+         verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for done in done.iter().filter(|done| !done.set.is_healthy()) {
         let (tally, row) = (&done.tally, &done.tally.all);
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} ({}) | {} | **{}** | {} | **{}** | {} | {} | {} | {} |",
+            "| `{}` | {} | {} ({}) | {} | {} | **{}** | {} | **{}** | {} | {} | {} | {} |",
             done.set.name,
             done.trials.len(),
             row.observable + row.unobservable.of,
             row.unobservable.of,
             percent(row.named),
+            row.silent.hits,
             percent(row.class_right),
             percent(row.exact),
             percent(row.recalled),
@@ -117,12 +124,21 @@ pub fn overview(done: &[Done]) -> String {
 /// Verdicts where nothing was wrong.
 #[must_use]
 pub fn false_alarms(done: &[Done]) -> String {
-    let mut text = String::from("| set | healthy trials | probes | trials with a verdict |\n|---|--:|--:|--:|\n");
+    let mut text =
+        String::from("| set | healthy trials | probes | trials with a verdict |\n|---|--:|--:|--:|\n");
     for done in done.iter().filter(|done| done.tally.false_alarms.of > 0) {
-        let probes: usize =
-            done.trials.iter().filter(|(truth, _)| truth.healthy).map(|(truth, _)| truth.observations).sum();
+        let probes: usize = done
+            .trials
+            .iter()
+            .filter(|(truth, _)| truth.healthy)
+            .map(|(truth, _)| truth.observations)
+            .sum();
         let share = done.tally.false_alarms;
-        let _ = writeln!(text, "| `{}` | {} | {probes} | {} |", done.set.name, share.of, share.hits);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {probes} | {} |",
+            done.set.name, share.of, share.hits
+        );
     }
     text
 }
@@ -130,8 +146,9 @@ pub fn false_alarms(done: &[Done]) -> String {
 /// Trials with two faults.
 #[must_use]
 pub fn two_faults(done: &[Done]) -> String {
-    let mut text =
-        String::from("| set | trials with two observable faults | both named | one at least |\n|---|--:|--:|--:|\n");
+    let mut text = String::from(
+        "| set | trials with two observable faults | both named | one at least |\n|---|--:|--:|--:|\n",
+    );
     for done in done.iter().filter(|done| done.tally.both_named.of > 0) {
         let tally = &done.tally;
         let _ = writeln!(
@@ -188,7 +205,9 @@ pub fn causes(done: &[Done]) -> String {
 
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn cause_row(row: &Row) -> String {
@@ -208,21 +227,38 @@ fn cause_row(row: &Row) -> String {
 /// The bins behind the reliability diagram.
 #[must_use]
 pub fn reliability(done: &[Done]) -> String {
-    let findings: Vec<(f64, bool)> = done.iter().flat_map(|done| done.tally.confidence.clone()).collect();
-    let mut text = String::from("| confidence | findings | mean confidence | class right |\n|---|--:|--:|--:|\n");
+    let findings: Vec<(f64, bool)> = done
+        .iter()
+        .flat_map(|done| done.tally.confidence.clone())
+        .collect();
+    let mut text =
+        String::from("| confidence | findings | mean confidence | class right |\n|---|--:|--:|--:|\n");
     for (i, bin) in bins(&findings, 0.0, 10).iter().enumerate() {
         if let Some((confidence, right)) = bin.means() {
-            let _ =
-                writeln!(text, "| .{i}0 – {} | {} | {confidence:.3} | {right:.3} |", upper(i), bin.n);
+            let _ = writeln!(
+                text,
+                "| .{i}0 – {} | {} | {confidence:.3} | {right:.3} |",
+                upper(i),
+                bin.n
+            );
         }
     }
     let all = super::tally::calibration_error(&bins(&findings, 0.0, 10));
-    let _ = writeln!(text, "\nExpected calibration error over all {} findings: {}.", findings.len(), number(all, 3));
+    let _ = writeln!(
+        text,
+        "\nExpected calibration error over all {} findings: {}.",
+        findings.len(),
+        number(all, 3)
+    );
     text
 }
 
 fn upper(i: usize) -> String {
-    if i == 9 { "1".to_owned() } else { format!(".{}0", i + 1) }
+    if i == 9 {
+        "1".to_owned()
+    } else {
+        format!(".{}0", i + 1)
+    }
 }
 
 /// The sets themselves.
@@ -230,7 +266,13 @@ fn upper(i: usize) -> String {
 pub fn sets(done: &[Done]) -> String {
     let mut text = String::from("| set | trials | what it is |\n|---|--:|---|\n");
     for done in done {
-        let _ = writeln!(text, "| `{}` | {} | {} |", done.set.name, done.trials.len(), done.set.about);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            done.set.name,
+            done.trials.len(),
+            done.set.about
+        );
     }
     text
 }
@@ -241,7 +283,12 @@ pub fn misses(done: &[Done], seed: u64) -> String {
     let mut text = String::new();
     for done in done {
         for (truth, score) in &done.trials {
-            for (fault, scored) in truth.faults.iter().zip(&score.faults).filter(|(_, s)| s.observable) {
+            for (fault, scored) in truth
+                .faults
+                .iter()
+                .zip(&score.faults)
+                .filter(|(_, s)| s.observable)
+            {
                 let said = match &scored.naming {
                     None => "nothing said".to_owned(),
                     Some(n) if !n.class_right => format!("said {} {:?}", n.said.0, n.said.1),
@@ -251,7 +298,7 @@ pub fn misses(done: &[Done], seed: u64) -> String {
                 };
                 let _ = writeln!(
                     text,
-                    "--set {} --seed {seed} --first {} | {} {:?} θ1 {:.2} {}/{} from {} s | {said}",
+                    "--set {} --seed {seed} --first {} | {} {:?} θ1 {:.2} {}/{} {:.1} nats from {} s | {said}",
                     done.set.name,
                     truth.trial,
                     fault.cause,
@@ -259,12 +306,16 @@ pub fn misses(done: &[Done], seed: u64) -> String {
                     fault.theta1,
                     fault.failures,
                     fault.probes,
+                    fault.evidence_nats,
                     fault.start_s
                 );
             }
             for wrong in &score.wrong {
-                let injected: Vec<String> =
-                    truth.faults.iter().map(|f| format!("{} {:?}", f.cause, f.members)).collect();
+                let injected: Vec<String> = truth
+                    .faults
+                    .iter()
+                    .map(|f| format!("{} {:?}", f.cause, f.members))
+                    .collect();
                 let _ = writeln!(
                     text,
                     "--set {} --seed {seed} --first {} | injected: {} | belongs to none: {wrong}",
@@ -283,7 +334,10 @@ pub fn misses(done: &[Done], seed: u64) -> String {
 /// # Errors
 /// Where a marker is missing.
 pub fn splice(document: &str, name: &str, content: &str) -> anyhow::Result<String> {
-    let (open, close) = (format!("<!-- corpus:{name} -->"), format!("<!-- /corpus:{name} -->"));
+    let (open, close) = (
+        format!("<!-- corpus:{name} -->"),
+        format!("<!-- /corpus:{name} -->"),
+    );
     let missing = || anyhow::anyhow!("the document lacks the markers {open} and {close}");
     let (before, rest) = document.split_once(&open).ok_or_else(missing)?;
     let (_, after) = rest.split_once(&close).ok_or_else(missing)?;

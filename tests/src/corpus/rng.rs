@@ -109,7 +109,14 @@ mod tests {
     fn splitmix64_gives_the_published_sequence_for_seed_1234567() {
         let mut state = 1_234_567;
         let got: Vec<u64> = (0..3).map(|_| splitmix64(&mut state)).collect();
-        assert_eq!(got, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            got,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct FaultScore {
     pub cause: String,
     /// Anybody could have named it.
     pub observable: bool,
+    /// How strongly the outcomes speak for it, in nats.
+    pub evidence_nats: f64,
     /// Regions that no observer could tell from it, itself included.
     pub equivalent: usize,
     /// The finding that was given for it.
@@ -117,13 +119,17 @@ impl TrialScore {
     /// All faults were named, by class.
     #[must_use]
     pub fn all_named(&self) -> bool {
-        self.faults.iter().all(|fault| fault.naming.as_ref().is_some_and(|n| n.class_right))
+        self.faults
+            .iter()
+            .all(|fault| fault.naming.as_ref().is_some_and(|n| n.class_right))
     }
 
     /// One at least was named, by class.
     #[must_use]
     pub fn any_named(&self) -> bool {
-        self.faults.iter().any(|fault| fault.naming.as_ref().is_some_and(|n| n.class_right))
+        self.faults
+            .iter()
+            .any(|fault| fault.naming.as_ref().is_some_and(|n| n.class_right))
     }
 }
 
@@ -136,7 +142,11 @@ struct Track<'a> {
 impl<'a> Track<'a> {
     /// The last state that was told before a time, and the first where all came later.
     fn state(&self, until: f64) -> &'a VerdictLine {
-        let told = self.lines.iter().rev().find(|line| line.t <= until && line.closed_t.is_none());
+        let told = self
+            .lines
+            .iter()
+            .rev()
+            .find(|line| line.t <= until && line.closed_t.is_none());
         told.unwrap_or(&self.lines[0])
     }
 
@@ -183,15 +193,26 @@ pub fn score(truth: &TrialTruth, lines: &[VerdictLine]) -> TrialScore {
     let ends: Vec<f64> = truth
         .faults
         .iter()
-        .map(|fault| fault.end_s.map_or(f64::INFINITY, |end| end + 2.0 * truth.interval_s))
+        .map(|fault| {
+            fault
+                .end_s
+                .map_or(f64::INFINITY, |end| end + 2.0 * truth.interval_s)
+        })
         .collect();
     let until = ends.iter().copied().fold(0.0, f64::max);
-    let until = if truth.faults.is_empty() { f64::INFINITY } else { until };
+    let until = if truth.faults.is_empty() {
+        f64::INFINITY
+    } else {
+        until
+    };
     let confidence = left
         .iter()
         .map(|track| {
             let state = track.state(until);
-            (state.probability, truth.faults.iter().any(|fault| holds(state, &named(fault))))
+            (
+                state.probability,
+                truth.faults.iter().any(|fault| holds(state, &named(fault))),
+            )
         })
         .collect();
     // First the findings that are right, then what is left for what is left: the newest one.
@@ -204,7 +225,10 @@ pub fn score(truth: &TrialTruth, lines: &[VerdictLine]) -> TrialScore {
                 let state = track.state(*end);
                 (&state.region, &state.members) == (&fault.cause, &fault.members)
             });
-            let found = exact.or_else(|| left.iter().position(|track| holds(track.state(*end), &named(fault))));
+            let found = exact.or_else(|| {
+                left.iter()
+                    .position(|track| holds(track.state(*end), &named(fault)))
+            });
             found.map(|i| left.remove(i))
         })
         .collect();
@@ -234,7 +258,13 @@ pub fn score(truth: &TrialTruth, lines: &[VerdictLine]) -> TrialScore {
 }
 
 fn in_words(line: &VerdictLine) -> String {
-    format!("{} [{}] {:.4} at {} s", line.region, line.members.join(", "), line.probability, line.t)
+    format!(
+        "{} [{}] {:.4} at {} s",
+        line.region,
+        line.members.join(", "),
+        line.probability,
+        line.t
+    )
 }
 
 fn of_fault(
@@ -245,17 +275,23 @@ fn of_fault(
     lines: &[VerdictLine],
 ) -> FaultScore {
     let region = named(fault);
-    let first = lines
-        .iter()
-        .find(|line| line.t >= fault.start_s && line.t <= end && line.closed_t.is_none() && holds(line, &region));
+    let first = lines.iter().find(|line| {
+        line.t >= fault.start_s && line.t <= end && line.closed_t.is_none() && holds(line, &region)
+    });
     let naming = track.map(|track| {
         let state = track.state(end);
         Naming {
             said: (state.region.clone(), state.members.clone()),
             exact: (&state.region, &state.members) == (&region.0, &region.1),
             class_right: holds(state, &region),
-            over_wide: state.class.iter().filter(|other| !fault.equivalent.contains(other)).count(),
-            wrong_subject: fault.subject.is_some() && state.subject.is_some() && fault.subject != state.subject,
+            over_wide: state
+                .class
+                .iter()
+                .filter(|other| !fault.equivalent.contains(other))
+                .count(),
+            wrong_subject: fault.subject.is_some()
+                && state.subject.is_some()
+                && fault.subject != state.subject,
         }
     });
     let closing = track.and_then(|track| {
@@ -269,6 +305,7 @@ fn of_fault(
     FaultScore {
         cause: fault.cause.clone(),
         observable: fault.observable,
+        evidence_nats: fault.evidence_nats,
         equivalent: fault.equivalent.len(),
         after_s: first.map(|line| line.t - fault.start_s),
         after_rounds: first.map(|line| (line.t - fault.start_s) / truth.interval_s),

@@ -151,7 +151,14 @@ pub const ALL: &[Kind] = &[
 ];
 
 /// Causes that strike a balancer with many hosts.
-const FRONT: &[Kind] = &[Kind::Vip, Kind::NoLocal, Kind::Backend, Kind::ClientVip, Kind::SameVip, Kind::Target];
+const FRONT: &[Kind] = &[
+    Kind::Vip,
+    Kind::NoLocal,
+    Kind::Backend,
+    Kind::ClientVip,
+    Kind::SameVip,
+    Kind::Target,
+];
 
 const BASE: Set = Set {
     name: "",
@@ -295,8 +302,22 @@ pub const SETS: &[Set] = &[
         layouts: &[Layout::Spread],
         identifies: 0.0,
         rounds: 8,
-        kinds: &[Kind::Vip, Kind::NoLocal, Kind::Backend, Kind::ClientVip, Kind::SameVip, Kind::Target, Kind::OutsideAll, Kind::Client],
-        form: Form::Mesh { fronts: 1, hosts: 50, outside: 2, echo: false },
+        kinds: &[
+            Kind::Vip,
+            Kind::NoLocal,
+            Kind::Backend,
+            Kind::ClientVip,
+            Kind::SameVip,
+            Kind::Target,
+            Kind::OutsideAll,
+            Kind::Client,
+        ],
+        form: Form::Mesh {
+            fronts: 1,
+            hosts: 50,
+            outside: 2,
+            echo: false,
+        },
         ..BASE
     },
     Set {
@@ -308,7 +329,12 @@ pub const SETS: &[Set] = &[
         identifies: 0.0,
         rounds: 8,
         kinds: &[Kind::Client, Kind::Bnode, Kind::Pair, Kind::Vip, Kind::NoLocal],
-        form: Form::Mesh { fronts: 20, hosts: 2, outside: 0, echo: false },
+        form: Form::Mesh {
+            fronts: 20,
+            hosts: 2,
+            outside: 0,
+            echo: false,
+        },
         ..BASE
     },
     Set {
@@ -324,7 +350,12 @@ pub const SETS: &[Set] = &[
         faults: FaultCount::Weighted([0.34, 0.66, 0.0]),
         kinds: FRONT,
         churn: Churn::Moves,
-        form: Form::Mesh { fronts: 2, hosts: 3, outside: 0, echo: false },
+        form: Form::Mesh {
+            fronts: 2,
+            hosts: 3,
+            outside: 0,
+            echo: false,
+        },
         ..BASE
     },
     Set {
@@ -335,7 +366,12 @@ pub const SETS: &[Set] = &[
         identifies: 0.0,
         rounds: 24,
         kinds: &[Kind::SelfPod, Kind::SelfVip],
-        form: Form::Mesh { fronts: 1, hosts: 1, outside: 0, echo: true },
+        form: Form::Mesh {
+            fronts: 1,
+            hosts: 1,
+            outside: 0,
+            echo: true,
+        },
         ..BASE
     },
 ];

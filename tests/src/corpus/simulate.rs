@@ -68,8 +68,11 @@ struct ClientState {
 #[must_use]
 pub fn run(plan: Plan, form: Form, rng: &mut Rng) -> Run {
     let world = &plan.world;
-    let clients: Vec<Client> =
-        world.clients().map(Client::Node).chain((0..world.outside).map(Client::Outside)).collect();
+    let clients: Vec<Client> = world
+        .clients()
+        .map(Client::Node)
+        .chain((0..world.outside).map(Client::Outside))
+        .collect();
     let mut states: Vec<ClientState> = clients
         .iter()
         .map(|_| ClientState {
@@ -77,7 +80,11 @@ pub fn run(plan: Plan, form: Form, rng: &mut Rng) -> Run {
             in_a_row: BTreeMap::new(),
         })
         .collect();
-    let mut runner = Runner { plan: &plan, rng, background_failures: 0 };
+    let mut runner = Runner {
+        plan: &plan,
+        rng,
+        background_failures: 0,
+    };
     let mut shots = Vec::new();
     for round in 0..plan.rounds {
         for (client, state) in clients.iter().zip(&mut states) {
@@ -86,7 +93,12 @@ pub fn run(plan: Plan, form: Form, rng: &mut Rng) -> Run {
     }
     let background_failures = runner.background_failures;
     shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
-    Run { plan, form, shots, background_failures }
+    Run {
+        plan,
+        form,
+        shots,
+        background_failures,
+    }
 }
 
 fn micros(rng: &mut Rng, below: i64) -> i64 {
@@ -104,14 +116,24 @@ impl Runner<'_> {
     fn round(&mut self, round: usize, client: Client, state: &mut ClientState, shots: &mut Vec<Shot>) {
         let world = &self.plan.world;
         let stalled = self.rng.chance(self.plan.stall);
-        let start = i64::try_from(round).unwrap_or(0) * INTERVAL_US + state.phase_us + micros(self.rng, 160_000) - 80_000;
+        let start =
+            i64::try_from(round).unwrap_or(0) * INTERVAL_US + state.phase_us + micros(self.rng, 160_000)
+                - 80_000;
         let per_front = world.hosts * 2 + world.hosts.min(DIRECT_HOSTS);
-        let slots = i64::try_from(world.fronts() * per_front + 4).unwrap_or(i64::MAX);
+        let in_a_round = i64::try_from(world.fronts() * per_front + 4).unwrap_or(i64::MAX);
         let mut at_us = start;
-        let step = SLOT_US.min(960_000 / slots);
+        let step = SLOT_US.min(960_000 / in_a_round);
         let inside = matches!(client, Client::Node(_));
         let epoch = world.epoch(round);
-        let bare = |way| Path { way, client, front: None, pod: None, node: None, name: None, no_local: false };
+        let bare = |way| Path {
+            way,
+            client,
+            front: None,
+            pod: None,
+            node: None,
+            name: None,
+            no_local: false,
+        };
         let mut take = |this: &mut Self, path: Path| -> bool {
             let shot = this.shoot(at_us, round, path, stalled);
             at_us += step;
@@ -124,10 +146,22 @@ impl Runner<'_> {
                 let mut resolved = true;
                 if world.channels.dns {
                     let name = world.host_name(front, host);
-                    resolved = !take(self, Path { name: Some(name), ..bare(Way::Dns) });
+                    resolved = !take(
+                        self,
+                        Path {
+                            name: Some(name),
+                            ..bare(Way::Dns)
+                        },
+                    );
                     // The control name, asked by itself where the target's name is.
-                    if world.fronts() * world.hosts == 1 && round % 2 == 0 {
-                        take(self, Path { name: Some(world.control_name()), ..bare(Way::Dns) });
+                    if world.fronts() * world.hosts == 1 && round.is_multiple_of(2) {
+                        take(
+                            self,
+                            Path {
+                                name: Some(world.control_name()),
+                                ..bare(Way::Dns)
+                            },
+                        );
                     }
                 }
                 if resolved {
@@ -157,7 +191,13 @@ impl Runner<'_> {
         }
         if inside && world.channels.mesh {
             for peer in self.peers(client, round) {
-                take(self, Path { node: Some(peer), ..bare(Way::Mesh) });
+                take(
+                    self,
+                    Path {
+                        node: Some(peer),
+                        ..bare(Way::Mesh)
+                    },
+                );
             }
         }
     }
@@ -166,9 +206,13 @@ impl Runner<'_> {
     fn peers(&self, client: Client, round: usize) -> Vec<usize> {
         let probers: Vec<usize> = self.plan.world.clients().collect();
         let others = probers.len() - 1;
-        let own = probers.iter().position(|node| client == Client::Node(*node)).unwrap_or(0);
-        let mut peers: Vec<usize> =
-            (0..2).map(|d| probers[(own + 1 + (2 * round + d) % others.max(1)) % probers.len()]).collect();
+        let own = probers
+            .iter()
+            .position(|node| client == Client::Node(*node))
+            .unwrap_or(0);
+        let mut peers: Vec<usize> = (0..2)
+            .map(|d| probers[(own + 1 + (2 * round + d) % others.max(1)) % probers.len()])
+            .collect();
         peers.dedup();
         peers
     }
@@ -205,7 +249,13 @@ impl Runner<'_> {
             Some(kind) if kind.waits() => TIMEOUT_US,
             _ => 200 + u64::try_from(self.rng.below(2_400) + self.rng.below(2_400)).unwrap_or(0),
         };
-        Shot { at_us, round, path, failure, took_us }
+        Shot {
+            at_us,
+            round,
+            path,
+            failure,
+            took_us,
+        }
     }
 
     fn background(&mut self, round: usize, path: &Path, stalled: bool) -> Option<Failure> {
@@ -219,7 +269,11 @@ impl Runner<'_> {
             return Some(Failure::Refused);
         }
         // A front that expects no PROXY header rejects one.
-        let expects_header = self.plan.faults.iter().any(|f| f.region == super::region::Region::ProtoVip && f.active(round));
+        let expects_header = self
+            .plan
+            .faults
+            .iter()
+            .any(|f| f.region == super::region::Region::ProtoVip && f.active(round));
         if path.way == Way::Proxied && !expects_header {
             return Some(Failure::Status(400));
         }

@@ -48,7 +48,11 @@ fn topology(world: &World, trial: usize, epoch: usize) -> Value {
         ("mesh", world.channels.mesh),
         ("proxied", world.channels.proxied),
     ];
-    let channels: Vec<&str> = channels.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
+    let channels: Vec<&str> = channels
+        .iter()
+        .filter(|(_, on)| *on)
+        .map(|(name, _)| *name)
+        .collect();
     let facts = &world.facts;
     json!({
         "type": "topology", "trial": trial, "interval_s": whole_millis(INTERVAL_US), "timeout_ms": TIMEOUT_US / 1000,

@@ -27,6 +27,10 @@ impl Share {
     }
 }
 
+/// Evidence that suffices for any cause, in nats: odds of 99 to 1, against the prior of any fault (.03), of the rarest
+/// kind (.03) and of one of 150 members.
+pub const AMPLE_NATS: f64 = 16.5;
+
 /// The faults of one cause, or of all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {
@@ -36,6 +40,8 @@ pub struct Row {
     pub unobservable: Share,
     /// Any finding was given, of the observable ones.
     pub named: Share,
+    /// Nothing was said though the evidence was ample, of the observable ones.
+    pub silent: Share,
     /// Region and members right, of the named ones.
     pub exact: Share,
     /// Class right, of the named ones.
@@ -67,6 +73,8 @@ impl Row {
         }
         self.observable += 1;
         self.named.add(fault.naming.is_some());
+        self.silent
+            .add(fault.naming.is_none() && fault.evidence_nats >= AMPLE_NATS);
         self.recalled.add(right);
         let Some(naming) = &fault.naming else { return };
         self.exact.add(naming.exact);
@@ -96,7 +104,9 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
         let (rank, n) = (u32::try_from(rank).ok()?, u32::try_from(sorted.len()).ok()?);
         Some(f64::from(rank) / f64::from(n) >= share - 1e-12)
     };
-    (1..=sorted.len()).find(|rank| reached(*rank).unwrap_or(true)).map(|rank| sorted[rank - 1])
+    (1..=sorted.len())
+        .find(|rank| reached(*rank).unwrap_or(true))
+        .map(|rank| sorted[rank - 1])
 }
 
 /// One bin of the reliability diagram.
@@ -142,7 +152,10 @@ pub fn calibration_error(bins: &[Bin]) -> Option<f64> {
     let all: u32 = bins.iter().map(|bin| bin.n).sum();
     (all > 0).then(|| {
         bins.iter()
-            .filter_map(|bin| bin.means().map(|(confidence, right)| f64::from(bin.n) * (confidence - right).abs()))
+            .filter_map(|bin| {
+                bin.means()
+                    .map(|(confidence, right)| f64::from(bin.n) * (confidence - right).abs())
+            })
             .sum::<f64>()
             / f64::from(all)
     })

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draw::Fault,
     region::{Client, Path, PodIx, Region, Scope, Way},
-    simulate::{INTERVAL_US, Run},
+    simulate::{INTERVAL_US, Run, Shot},
     world::World,
 };
 
@@ -85,6 +85,10 @@ pub struct FaultTruth {
     pub probes: usize,
     /// Failures among them.
     pub failures: usize,
+    /// How strongly the outcomes speak for it against nothing at all, in nats: the logarithm of the likelihood ratio
+    /// with the true rates, over what an observer sees.
+    #[serde(default)]
+    pub evidence_nats: f64,
     /// Whether anybody could have named it.
     pub observable: bool,
     /// Why not.
@@ -117,20 +121,47 @@ pub fn cells(run: &Run, fault: &Fault) -> BTreeSet<Cell> {
     run.shots
         .iter()
         .filter(|shot| fault.active(shot.round))
+        .map(|shot| cell(world, shot))
+        .collect()
+}
+
+fn cell(world: &World, shot: &Shot) -> Cell {
+    let path = &shot.path;
+    let known = path.way == Way::Direct || (world.identifies && shot.failure.is_none());
+    Cell {
+        way: path.way,
+        client: path.client,
+        front: path.front,
+        pod: path.pod.filter(|_| known),
+        peer: path.node.filter(|_| path.way == Way::Mesh),
+        name: path.name,
+        epoch: world.epoch(shot.round),
+    }
+}
+
+fn evidence(run: &Run, fault: &Fault) -> f64 {
+    let world = &run.plan.world;
+    // Without any background a single failure would prove everything.
+    let theta0 = run.plan.theta0.max(1e-4);
+    let own = [(fault.region, fault.scope)];
+    let sum: f64 = run
+        .shots
+        .iter()
+        .filter(|shot| fault.active(shot.round))
         .map(|shot| {
-            let path = &shot.path;
-            let known = path.way == Way::Direct || (world.identifies && shot.failure.is_none());
-            Cell {
-                way: path.way,
-                client: path.client,
-                front: path.front,
-                pod: path.pod.filter(|_| known),
-                peer: path.node.filter(|_| path.way == Way::Mesh),
-                name: path.name,
-                epoch: world.epoch(shot.round),
+            let share = permille(&own, &cell(world, shot), world);
+            let alpha = f64::from(u32::try_from(share).unwrap_or(0)) / 1000.0;
+            let broken = 1.0 - (1.0 - fault.theta1.min(0.999)) * (1.0 - theta0);
+            let p = alpha * broken + (1.0 - alpha) * theta0;
+            if shot.failure.is_some() {
+                (p / theta0).ln()
+            } else {
+                ((1.0 - p) / (1.0 - theta0)).ln()
             }
         })
-        .collect()
+        .sum();
+    // The last digits of a logarithm differ between machines.
+    (sum * 10.0).round() / 10.0
 }
 
 /// Share of a cell's paths that cross any of the regions, in thousandths: what differs by less is the same.
@@ -142,9 +173,15 @@ fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &World) -> usize {
         pod,
         node,
         name: cell.name,
-        no_local: cell.front.is_some_and(|(front, _)| world.no_local(cell.epoch, front, cell.client)),
+        no_local: cell
+            .front
+            .is_some_and(|(front, _)| world.no_local(cell.epoch, front, cell.client)),
     };
-    let crossed = |path: &Path| regions.iter().any(|(region, scope)| region.breaks(path, *scope, world));
+    let crossed = |path: &Path| {
+        regions
+            .iter()
+            .any(|(region, scope)| region.breaks(path, *scope, world))
+    };
     let to = |pod: PodIx| path(Some(pod), Some(world.pods[pod].node));
     match (cell.front, cell.pod) {
         (Some((front, _)), None) => {
@@ -168,14 +205,19 @@ pub fn equivalent(fault: &Fault, others: &[&Fault], cells: &BTreeSet<Cell>, worl
         regions
     };
     let own = with(fault.region);
-    let mut wanted: Vec<(Cell, usize)> = cells.iter().map(|cell| (*cell, permille(&own, cell, world))).collect();
+    let mut wanted: Vec<(Cell, usize)> = cells
+        .iter()
+        .map(|cell| (*cell, permille(&own, cell, world)))
+        .collect();
     // The fault's own cells first: nearly every other region already differs there.
     wanted.sort_by_key(|(cell, permille)| (std::cmp::Reverse(*permille), *cell));
     let mut found: Vec<Named> = Region::all(world, fault.scope.front)
         .into_iter()
         .filter(|region| {
             let regions = with(*region);
-            wanted.iter().all(|(cell, wanted)| permille(&regions, cell, world) == *wanted)
+            wanted
+                .iter()
+                .all(|(cell, wanted)| permille(&regions, cell, world) == *wanted)
         })
         .map(|region| (region.kind().word().to_owned(), region.members(world)))
         .collect();
@@ -219,8 +261,11 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
         .filter(|(i, other)| *i != index && other.theta1 >= 0.9 && other.start <= fault.start)
         .map(|(_, other)| other)
         .collect();
-    let inside: Vec<_> =
-        run.shots.iter().filter(|s| fault.active(s.round) && fault.breaks(&s.path, world)).collect();
+    let inside: Vec<_> = run
+        .shots
+        .iter()
+        .filter(|s| fault.active(s.round) && fault.breaks(&s.path, world))
+        .collect();
     let failed: Vec<_> = inside.iter().filter(|s| s.failure.is_some()).collect();
     let rounds: BTreeSet<usize> = failed.iter().map(|s| s.round).collect();
     let clients: BTreeSet<Client> = failed.iter().map(|s| s.path.client).collect();
@@ -228,7 +273,10 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
     let probing: BTreeSet<Client> = inside.iter().map(|s| s.path.client).collect();
     let alone = fault.region.kind().seen_by_one() || probing.len() < 2;
     let because = if client_rounds.len() < 3 {
-        Some(format!("{} failing client-rounds, 3 are needed", client_rounds.len()))
+        Some(format!(
+            "{} failing client-rounds, 3 are needed",
+            client_rounds.len()
+        ))
     } else if rounds.len() < 2 {
         Some("failures in one round only".to_owned())
     } else if clients.len() < 2 && !alone {
@@ -246,6 +294,7 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
         kinds: fault.mix.iter().map(|(kind, _)| kind.word()).collect(),
         probes: inside.len(),
         failures: failed.len(),
+        evidence_nats: evidence(run, fault),
         observable: because.is_none(),
         unobservable_because: because,
         equivalent: equivalent(fault, &others, &observed, world),

@@ -4,7 +4,10 @@ use super::region::{Client, NodeIx, PodIx};
 
 /// Channels that run. `vip` always does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each channel runs or does not, independently")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each channel runs or does not, independently"
+)]
 pub struct Channels {
     /// Names are asked for.
     pub dns: bool,
@@ -118,7 +121,10 @@ impl World {
     /// The epoch of a round.
     #[must_use]
     pub fn epoch(&self, round: usize) -> usize {
-        self.epochs.iter().rposition(|epoch| epoch.from <= round).unwrap_or(0)
+        self.epochs
+            .iter()
+            .rposition(|epoch| epoch.from <= round)
+            .unwrap_or(0)
     }
 
     /// Usable endpoints of a front in an epoch.
@@ -146,7 +152,11 @@ impl World {
             _ => self.facts.external == "Local" && self.facts.proxy_mode == "ipvs",
         };
         if let (true, Client::Node(node)) = (keeps_local, client) {
-            let own: Vec<PodIx> = all.iter().copied().filter(|pod| self.pods[*pod].node == node).collect();
+            let own: Vec<PodIx> = all
+                .iter()
+                .copied()
+                .filter(|pod| self.pods[*pod].node == node)
+                .collect();
             if !own.is_empty() {
                 return own;
             }

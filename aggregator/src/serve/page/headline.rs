@@ -113,8 +113,8 @@ impl Headline {
         }];
         if !view.investigating.is_empty() {
             details.push(format!(
-                "{} more under investigation",
-                count(view.investigating.len(), "failure")
+                "{} under investigation",
+                count(view.investigating.len(), "more failure")
             ));
         }
         if silent > 0 {

@@ -4,13 +4,14 @@ use parallax_diagnosis::{
     verdict::{EvidenceRow, Incident, IncidentState, Verdict},
     view::View,
 };
-use parallax_model::EventTime;
+use parallax_model::{EventTime, Probability};
 
 use super::{headline::is_open, words};
 use crate::severity::Severity;
 
-/// Targets named before the rest folds away.
+/// Targets named before the rest folds away, where the rest is more than a few.
 const TARGETS_SHOWN: usize = 4;
+const TARGETS_UNFOLDED: usize = 7;
 
 #[derive(Debug)]
 pub(super) struct Card {
@@ -19,6 +20,8 @@ pub(super) struct Card {
     pub(super) state: String,
     pub(super) sentence: String,
     pub(super) probability: String,
+    /// The same as a number, for the bar.
+    pub(super) measure: f64,
     pub(super) subject: String,
     pub(super) since: String,
     pub(super) since_iso: String,
@@ -79,13 +82,18 @@ impl Card {
         };
         let mut targets: Vec<_> = verdict.targets.iter().map(ToString::to_string).collect();
         let target_count = words::count(targets.len(), "target");
-        let more_targets = targets.split_off(TARGETS_SHOWN.min(targets.len()));
+        let more_targets = if targets.len() > TARGETS_UNFOLDED {
+            targets.split_off(TARGETS_SHOWN)
+        } else {
+            Vec::new()
+        };
         Self {
             id: incident.id.clone(),
             class,
             state,
             sentence: capitalised(&verdict.sentence),
-            probability: format!("{:.2}", verdict.probability),
+            probability: probability(verdict.probability),
+            measure: verdict.probability.get(),
             subject: verdict.subject.to_string(),
             since: words::clock(incident.since, now),
             since_iso: words::iso(incident.since),
@@ -118,7 +126,7 @@ impl Card {
                 .remedies
                 .iter()
                 .map(|remedy| Remedy {
-                    action: remedy.action.clone(),
+                    action: capitalised(&remedy.action),
                     command: remedy.command.clone(),
                     price: remedy.price.clone(),
                 })
@@ -150,6 +158,15 @@ const fn end(incident: &Incident, now: EventTime) -> EventTime {
     }
 }
 
+/// Two digits; what rounds to certainty is not called certain.
+fn probability(value: Probability) -> String {
+    if value.get() >= 0.995 {
+        "> 0.99".to_owned()
+    } else {
+        format!("{value:.2}")
+    }
+}
+
 fn causes(verdict: &Verdict) -> Vec<Cause> {
     verdict
         .causes
@@ -157,7 +174,7 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
         .map(|cause| Cause {
             id: cause.id.clone(),
             title: cause.title.clone(),
-            probability: format!("{:.2}", cause.probability),
+            probability: probability(cause.probability),
         })
         .collect()
 }

@@ -1,0 +1,124 @@
+//! Debian's `prometheus-blackbox-exporter`, driven through `/probe` the way Prometheus drives it: one request a probe,
+//! connections kept alive.
+
+use std::{
+    cell::Cell,
+    fs,
+    net::TcpListener,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use reqwest::Client;
+use tokio::{process::Command, sync::Semaphore, task::JoinSet, time};
+
+use crate::{
+    plan::{HOST, Kind, Ports},
+    process::{Core, Process},
+};
+
+/// Debian's name of it.
+pub(crate) const PROGRAM: &str = "prometheus-blackbox-exporter";
+
+/// The exporter, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Blackbox {
+    pub(crate) process: Process,
+    client: Client,
+    port: u16,
+    ports: Ports,
+}
+
+impl Blackbox {
+    /// Starts it with a module a kind: IPv4, no redirects, the bench's own CA.
+    pub(crate) async fn start(ports: Ports, ca: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let ca = ca.display();
+        let config = folder.join("blackbox.yml");
+        fs::write(
+            &config,
+            format!(
+                r#"modules:
+  http: {{prober: http, timeout: 2s, http: {{preferred_ip_protocol: ip4, valid_status_codes: [200]}}}}
+  https: {{prober: http, timeout: 2s, http: {{preferred_ip_protocol: ip4, valid_status_codes: [200],
+    tls_config: {{ca_file: "{ca}", server_name: "{HOST}"}}}}}}
+  tcp: {{prober: tcp, timeout: 2s, tcp: {{preferred_ip_protocol: ip4}}}}
+  dns: {{prober: dns, timeout: 2s, dns: {{preferred_ip_protocol: ip4, query_name: "{HOST}", query_type: A}}}}
+"#
+            ),
+        )?;
+        // Free now; nobody else starts anything here in the next millisecond.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .arg("--log.level=error")
+            .stderr(std::process::Stdio::null());
+        let process = Process::start(&mut command, Core::Subject)
+            .with_context(|| format!("install it with: apt-get install {PROGRAM}"))?;
+        let client = Client::builder()
+            .no_proxy()
+            .http1_only()
+            .pool_max_idle_per_host(64)
+            .timeout(Duration::from_secs(5))
+            .build()?;
+        let exporter = Self {
+            process,
+            client,
+            port,
+            ports,
+        };
+        for _ in 0..100 {
+            if exporter.probe(Kind::Tcp, 0).await.is_ok() {
+                return Ok(exporter);
+            }
+            time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("{PROGRAM} does not answer on port {port}")
+    }
+
+    fn url(&self, kind: Kind, i: u64) -> String {
+        let target = self.ports.address(kind, i);
+        let (module, target) = match kind {
+            Kind::Http => ("http", format!("http://{target}/")),
+            Kind::Https => ("https", format!("https://{target}/")),
+            Kind::Tcp => ("tcp", target.to_string()),
+            Kind::Dns => ("dns", target.to_string()),
+        };
+        format!("http://127.0.0.1:{}/probe?module={module}&target={target}", self.port)
+    }
+
+    /// One probe; whether it succeeded.
+    async fn probe(&self, kind: Kind, i: u64) -> reqwest::Result<bool> {
+        let text = self.client.get(self.url(kind, i)).send().await?.text().await?;
+        Ok(text.lines().any(|line| line == "probe_success 1"))
+    }
+
+    /// Probes at a rate (0: as many as 16 at a time make) until told to stop by dropping the future; counts failures.
+    pub(crate) async fn drive(self: Rc<Self>, kind: Kind, rate: u64, failed: Rc<Cell<u64>>) {
+        let room = Arc::new(Semaphore::new(if rate == 0 { 16 } else { 128 }));
+        let mut probes = JoinSet::new();
+        let start = Instant::now();
+        for i in 0_u64.. {
+            if rate > 0 {
+                let due = start + Duration::from_nanos(i.saturating_mul(1_000_000_000 / rate));
+                time::sleep_until(due.into()).await;
+            }
+            // Never closed.
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            while probes.try_join_next().is_some() {}
+            let (exporter, failed) = (Rc::clone(&self), Rc::clone(&failed));
+            probes.spawn_local(async move {
+                if !exporter.probe(kind, i).await.unwrap_or(false) {
+                    failed.set(failed.get() + 1);
+                }
+                drop(permit);
+            });
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the figures were taken on, and what else the machine was doing.
+
+use std::{fs, process::Command, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{self, Instant};
+
+/// Facts that a reader needs to compare figures with others.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gb: f64,
+    pub(crate) kernel: String,
+    pub(crate) rustc: String,
+    pub(crate) blackbox: String,
+    /// Of the sources that were measured; "+" behind it says that files differed from it.
+    pub(crate) commit: String,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name))
+            .unwrap_or("unknown");
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib: f64 = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
+            .unwrap_or(0.0);
+        let dirty = !said("git", &["status", "--porcelain", "prober", "model"]).is_empty();
+        Self {
+            cpu: cpu.to_owned(),
+            cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            memory_gb: (kib * 1024.0 / 1e8).round() / 10.0,
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            rustc: said("rustc", &["--version"]),
+            blackbox: said(crate::blackbox::PROGRAM, &["--version"]).chars().take_while(|c| *c != '(').collect(),
+            commit: said("git", &["rev-parse", "--short", "HEAD"]) + if dirty { "+" } else { "" },
+        }
+    }
+}
+
+/// First line of what a command says.
+fn said(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    let output = output.map(|o| [o.stdout, o.stderr].concat()).unwrap_or_default();
+    String::from_utf8_lossy(&output).lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// The load average of the last minute.
+pub(crate) fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+/// Waits until the machine is quiet, within reason.
+pub(crate) async fn quiet(most: f64, patience: Duration) {
+    let until = Instant::now() + patience;
+    while load() > most && Instant::now() < until {
+        eprintln!("load average {:.2}; waiting until it is at most {most}", load());
+        time::sleep(Duration::from_secs(5)).await;
+    }
+}
+
+/// Seconds of CPU that all processes have used, and that a hypervisor took.
+pub(crate) fn busy() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let fields: Vec<f64> = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal: all but idle and iowait. guest is part of user.
+    fields.iter().take(8).enumerate().filter(|(i, _)| !matches!(i, 3 | 4)).map(|(_, ticks)| ticks).sum::<f64>() / 100.0
+}

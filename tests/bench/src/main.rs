@@ -1,0 +1,96 @@
+//! What a probe costs: the prober against `blackbox_exporter` and against a bare socket loop, at the same rates, on
+//! the same machine, in one interleaved run.
+//!
+//! ```text
+//! harness ──▶ target server          core 1: both
+//!    │  plan ▼      ▲ probes
+//!    └────▶ subject ┘                core 0: the one process whose CPU time is counted
+//! ```
+//!
+//! All traffic stays on 127.0.0.0/8, and every child ends with the harness.
+#![forbid(unsafe_code)]
+
+mod aggregator;
+mod blackbox;
+mod cell;
+mod machine;
+mod plan;
+mod process;
+mod report;
+mod results;
+mod subjects;
+mod suite;
+mod target_server;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(about = "Measures what a probe costs, against blackbox_exporter and against a bare socket loop")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure everything and write the results.
+    Run(RunArgs),
+    /// Write the tables of the document anew from a results file.
+    Tables {
+        /// The results.
+        #[arg(long, default_value = "bench/results.json")]
+        results: PathBuf,
+        /// The document with the markers.
+        #[arg(long, default_value = "docs/performance.md")]
+        document: PathBuf,
+    },
+    /// The target server (a child of `run`).
+    #[command(hide = true)]
+    Serve,
+    /// A probing process (a child of `run`).
+    #[command(hide = true)]
+    Subject(subjects::Args),
+}
+
+/// What to measure and where to write it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// How often each cell is measured; the table has medians.
+    #[arg(long, default_value_t = 5)]
+    repeats: u32,
+    /// Length of a measured window in seconds.
+    #[arg(long, default_value_t = 6)]
+    seconds: u64,
+    /// Only these rows (`http-200`, `http-1000`, `https-500`, `tcp-1000`, `dns-1000`, `small`, `max`, `memory`).
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Wait until the load average is at most this.
+    #[arg(long, default_value_t = 0.5)]
+    load: f64,
+    /// But no longer than so many seconds.
+    #[arg(long, default_value_t = 300)]
+    patience: u64,
+    /// Where the results go.
+    #[arg(long, default_value = "bench/results.json")]
+    results: PathBuf,
+    /// The document whose tables are written anew; none where absent.
+    #[arg(long)]
+    document: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start a runtime")?;
+    match cli.command {
+        Command::Run(args) => runtime.block_on(suite::run(&args)),
+        Command::Tables { results, document } => report::write(&results::Results::read(&results)?, &document),
+        Command::Serve => runtime.block_on(target_server::serve()),
+        Command::Subject(args) => subjects::run(&args, &runtime),
+    }
+}

@@ -1,0 +1,116 @@
+//! What is asked: N probes spread over a hundred loopback addresses, so that no address runs out of ports (R10).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use parallax_model::{Assignment, Micros};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The name in `Host`, SNI, certificate and DNS.
+pub(crate) const HOST: &str = "bench.example.test";
+
+/// How many addresses the target server listens on.
+pub(crate) const ADDRESSES: u8 = 100;
+
+/// What a probe is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// A GET on a new connection.
+    Http,
+    /// The same behind a full TLS handshake.
+    Https,
+    /// A connect.
+    Tcp,
+    /// One question over UDP.
+    Dns,
+}
+
+/// The ports of the target server, one a kind.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, clap::Args)]
+pub(crate) struct Ports {
+    /// Plain HTTP.
+    #[arg(long = "http-port")]
+    pub(crate) http: u16,
+    /// HTTPS.
+    #[arg(long = "https-port")]
+    pub(crate) https: u16,
+    /// TCP.
+    #[arg(long = "tcp-port")]
+    pub(crate) tcp: u16,
+    /// DNS over UDP.
+    #[arg(long = "dns-port")]
+    pub(crate) dns: u16,
+}
+
+impl Ports {
+    pub(crate) const fn of(&self, kind: Kind) -> u16 {
+        match kind {
+            Kind::Http => self.http,
+            Kind::Https => self.https,
+            Kind::Tcp => self.tcp,
+            Kind::Dns => self.dns,
+        }
+    }
+
+    /// Where the i-th probe goes.
+    pub(crate) fn address(&self, kind: Kind, i: u64) -> SocketAddr {
+        SocketAddr::new(address(i), self.of(kind))
+    }
+}
+
+/// The i-th address of the target server, counted round.
+pub(crate) fn address(i: u64) -> IpAddr {
+    let last = u8::try_from(i % u64::from(ADDRESSES)).unwrap_or(0) + 1;
+    Ipv4Addr::new(127, 0, 1, last).into()
+}
+
+/// A plan of so many probes of one kind, each once an interval.
+pub(crate) fn assignments(kind: Kind, ports: Ports, count: u64, interval: Micros) -> Vec<Assignment> {
+    (0..count)
+        .map(|i| {
+            let address = ports.address(kind, i);
+            let (scheme, word) = match kind {
+                Kind::Http => ("http", "http"),
+                Kind::Https => ("https", "http"),
+                Kind::Tcp => ("tcp", "tcp"),
+                Kind::Dns => ("dns", "dns"),
+            };
+            let target = match kind {
+                Kind::Http | Kind::Https => format!("{scheme}://{HOST}/{i}"),
+                Kind::Tcp => format!("tcp://{address}"),
+                Kind::Dns => format!("dns://{HOST}"),
+            };
+            let probe = match kind {
+                Kind::Http | Kind::Https => json!({"kind": word, "scheme": scheme, "host": HOST,
+                    "port": address.port(), "path": "/", "expect_status": "200"}),
+                Kind::Tcp => json!({"kind": word, "host": address.ip().to_string(), "port": address.port()}),
+                Kind::Dns => json!({"kind": word, "name": HOST, "record": "A", "resolver": address}),
+            };
+            let dial = if kind == Kind::Dns { json!("resolve") } else { json!({"address": address}) };
+            let channel = if kind == Kind::Dns { "dns" } else { "vip" };
+            serde_json::from_value(json!({
+                "id": format!("{channel}|{target}|{i}"), "target": target, "channel": channel, "probe": probe,
+                "dial": dial, "interval_us": interval.0, "timeout_us": 2_000_000,
+            }))
+            .unwrap_or_else(|error| unreachable!("an assignment of this very version: {error}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_makes_a_plan_whose_probes_share_no_id_and_spread_over_the_addresses() {
+        let ports = Ports { http: 1, https: 2, tcp: 3, dns: 4 };
+        for kind in [Kind::Http, Kind::Https, Kind::Tcp, Kind::Dns] {
+            let plan = assignments(kind, ports, 250, Micros::from_secs(1));
+            let ids: std::collections::BTreeSet<_> = plan.iter().map(|a| a.id.clone()).collect();
+            assert_eq!(ids.len(), 250);
+        }
+        assert_eq!(address(0), address(100));
+        assert_ne!(address(0), address(99));
+    }
+}

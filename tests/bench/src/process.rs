@@ -1,0 +1,170 @@
+//! Children on a core of their own, and what the kernel says they cost.
+
+use std::{fs, io, process::Stdio, time::Duration};
+
+use anyhow::{Context as _, bail};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time,
+};
+
+/// Who gets which core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Core {
+    /// The measured process, alone.
+    Subject,
+    /// Target server and harness.
+    Rest,
+}
+
+/// Moves this thread; children it starts then inherit the place. Nothing to do with a single core.
+pub(crate) fn pin(core: Core) -> io::Result<()> {
+    let allowed = allowed()?;
+    let [first, second, ..] = allowed[..] else {
+        return Ok(());
+    };
+    let mut set = CpuSet::new();
+    set.set(if core == Core::Subject { first } else { second });
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// The cores this process had before anybody pinned anything.
+fn allowed() -> io::Result<Vec<usize>> {
+    static ALLOWED: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+    if let Some(known) = ALLOWED.get() {
+        return Ok(known.clone());
+    }
+    let set = sched_getaffinity(None)?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+    Ok(ALLOWED.get_or_init(|| cores).clone())
+}
+
+/// A child that ends with its owner.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) pid: u32,
+    /// Closing it asks our own programs to end.
+    pub(crate) input: Option<ChildStdin>,
+    pub(crate) output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command, core: Core) -> anyhow::Result<Self> {
+        pin(core).context("pin to a core")?;
+        let started = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn();
+        pin(Core::Rest).context("pin to a core")?;
+        let mut child = started.with_context(|| format!("start {:?}", command.as_std().get_program()))?;
+        let pid = child.id().context("the child has ended already")?;
+        let output = child.stdout.take().context("the child has no output")?;
+        Ok(Self {
+            pid,
+            input: child.stdin.take(),
+            output: BufReader::new(output).lines(),
+            child,
+        })
+    }
+
+    /// The next line of output.
+    pub(crate) async fn line(&mut self) -> anyhow::Result<String> {
+        match time::timeout(Duration::from_secs(20), self.output.next_line()).await {
+            Ok(Ok(Some(line))) => Ok(line),
+            Ok(Ok(None)) => bail!("a child ended early: {:?}", self.child.wait().await?),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => bail!("a child says nothing"),
+        }
+    }
+
+    pub(crate) fn cost(&self) -> anyhow::Result<Cost> {
+        Cost::of(self.pid)
+    }
+
+    /// Asks it to end, and makes it end.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.input.take());
+        if time::timeout(Duration::from_millis(1500), self.child.wait()).await.is_err() {
+            self.child.kill().await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a process has used so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    /// `utime + stime` of `/proc/PID/stat`, in seconds; steps of 10 ms.
+    pub(crate) cpu_stat: f64,
+    /// The same from the scheduler's own account of each thread, in steps of a nanosecond.
+    pub(crate) cpu: f64,
+    /// `VmRSS` in MB (10⁶ bytes).
+    pub(crate) rss: f64,
+    /// `VmHWM`.
+    pub(crate) peak: f64,
+}
+
+impl Cost {
+    pub(crate) fn of(pid: u32) -> anyhow::Result<Self> {
+        let read = |file: &str| {
+            let path = format!("/proc/{pid}/{file}");
+            fs::read_to_string(&path).with_context(|| format!("read {path}"))
+        };
+        let status = read("status")?;
+        let cpu_stat = stat_seconds(&read("stat")?).context("/proc/PID/stat has another form")?;
+        let mut nanos = 0_u64;
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+            // A thread may end in between.
+            let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+            nanos += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        }
+        Ok(Self {
+            cpu_stat,
+            cpu: if nanos == 0 { cpu_stat } else { Duration::from_nanos(nanos).as_secs_f64() },
+            rss: field_mb(&status, "VmRSS:").unwrap_or(0.0),
+            peak: field_mb(&status, "VmHWM:").unwrap_or(0.0),
+        })
+    }
+}
+
+/// Fields 14 and 15, counted behind the name, which may hold anything.
+fn stat_seconds(stat: &str) -> Option<f64> {
+    let behind = stat.rsplit_once(") ")?.1;
+    let mut fields = behind.split(' ').skip(11).map(str::parse::<u32>);
+    let ticks = fields.next()?.ok()?.checked_add(fields.next()?.ok()?)?;
+    // USER_HZ is 100 on every architecture we run on.
+    Some(f64::from(ticks) / 100.0)
+}
+
+fn field_mb(status: &str, name: &str) -> Option<f64> {
+    let kib = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u32 = kib.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(f64::from(kib) * 1024.0 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_found_behind_a_name_with_spaces_and_brackets() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 1 0 5 0 0 0";
+        assert_eq!(stat_seconds(stat), Some(3.0));
+    }
+
+    #[test]
+    fn memory_is_in_megabytes_of_a_million_bytes() {
+        assert_eq!(field_mb("Name:\tx\nVmRSS:\t  1000 kB\n", "VmRSS:"), Some(1.024));
+        assert_eq!(field_mb("Name:\tx\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn this_process_has_used_time_and_memory() {
+        let cost = Cost::of(std::process::id()).unwrap();
+        assert!(cost.rss > 0.0 && cost.peak >= cost.rss && cost.cpu > 0.0);
+    }
+}

@@ -1,0 +1,191 @@
+//! The probing processes: the real agent, the prober's bare `run()`, and the floor.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream, UdpSocket},
+    path::PathBuf,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use parallax_model::{Assignment, Micros, Outcome};
+use parallax_prober::{Agent, AgentConfig, Context, SPOOL_CAPACITY, Tls, run as probe};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+use tokio::{
+    io::AsyncReadExt,
+    runtime::Runtime,
+    task::{JoinSet, LocalSet},
+    time,
+};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::plan::{Kind, Ports, assignments};
+
+/// Which program this process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// `parallax_prober::Agent`, as `parallax prober` runs it.
+    Agent,
+    /// `parallax_prober::run` at a rate, without plan, schedule and reports.
+    Bare,
+    /// Connect, write, read, close.
+    Floor,
+}
+
+/// A probing process.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    which: Which,
+    #[arg(long)]
+    kind: Kind,
+    #[command(flatten)]
+    ports: Ports,
+    #[arg(long)]
+    ca: PathBuf,
+    /// Probes a second; 0 is as many as possible.
+    #[arg(long, default_value_t = 0)]
+    rate: u64,
+    /// The plan server, for the agent.
+    #[arg(long)]
+    aggregator: Option<Url>,
+}
+
+/// Whatever happens to the harness, no child outlives this.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// Probes until its input ends.
+pub(crate) fn run(args: &Args, runtime: &Runtime) -> anyhow::Result<()> {
+    match args.which {
+        Which::Agent => runtime.block_on(agent(args)),
+        Which::Bare => runtime.block_on(bare(args)),
+        Which::Floor => floor(args),
+    }
+}
+
+async fn input_ends() {
+    let mut nothing = Vec::new();
+    let _ = time::timeout(LONGEST, tokio::io::stdin().read_to_end(&mut nothing)).await;
+}
+
+fn roots(args: &Args) -> anyhow::Result<CertificateDer<'static>> {
+    CertificateDer::from_pem_file(&args.ca).with_context(|| format!("read {}", args.ca.display()))
+}
+
+async fn agent(args: &Args) -> anyhow::Result<()> {
+    let config = AgentConfig {
+        vantage: "n1/pod".parse()?,
+        pod: "prober-n1".parse()?,
+        aggregator: args.aggregator.clone().context("the agent needs --aggregator")?,
+        token: None,
+        aggregator_roots: Vec::new(),
+        echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        resolv_conf: PathBuf::from("/etc/resolv.conf"),
+        extra_roots: vec![roots(args)?],
+        spool_capacity: SPOOL_CAPACITY,
+    };
+    let agent = Agent::bind(config).await?;
+    println!("{}", agent.echo_addr());
+    let cancel = CancellationToken::new();
+    let running = agent.run(cancel.clone());
+    let mut running = std::pin::pin!(running);
+    tokio::select! {
+        ended = &mut running => ended?,
+        () = input_ends() => {
+            cancel.cancel();
+            running.await?;
+        }
+    }
+    Ok(())
+}
+
+/// Open loop: each probe starts at its time, whatever became of the others. Without a rate, 16 at a time.
+async fn bare(args: &Args) -> anyhow::Result<()> {
+    let context = Rc::new(Context::with_tls(
+        PathBuf::from("/etc/resolv.conf"),
+        Tls::with_roots([roots(args)?]),
+    ));
+    let count = if args.rate == 0 { 1_000 } else { args.rate };
+    let plan: Vec<Rc<Assignment>> = assignments(args.kind, args.ports, count, Micros::from_secs(1))
+        .into_iter()
+        .map(Rc::new)
+        .collect();
+    println!("ready");
+    let local = LocalSet::new();
+    let probing = local.run_until(async {
+        let mut probes = JoinSet::new();
+        let start = Instant::now();
+        for i in 0_u64.. {
+            if args.rate > 0 {
+                let due = start + Duration::from_nanos(i.saturating_mul(1_000_000_000 / args.rate));
+                time::sleep_until(due.into()).await;
+                while probes.try_join_next().is_some() {}
+            } else if probes.len() >= 16 {
+                probes.join_next().await;
+            }
+            let (context, assignment) = (Rc::clone(&context), Rc::clone(&plan[index(i, plan.len())]));
+            probes.spawn_local(async move {
+                let result = probe(&assignment, &context).await;
+                if !matches!(result.outcome, Outcome::Ok { .. }) {
+                    eprintln!("{:?} {:?}", result.outcome, result.detail);
+                }
+            });
+        }
+    });
+    tokio::select! {
+        () = probing => {}
+        () = input_ends() => {}
+    }
+    Ok(())
+}
+
+fn index(i: u64, len: usize) -> usize {
+    usize::try_from(i % len as u64).unwrap_or(0)
+}
+
+/// What the kernel alone costs: one blocking thread, a few system calls a probe, nothing looked at.
+fn floor(args: &Args) -> anyhow::Result<()> {
+    println!("ready");
+    let start = Instant::now();
+    for i in 0_u64.. {
+        if args.rate > 0 {
+            let due = start + Duration::from_nanos(i.saturating_mul(1_000_000_000 / args.rate));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        if start.elapsed() > LONGEST {
+            break;
+        }
+        let address = args.ports.address(args.kind, i);
+        match args.kind {
+            Kind::Http => get(address)?,
+            Kind::Tcp => drop(TcpStream::connect(address)?),
+            Kind::Dns => ask(address)?,
+            Kind::Https => anyhow::bail!("there is no floor for TLS: the handshake is no affair of the kernel's"),
+        }
+    }
+    Ok(())
+}
+
+fn get(address: SocketAddr) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: bench.example.test\r\nConnection: close\r\n\r\n")?;
+    let mut answer = [0; 1024];
+    while stream.read(&mut answer)? > 0 {}
+    Ok(())
+}
+
+fn ask(address: SocketAddr) -> anyhow::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut query = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in crate::plan::HOST.split('.') {
+        query.push(u8::try_from(label.len()).unwrap_or(0));
+        query.extend_from_slice(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    socket.send(&query)?;
+    socket.recv(&mut [0; 512])?;
+    Ok(())
+}

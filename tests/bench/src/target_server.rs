@@ -1,0 +1,237 @@
+//! What is probed: HTTP, HTTPS, TCP and DNS on a hundred loopback addresses, in a process of its own.
+//!
+//! The first line of output says the ports; each line of input is answered with the counts so far. The end of input
+//! is the end of the server.
+
+use std::{cell::Cell, fs, io, rc::Rc, sync::Arc};
+
+use anyhow::Context as _;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, stdin, stdout},
+    net::{TcpListener, TcpStream, UdpSocket},
+    task::LocalSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::plan::{ADDRESSES, HOST, Kind, Ports, address};
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
+
+/// What the server says of itself at the start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) ports: Ports,
+    /// The CA of its certificate.
+    pub(crate) ca_pem: String,
+}
+
+/// Answered requests, handshakes included where there is one.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    http: u64,
+    https: u64,
+    tcp: u64,
+    dns: u64,
+}
+
+impl Counts {
+    pub(crate) const fn of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Http => self.http,
+            Kind::Https => self.https,
+            Kind::Tcp => self.tcp,
+            Kind::Dns => self.dns,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Served(Cell<Counts>);
+
+impl Served {
+    fn one(&self, kind: Kind) {
+        let mut counts = self.0.get();
+        match kind {
+            Kind::Http => counts.http += 1,
+            Kind::Https => counts.https += 1,
+            Kind::Tcp => counts.tcp += 1,
+            Kind::Dns => counts.dns += 1,
+        }
+        self.0.set(counts);
+    }
+}
+
+/// Serves until the input ends.
+pub(crate) async fn serve() -> anyhow::Result<()> {
+    let (ca_pem, tls) = certificate().context("make a certificate")?;
+    let acceptor = TlsAcceptor::from(tls);
+    let served = Rc::new(Served::default());
+    // Dropped at the end with everything that runs on it.
+    let local = LocalSet::new();
+    let mut ports = Vec::new();
+    for kind in [Kind::Http, Kind::Https, Kind::Tcp] {
+        let listeners = listeners().await.context("listen on 127.0.1.1 to 127.0.1.100")?;
+        ports.push(listeners.first().context("no listener")?.local_addr()?.port());
+        for listener in listeners {
+            local.spawn_local(accept(listener, kind, acceptor.clone(), Rc::clone(&served)));
+        }
+    }
+    let resolvers = resolvers().await.context("listen for DNS on 127.0.1.1 to 127.0.1.100")?;
+    ports.push(resolvers.first().context("no socket")?.local_addr()?.port());
+    for socket in resolvers {
+        local.spawn_local(resolve(socket, Rc::clone(&served)));
+    }
+    let &[http, https, tcp, dns] = ports.as_slice() else {
+        unreachable!("four kinds, four ports");
+    };
+    let hello = Hello { ports: Ports { http, https, tcp, dns }, ca_pem };
+    local
+        .run_until(async {
+            say(&hello).await?;
+            let mut lines = BufReader::new(stdin()).lines();
+            while lines.next_line().await?.is_some() {
+                say(&served.0.get()).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+async fn say(what: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    let mut out = stdout();
+    out.write_all(&line).await?;
+    Ok(out.flush().await?)
+}
+
+/// One port that is free on every address.
+async fn listeners() -> io::Result<Vec<TcpListener>> {
+    loop {
+        let first = TcpListener::bind((address(0), 0)).await?;
+        let port = first.local_addr()?.port();
+        let mut all = vec![first];
+        for i in 1..u64::from(ADDRESSES) {
+            match TcpListener::bind((address(i), port)).await {
+                Ok(listener) => all.push(listener),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if all.len() == usize::from(ADDRESSES) {
+            return Ok(all);
+        }
+    }
+}
+
+async fn resolvers() -> io::Result<Vec<UdpSocket>> {
+    let first = UdpSocket::bind((address(0), 0)).await?;
+    let port = first.local_addr()?.port();
+    let mut all = vec![first];
+    for i in 1..u64::from(ADDRESSES) {
+        all.push(UdpSocket::bind((address(i), port)).await?);
+    }
+    Ok(all)
+}
+
+async fn accept(listener: TcpListener, kind: Kind, acceptor: TlsAcceptor, served: Rc<Served>) {
+    loop {
+        // Out of descriptors, at worst: the clients in between fail, which the harness counts.
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let (acceptor, served) = (acceptor.clone(), Rc::clone(&served));
+        tokio::task::spawn_local(async move {
+            // A client that leaves early is the client's affair, and is not counted.
+            let _ = answer(stream, kind, &acceptor, &served).await;
+        });
+    }
+}
+
+async fn answer(stream: TcpStream, kind: Kind, acceptor: &TlsAcceptor, served: &Served) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    match kind {
+        Kind::Http => http(stream, served, kind).await,
+        Kind::Https => http(acceptor.accept(stream).await?, served, kind).await,
+        Kind::Tcp | Kind::Dns => {
+            served.one(kind);
+            let mut stream = stream;
+            // The client closes first, as after a bare connect.
+            stream.read(&mut [0; 16]).await.map(drop)
+        }
+    }
+}
+
+async fn http(mut stream: impl AsyncRead + AsyncWrite + Unpin, served: &Served, kind: Kind) -> io::Result<()> {
+    let mut request = [0; 1024];
+    let mut len = 0;
+    while !request[..len].ends_with(b"\r\n\r\n") {
+        match stream.read(&mut request[len..]).await? {
+            0 => return Ok(()),
+            more => len += more,
+        }
+    }
+    stream.write_all(ANSWER).await?;
+    served.one(kind);
+    stream.shutdown().await
+}
+
+/// Answers every question with one A record.
+async fn resolve(socket: UdpSocket, served: Rc<Served>) {
+    let mut buffer = [0; 512];
+    loop {
+        let Ok((len, client)) = socket.recv_from(&mut buffer).await else {
+            continue;
+        };
+        let query = &buffer[..len];
+        // The question ends four bytes behind the root label of its name; what may follow is EDNS.
+        let Some(end) = query.get(12..).and_then(|q| q.iter().position(|b| *b == 0)).map(|at| at + 17) else {
+            continue;
+        };
+        let Some(asked) = query.get(..end) else {
+            continue;
+        };
+        let mut answer = asked.to_vec();
+        // A response without error, recursion available; one question, one answer, nothing else.
+        answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+        // The name of the question, A, IN, 30 s, four bytes.
+        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 203, 0, 113, 10]);
+        if socket.send_to(&answer, client).await.is_ok() {
+            served.one(Kind::Dns);
+        }
+    }
+}
+
+/// A certificate for [`HOST`], signed by a CA of the moment.
+fn certificate() -> anyhow::Result<(String, Arc<ServerConfig>)> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_key = KeyPair::generate()?;
+    let ca = params.self_signed(&ca_key)?;
+    let issuer = Issuer::new(params, ca_key);
+    let mut params = CertificateParams::new(vec![HOST.to_owned()])?;
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2090, 1, 1);
+    let key = KeyPair::generate()?;
+    let leaf = params.signed_by(&key, &issuer)?.der().clone();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf], PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())))?;
+    // Every handshake is a full one, whatever the client would like.
+    config.send_tls13_tickets = 0;
+    Ok((ca.pem(), Arc::new(config)))
+}
+
+/// Writes the CA where other programs read it.
+pub(crate) fn keep_ca(hello: &Hello, folder: &std::path::Path) -> io::Result<std::path::PathBuf> {
+    let path = folder.join("ca.pem");
+    fs::write(&path, &hello.ca_pem)?;
+    Ok(path)
+}
