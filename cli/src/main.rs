@@ -13,7 +13,12 @@ use tracing_subscriber::EnvFilter;
 
 /// Asks for your cluster's names and addresses from every node, and names the cause when one cannot be reached.
 #[derive(Debug, Parser)]
-#[command(name = "parallax", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "parallax",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,7 +44,10 @@ fn main() -> ExitCode {
         Command::Prober(_) | Command::Aggregator(_) => "info",
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
         eprintln!("parallax: another TLS provider is installed already; this is a defect of the build");
         return ExitCode::from(3);
     }

@@ -16,7 +16,8 @@
 use std::collections::BTreeMap;
 
 use parallax_model::{
-    Channel, EventTime, FailureKind, Front, Observation, Outcome, Phase, ProbeSpec, Recorded, ServiceKey, TargetId,
+    Channel, EventTime, FailureKind, Front, Observation, Outcome, Phase, ProbeSpec, Recorded, ServiceKey,
+    TargetId,
 };
 
 use crate::{
@@ -91,7 +92,9 @@ struct Ledger {
 
 /// The front a probe went to or would have gone to: what it says, else what the topology says of its target.
 pub(crate) fn front_of(topology: &Topology, observation: &Observation) -> Option<Front> {
-    observation.front.or_else(|| default_front(topology, &observation.target))
+    observation
+        .front
+        .or_else(|| default_front(topology, &observation.target))
 }
 
 /// Where a user's connection for a target goes, as far as the topology knows.
@@ -169,14 +172,28 @@ impl Ledger {
         }
     }
 
-    fn once(&mut self, client: VantageIx, block: Block, channel: Channel, dest: Dest, failure: Option<Failure>) {
+    fn once(
+        &mut self,
+        client: VantageIx,
+        block: Block,
+        channel: Channel,
+        dest: Dest,
+        failure: Option<Failure>,
+    ) {
         self.entries
             .entry((client, block, Some(dest)))
             .or_default()
-            .push(Entry { dest, channel, failure });
+            .push(Entry {
+                dest,
+                channel,
+                failure,
+            });
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one probe in its context, taken apart nowhere else")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one probe in its context, taken apart nowhere else"
+    )]
     fn reach(
         &mut self,
         client: VantageIx,
@@ -215,7 +232,9 @@ impl Ledger {
         }
         let stage = match failure {
             None => Stage::Fine,
-            Some((Phase::Resolve | Phase::Connect | Phase::ProxyHeader, failure)) => Stage::Connecting(failure),
+            Some((Phase::Resolve | Phase::Connect | Phase::ProxyHeader, failure)) => {
+                Stage::Connecting(failure)
+            }
             Some((Phase::Tls, failure)) => Stage::Silent(failure),
             Some((Phase::Request | Phase::FirstByte, failure)) => {
                 if matches!(
@@ -256,11 +275,14 @@ impl Ledger {
                     Stage::Fine => (None, Some(None)),
                 };
                 let group = direct.then_some(probe.dest);
-                self.entries.entry((client, block.clone(), group)).or_default().push(Entry {
-                    dest: probe.dest,
-                    channel: probe.channel,
-                    failure: front,
-                });
+                self.entries
+                    .entry((client, block.clone(), group))
+                    .or_default()
+                    .push(Entry {
+                        dest: probe.dest,
+                        channel: probe.channel,
+                        failure: front,
+                    });
                 if let Some(failure) = target {
                     let block = Block::Target(probe.target.clone());
                     self.entries
@@ -332,15 +354,16 @@ fn peer_of(observation: &Observation) -> Option<parallax_model::NodeName> {
 
 /// The name a probe asked for.
 fn asked_name(observation: &Observation, topology: &Topology) -> String {
-    let of_target = topology
-        .targets()
-        .get(&observation.target)
-        .and_then(|placed| match &placed.target.probe {
-            ProbeSpec::Http(http) => Some(http.host.to_string()),
-            ProbeSpec::Tcp(tcp) => Some(tcp.host.to_string()),
-            ProbeSpec::Dns(dns) => Some(dns.name.to_string()),
-            ProbeSpec::Echo { .. } => None,
-        });
+    let of_target =
+        topology
+            .targets()
+            .get(&observation.target)
+            .and_then(|placed| match &placed.target.probe {
+                ProbeSpec::Http(http) => Some(http.host.to_string()),
+                ProbeSpec::Tcp(tcp) => Some(tcp.host.to_string()),
+                ProbeSpec::Dns(dns) => Some(dns.name.to_string()),
+                ProbeSpec::Echo { .. } => None,
+            });
     of_target
         .or_else(|| observation.dns.as_ref().map(|answer| answer.name.clone()))
         .unwrap_or_else(|| observation.target.to_string())

@@ -1,6 +1,6 @@
 //! Counts of outcomes that share channel, client and destination; a ring of rounds of them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use parallax_model::{Channel, Micros, Round};
 
@@ -72,8 +72,14 @@ impl Ring {
     /// Appends a closed round and forgets what is too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: RoundCells, interval: Micros) {
         self.rounds.push_back((round, cells));
-        let cap = i64::try_from(WINDOW.0 / interval.0.max(1)).unwrap_or(i64::MAX).max(3);
-        let keep = if self.has_failure() { cap } else { QUIET_ROUNDS.min(cap) };
+        let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
+            .unwrap_or(i64::MAX)
+            .max(3);
+        let keep = if self.has_failure() {
+            cap
+        } else {
+            QUIET_ROUNDS.min(cap)
+        };
         while self.rounds.front().is_some_and(|(r, _)| r.0 <= round.0 - keep) {
             self.rounds.pop_front();
         }
@@ -81,10 +87,6 @@ impl Ring {
 
     pub(crate) fn clear(&mut self) {
         self.rounds.clear();
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rounds.is_empty()
     }
 
     pub(crate) fn first(&self) -> Option<Round> {
@@ -97,7 +99,11 @@ impl Ring {
 
     /// The cells of one round.
     pub(crate) fn at(&self, round: Round) -> Option<&RoundCells> {
-        self.rounds.iter().rev().find(|(r, _)| *r == round).map(|(_, c)| c)
+        self.rounds
+            .iter()
+            .rev()
+            .find(|(r, _)| *r == round)
+            .map(|(_, c)| c)
     }
 
     /// All rounds from one on.
@@ -110,11 +116,14 @@ impl Ring {
 
     /// Any failure since a round.
     pub(crate) fn fails_since(&self, start: Round) -> bool {
-        self.since(start).any(|(_, cells)| cells.values().any(|c| c.f > 0))
+        self.since(start)
+            .any(|(_, cells)| cells.values().any(|c| c.f > 0))
     }
 
     fn has_failure(&self) -> bool {
-        self.rounds.iter().any(|(_, cells)| cells.values().any(|c| c.f > 0))
+        self.rounds
+            .iter()
+            .any(|(_, cells)| cells.values().any(|c| c.f > 0))
     }
 
     /// Sums the rounds from one on into a set of cells.
@@ -122,22 +131,6 @@ impl Ring {
         for (_, cells) in self.since(start) {
             for (key, counts) in cells {
                 sums.entry(*key).or_default().add(counts);
-            }
-        }
-    }
-
-    /// Every (round, client) with a failure in a cell that the filter accepts.
-    pub(crate) fn failing_client_rounds(
-        &self,
-        start: Round,
-        accept: impl Fn(&CellKey) -> bool,
-        found: &mut BTreeSet<(Round, VantageIx)>,
-    ) {
-        for (round, cells) in self.since(start) {
-            for (key, counts) in cells {
-                if counts.f > 0 && accept(key) {
-                    found.insert((round, key.client));
-                }
             }
         }
     }

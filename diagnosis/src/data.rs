@@ -57,7 +57,7 @@ impl Data {
             match key.dest {
                 Dest::Entry(pod) => {
                     data.by_pod.entry(pod).or_default().push(index);
-                    if let Some(node) = scene.pod_nodes.get(&pod) {
+                    if let Some(node) = scene.nodes.pods.get(&pod) {
                         data.by_node.entry(*node).or_default().push(index);
                     }
                 }
@@ -84,13 +84,17 @@ impl Data {
     }
 
     /// The cells a region may touch, in order.
-    fn support(&self, region: Region) -> Vec<usize> {
+    fn support(&self, region: Region, scene: &Scene) -> Vec<usize> {
         let lists: [Option<&Vec<usize>>; 2] = match region {
             Region::Healthy => [None, None],
             Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
                 [self.by_client.get(&n), None]
             }
-            Region::Bnode(n) | Region::BnodeRemote(n) => [self.by_node.get(&n), Some(&self.floating)],
+            Region::Bnode(n) | Region::BnodeRemote(n) => {
+                // An unknown choice ends on a node only where an endpoint is.
+                let floating = scene.local.contains(&n).then_some(&self.floating);
+                [self.by_node.get(&n), floating]
+            }
             Region::Backend(pod) => [self.by_pod.get(&pod), Some(&self.floating)],
             _ => return (0..self.cells.len()).collect(),
         };
@@ -101,7 +105,7 @@ impl Data {
 
     /// Cells with a share above zero, in order.
     pub(crate) fn shares(&self, region: Region, scene: &Scene) -> Shares {
-        self.support(region)
+        self.support(region, scene)
             .into_iter()
             .map(|i| (i, alpha(&[region], &self.cells[i].key, scene)))
             .filter(|(_, alpha)| !alpha.is_zero())
@@ -119,7 +123,7 @@ impl Data {
         let mut all = left_regions.to_vec();
         all.push(right_region);
         // Policy Local, once blamed, changes the choices of other regions too.
-        let coupled = all.contains(&Region::NoLocal);
+        let coupled = all.contains(&Region::NoLocal) && !scene.crossed;
         let mut union = Shares::with_capacity(left.len() + right.len());
         let (mut i, mut j) = (0, 0);
         while i < left.len() || j < right.len() {
@@ -164,10 +168,15 @@ impl Data {
     }
 
     /// Failures and successes by share of two faults and of their union.
-    pub(crate) fn pair_groups(&self, first: &Shares, second: &Shares, either: &Shares) -> PairGroups {
+    pub(crate) fn pair_groups(
+        &self,
+        first: &[(usize, Alpha)],
+        second: &[(usize, Alpha)],
+        either: &[(usize, Alpha)],
+    ) -> PairGroups {
         let mut groups = PairGroups::new();
         let (mut failures, mut successes) = (self.failures, self.successes);
-        let of = |shares: &Shares, cell: usize| {
+        let of = |shares: &[(usize, Alpha)], cell: usize| {
             shares
                 .binary_search_by_key(&cell, |(i, _)| *i)
                 .map_or(Alpha::ZERO, |at| shares[at].1)
@@ -176,12 +185,41 @@ impl Data {
             let cell = &self.cells[*i];
             failures -= cell.f;
             successes -= cell.n - cell.f;
-            let sum = groups.entry([of(first, *i), of(second, *i), *either]).or_default();
+            let sum = groups
+                .entry([of(first, *i), of(second, *i), *either])
+                .or_default();
             sum.0 += cell.f;
             sum.1 += cell.n - cell.f;
         }
         groups.insert([Alpha::ZERO; 3], (failures, successes));
         groups
+    }
+
+    /// Pairs of nodes on whose paths something failed.
+    pub(crate) fn failing_pairs(&self, scene: &Scene) -> BTreeSet<(NodeIx, NodeIx)> {
+        let mut pairs = BTreeSet::new();
+        for cell in self.cells.iter().filter(|cell| cell.f > 0) {
+            let Some(client) = scene.node_of_client(cell.key.client) else {
+                continue;
+            };
+            let node_of = |pod: &PodIx| scene.nodes.pods.get(pod).copied();
+            let ends: Vec<NodeIx> = match cell.key.dest {
+                Dest::Entry(pod) => node_of(&pod).into_iter().collect(),
+                Dest::Peer(node) => vec![node],
+                Dest::Unknown => scene
+                    .eligible(cell.key.client)
+                    .iter()
+                    .filter_map(node_of)
+                    .collect(),
+                Dest::Name(_) => Vec::new(),
+            };
+            pairs.extend(
+                ends.into_iter()
+                    .filter(|node| *node != client)
+                    .map(|node| (client, node)),
+            );
+        }
+        pairs
     }
 
     /// Whether any failure lies in the cells.
@@ -218,7 +256,7 @@ impl Data {
         for (region, cells) in order {
             let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
             let counts = sum(&mut own.into_iter());
-            total += ln_kinds(&counts, &of_region(region.kind(), scene.proxy_mode));
+            total += ln_kinds(&counts, &of_region(region.kind(), scene.nodes.proxy_mode));
         }
         let rest = sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].f > 0 && !taken.contains(i)));
         total + ln_kinds(&rest, &BACKGROUND)

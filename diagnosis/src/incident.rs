@@ -168,7 +168,9 @@ impl Incidents {
             let orphan = self.tracked.iter().position(|t| {
                 t.is_open()
                     && t.units.contains(unit)
-                    && t.streams.iter().any(|(client, sprt)| report.failing.contains(client) && !sprt.leans_healthy())
+                    && t.streams
+                        .iter()
+                        .any(|(client, sprt)| report.failing.contains(client) && !sprt.leans_healthy())
             });
             match orphan.filter(|i| !matched.contains(i)) {
                 // More evidence gave the same failures another name.
@@ -187,9 +189,15 @@ impl Incidents {
     }
 
     fn open(&mut self, unit: &Unit, report: Report, at: EventTime, world: &World) {
-        let streams: BTreeMap<VantageIx, Sprt> =
-            report.failing.iter().map(|client| (*client, Sprt::default())).collect();
-        let again = self.tracked.iter().position(|t| !t.is_open() && t.matches(&report));
+        let streams: BTreeMap<VantageIx, Sprt> = report
+            .failing
+            .iter()
+            .map(|client| (*client, Sprt::default()))
+            .collect();
+        let again = self
+            .tracked
+            .iter()
+            .position(|t| !t.is_open() && t.matches(&report));
         let incident = if let Some(i) = again {
             let old = self.tracked.remove(i).incident;
             Incident {
@@ -265,7 +273,7 @@ impl Incidents {
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
             tracked.streams.retain(|client, _| is_known(*client));
-            if tracked.streams.values().all(Sprt::accepts_healthy) {
+            if tracked.streams.values().all(|s| s.accepts_healthy()) {
                 tracked.incident.state = IncidentState::Closed { closed: at };
                 freed.extend(tracked.units.iter().cloned());
                 self.events.push(Event::Closed(tracked.incident.clone()));
@@ -302,7 +310,10 @@ impl Incidents {
     }
 
     /// Open ones first, then closed ones, newest first. `stale` says of a subject that nothing fresh is known.
-    pub(crate) fn list(&self, stale: impl Fn(&Unit, &BTreeSet<VantageIx>) -> Option<String>) -> Vec<Incident> {
+    pub(crate) fn list(
+        &self,
+        stale: impl Fn(&Unit, &BTreeSet<VantageIx>) -> Option<String>,
+    ) -> Vec<Incident> {
         let mut list: Vec<Incident> = self
             .tracked
             .iter()

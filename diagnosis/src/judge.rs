@@ -36,21 +36,47 @@ impl Unit {
     /// Kinds of region that can be told on the subject.
     pub(crate) fn kinds(&self, scene: &Scene, channels: &BTreeSet<Channel>) -> BTreeSet<RegionKind> {
         use RegionKind::{
-            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, NoLocal, OutsideAll,
-            Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target, Vip, Zone,
+            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, NoLocal,
+            OutsideAll, Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target, Vip, Zone,
         };
         let mut kinds = match self {
             Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
             Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Cross, Zone]),
             Self::Front(_) => BTreeSet::from([
-                Target, Vip, Backend, Bnode, BnodeRemote, Client, ClientVip, Pair, NoLocal, Cross, Same, SameVip, Zone,
+                Target,
+                Vip,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                ClientVip,
+                Pair,
+                NoLocal,
+                Cross,
+                Same,
+                SameVip,
+                Zone,
             ]),
             // Connections worked, or these phases would not have been reached: what remains is who answers, and what
             // strikes large packets only.
             Self::Target(_) => BTreeSet::from([Target, Vip, Backend, Client, Cross, Same]),
             Self::Whole(_) => BTreeSet::from([
-                Target, Vip, Backend, Bnode, BnodeRemote, Client, ClientVip, Pair, NoLocal, Cross, Same, SameVip, Zone,
-                DnsClient, DnsAll, DnsName,
+                Target,
+                Vip,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                ClientVip,
+                Pair,
+                NoLocal,
+                Cross,
+                Same,
+                SameVip,
+                Zone,
+                DnsClient,
+                DnsAll,
+                DnsName,
             ]),
         };
         if scene.zone_set().len() < 2 {
@@ -65,10 +91,14 @@ impl Unit {
             if channels.contains(&Channel::Proxied) {
                 kinds.insert(ProtoVip);
             }
-            if scene.clients.values().any(Option::is_none) {
+            if scene.nodes.clients.values().any(Option::is_none) {
                 kinds.insert(OutsideAll);
             }
-            if scene.backends.iter().any(|pod| scene.prober_pods.contains_key(pod)) {
+            if scene
+                .backends
+                .iter()
+                .any(|pod| scene.nodes.prober_pods.contains_key(pod))
+            {
                 kinds.extend([SelfPod, SelfVip]);
             }
         }
@@ -131,7 +161,12 @@ impl Streams {
 
     /// Starts of evidence worth comparing: since the hard trigger rises, since the soft one does, and all there is.
     pub(crate) fn windows(&self, floor: Round) -> BTreeSet<Round> {
-        let first = |i: usize| self.rising.values().filter_map(|pair| pair[i].rising_since()).min();
+        let first = |i: usize| {
+            self.rising
+                .values()
+                .filter_map(|pair| pair[i].rising_since())
+                .min()
+        };
         [first(0), first(1), Some(floor)]
             .into_iter()
             .flatten()
@@ -144,6 +179,7 @@ impl Streams {
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) start: Round,
+    pub(crate) scene: Scene,
     pub(crate) cells: RoundCells,
     pub(crate) data: Data,
     pub(crate) hypotheses: Vec<Hypothesis>,
@@ -153,21 +189,23 @@ impl Case {
     pub(crate) fn new(
         start: Round,
         cells: RoundCells,
-        scene: &Scene,
+        scene: Scene,
         world: &World,
         kinds: &BTreeSet<RegionKind>,
         facts: &[PriorFact],
     ) -> Self {
+        let data = Data::new(&cells, &scene, |kind, status| world.class_of(kind, status));
         Self {
             start,
-            data: Data::new(&cells, scene, |kind, status| world.class_of(kind, status)),
+            hypotheses: hypotheses(kinds, &scene, &data, facts),
+            scene,
+            data,
             cells,
-            hypotheses: hypotheses(kinds, scene, facts),
         }
     }
 
-    pub(crate) fn problem<'a>(&'a self, scene: &'a Scene) -> Problem<'a> {
-        Problem::new(&self.data, scene, &self.hypotheses)
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        Problem::new(&self.data, &self.scene, &self.hypotheses)
     }
 }
 
@@ -184,7 +222,13 @@ pub(crate) struct Other {
 /// A local cause here says that the others go their own way: healthy, or with a local cause of their own. A global cause
 /// says that it rules there too. So its score gains ln m(global) − ln Σ π(local)·m(local) of each other subject; where
 /// that subject is healthy, the sum is all but equal to m(healthy).
-pub(crate) fn pool(hypotheses: &mut [Hypothesis], failing: &Data, scene: &Scene, others: &[Other], l: &mut Likelihood) {
+pub(crate) fn pool(
+    hypotheses: &mut [Hypothesis],
+    failing: &Data,
+    scene: &Scene,
+    others: &[Other],
+    l: &mut Likelihood,
+) {
     if others.is_empty() {
         return;
     }
@@ -259,11 +303,10 @@ pub(crate) fn judge(
     mut cases: Vec<Case>,
     rounds: &BTreeSet<Round>,
     failing: &FailingCells,
-    scene: &Scene,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
     let looked = u32::try_from(cases.len()).unwrap_or(1);
-    let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem(scene).given(&[], l)).collect();
+    let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem().given(&[], l)).collect();
     let mut best = 0;
     for (i, posterior) in posteriors.iter().enumerate() {
         if ln_odds(posterior) > ln_odds(&posteriors[best]) {
@@ -273,7 +316,7 @@ pub(crate) fn judge(
     let posterior = posteriors.into_iter().nth(best)?;
     let case = cases.swap_remove(best);
     let p_healthy = diluted(posterior.p_none, looked);
-    let problem = case.problem(scene);
+    let problem = case.problem();
     let regions = problem.explain(&posterior, l);
     let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
     let mut findings = Vec::new();
@@ -290,7 +333,9 @@ pub(crate) fn judge(
             Some(problem.given(&others, l))
         };
         let given = given.as_ref().unwrap_or(&posterior);
-        findings.extend(finding(&problem, given, *region, &others, p_healthy, seen, case.start, failing));
+        findings.extend(finding(
+            &problem, given, *region, &others, p_healthy, seen, case.start, failing,
+        ));
     }
     let (_, ln_saturated) = ln_m_saturated(&case.data);
     let gap = ln_saturated - problem.ln_m(&regions, l);
@@ -315,7 +360,10 @@ fn diluted(p: f64, looks: u32) -> f64 {
     p * looks / (p * looks + (1.0 - p))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the conditions of a verdict, in one place")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the conditions of a verdict, in one place"
+)]
 fn finding(
     problem: &Problem<'_>,
     given: &Posterior,
@@ -351,8 +399,7 @@ fn finding(
         .iter()
         .map(|(i, _)| problem.data.cells[*i].key.client)
         .collect();
-    let enough_clients =
-        clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
+    let enough_clients = clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
     let named = p_healthy < MAX_HEALTHY
         && class.mass >= MIN_CLASS
         && !class.unobserved

@@ -21,7 +21,13 @@ const THETA1: [(f64, f64); 9] = [
 ];
 
 /// θ0 with its weights. The fifth point is there because without it a real background of 3–5 % raises false alarms.
-pub(crate) const THETA0: [(f64, f64); 5] = [(2e-4, 0.33), (1e-3, 0.33), (4e-3, 0.19), (1.5e-2, 0.10), (5e-2, 0.05)];
+pub(crate) const THETA0: [(f64, f64); 5] = [
+    (2e-4, 0.33),
+    (1e-3, 0.33),
+    (4e-3, 0.19),
+    (1.5e-2, 0.10),
+    (5e-2, 0.05),
+];
 
 /// Failures and successes by share of the region, weights in units of [`crate::weights::ONE`].
 pub(crate) type Groups = BTreeMap<Alpha, (u64, u64)>;

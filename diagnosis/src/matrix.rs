@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use parallax_model::{
-    Channel, EventTime, Front, Micros, Outcome, PodName, Recorded, Round, TargetId, Vantage};
+    Channel, EventTime, Front, Micros, Outcome, PodName, Recorded, Round, TargetId, Vantage,
+};
 
 use crate::{
     booking::front_of,
@@ -75,7 +76,10 @@ impl Matrix {
             }
         }
         if let Outcome::Failed { phase, kind, status } = &observation.outcome
-            && cell.failure.as_ref().is_none_or(|(_, at, _)| *at <= observation.at)
+            && cell
+                .failure
+                .as_ref()
+                .is_none_or(|(_, at, _)| *at <= observation.at)
         {
             let status = status.map(|s| format!(" {s}")).unwrap_or_default();
             cell.failure = Some((round, observation.at, format!("{kind}{status} in {phase}")));
@@ -89,7 +93,8 @@ impl Matrix {
 
     /// Forgets targets and vantages that the topology no longer has.
     pub(crate) fn retain(&mut self, topology: &Topology, is_known: impl Fn(&Vantage) -> bool) {
-        self.rows.retain(|target, _| topology.targets().contains_key(target));
+        self.rows
+            .retain(|target, _| topology.targets().contains_key(target));
         for row in self.rows.values_mut() {
             row.cells.retain(|vantage, _| is_known(vantage));
         }
@@ -109,7 +114,12 @@ impl Matrix {
         self.rows.get(target).is_some_and(|row| row.ok)
     }
 
-    pub(crate) fn vantages(&self, known: &BTreeSet<Vantage>, now: EventTime, settings: Settings) -> Vec<VantageView> {
+    pub(crate) fn vantages(
+        &self,
+        known: &BTreeSet<Vantage>,
+        now: EventTime,
+        settings: Settings,
+    ) -> Vec<VantageView> {
         known
             .iter()
             .chain(self.last_seen.keys().filter(|v| !known.contains(v)))
@@ -143,10 +153,16 @@ impl Matrix {
             .iter()
             .map(|(id, placed)| {
                 let row = self.rows.get(id);
-                let interval = placed.target.interval.unwrap_or(settings.interval).max(settings.interval);
+                let interval = placed
+                    .target
+                    .interval
+                    .unwrap_or(settings.interval)
+                    .max(settings.interval);
                 MatrixRow {
                     target: id.clone(),
-                    fronts: row.map(|r| r.fronts.iter().copied().collect()).unwrap_or_default(),
+                    fronts: row
+                        .map(|r| r.fronts.iter().copied().collect())
+                        .unwrap_or_default(),
                     never_ok: row.is_some_and(|r| !r.ok),
                     cells: vantages
                         .iter()

@@ -130,7 +130,7 @@ impl<'a> Problem<'a> {
     /// Posterior given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
         let mut signatures: BTreeMap<Vec<(usize, u32)>, Vec<usize>> = BTreeMap::new();
-        let mut scored = Vec::new();
+        let mut all = Vec::new();
         for (entry, shares) in self.score(&self.fix(fixed), likelihood) {
             // Two faults can be told by their rates and kinds even where their union is all there is; so what counts is
             // the region's own shares, not those of the union.
@@ -139,14 +139,14 @@ impl<'a> Problem<'a> {
                 .map(|(i, alpha)| (*i, alpha.permille()))
                 .filter(|(_, permille)| *permille > 0)
                 .collect();
-            signatures.entry(signature).or_default().push(scored.len());
-            scored.push(entry);
+            signatures.entry(signature).or_default().push(all.len());
+            all.push(entry);
         }
-        let scores: Vec<f64> = scored.iter().map(Scored::score).collect();
-        let total = lse(&scores);
-        for (entry, score) in scored.iter_mut().zip(&scores) {
-            entry.p = libm::exp(score - total);
+        let total = lse(&all.iter().map(Scored::score).collect::<Vec<_>>());
+        for entry in &mut all {
+            entry.p = libm::exp(entry.score() - total);
         }
+        let scored = all;
         let mut classes: Vec<Class> = signatures
             .into_iter()
             .map(|(signature, mut members)| {
@@ -172,7 +172,11 @@ impl<'a> Problem<'a> {
     }
 
     /// Scores of "nothing more" and of every region that joins the fixed ones, with the region's own shares.
-    fn score<'s>(&'s self, fixed: &Fixed, likelihood: &mut Likelihood) -> Vec<(Scored, &'s [(usize, Alpha)])> {
+    fn score<'s>(
+        &'s self,
+        fixed: &Fixed,
+        likelihood: &mut Likelihood,
+    ) -> Vec<(Scored, &'s [(usize, Alpha)])> {
         let mut known: BTreeMap<Groups, f64> = BTreeMap::new();
         let mut ln_m = |shares: &Shares, likelihood: &mut Likelihood| {
             let groups = self.data.groups(shares);
@@ -192,7 +196,8 @@ impl<'a> Problem<'a> {
         for candidate in &self.candidates {
             let region = candidate.hypothesis.region;
             // Beside other faults, a region without a failure has nothing to explain.
-            if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region)) {
+            if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region))
+            {
                 continue;
             }
             let union = self.data.union(
@@ -211,7 +216,10 @@ impl<'a> Problem<'a> {
             unions.push(union);
         }
         if fixed.regions.len() == 1 && self.own_rates {
-            let best = scored.iter().map(|(s, _)| s.score()).fold(f64::NEG_INFINITY, f64::max);
+            let best = scored
+                .iter()
+                .map(|(s, _)| s.score())
+                .fold(f64::NEG_INFINITY, f64::max);
             for ((entry, shares), union) in scored.iter_mut().skip(1).zip(&unions) {
                 if entry.score() + OWN_RATE_REACH < best {
                     continue;
@@ -310,7 +318,12 @@ impl<'a> Problem<'a> {
 
     /// Classes nearly as good as the first: a Bayes factor below ten, or fewer than three probes that could have told.
     pub(crate) fn near_ties<'p>(&self, posterior: &'p Posterior, best: &Class) -> Vec<&'p Class> {
-        let ln_m = |class: &Class| class.members.first().map_or(f64::NEG_INFINITY, |i| posterior.scored[*i].ln_m);
+        let ln_m = |class: &Class| {
+            class
+                .members
+                .first()
+                .map_or(f64::NEG_INFINITY, |i| posterior.scored[*i].ln_m)
+        };
         posterior
             .classes
             .iter()
@@ -332,7 +345,9 @@ impl<'a> Problem<'a> {
         }
         differ
             .into_iter()
-            .map(|(i, d)| f64::from(u32::try_from(d.abs()).unwrap_or(1000)) / 1000.0 * probes(self.data.cells[i].n))
+            .map(|(i, d)| {
+                f64::from(u32::try_from(d.abs()).unwrap_or(1000)) / 1000.0 * probes(self.data.cells[i].n)
+            })
             .sum()
     }
 }

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    ids::{NodeIx, PodIx},
-    region::{Region, RegionKind},
+    data::Data,
+    ids::PodIx,
+    region::{Region, RegionKind, pair_count},
     scene::Scene,
     verdict::Fact,
 };
@@ -24,9 +25,6 @@ const ALWAYS_COUNTED: RegionKind = RegionKind::SelfPod;
 pub(crate) enum About {
     /// All regions of a kind.
     Kind(RegionKind),
-    /// `client` and `bnode` of a node.
-    #[cfg_attr(not(test), expect(dead_code, reason = "node conditions are not part of the topology yet"))]
-    Node(NodeIx),
     /// `backend` of a pod.
     Pod(PodIx),
 }
@@ -42,7 +40,6 @@ impl PriorFact {
     pub(crate) fn applies(&self, region: Region) -> bool {
         match self.about {
             About::Kind(kind) => region.kind() == kind,
-            About::Node(node) => region == Region::Client(node) || region == Region::Bnode(node),
             About::Pod(pod) => region == Region::Backend(pod),
         }
     }
@@ -55,16 +52,42 @@ pub(crate) struct Hypothesis {
     pub(crate) ln_prior: f64,
 }
 
+/// Above this many pairs only those with a failure are listed; the price of having looked at all of them stays.
+const LISTED_PAIRS: usize = 400;
+
+fn members(kind: RegionKind, scene: &Scene, data: &Data) -> (Vec<Region>, usize) {
+    let pairs = if kind == RegionKind::Pair {
+        pair_count(scene)
+    } else {
+        0
+    };
+    if pairs > LISTED_PAIRS {
+        let failing = data.failing_pairs(scene);
+        return (
+            failing.into_iter().map(|(c, n)| Region::Pair(c, n)).collect(),
+            pairs,
+        );
+    }
+    let members = kind.members(scene);
+    let count = members.len();
+    (members, count)
+}
+
 /// All members of the kinds in play, with their priors.
-pub(crate) fn hypotheses(kinds: &BTreeSet<RegionKind>, scene: &Scene, facts: &[PriorFact]) -> Vec<Hypothesis> {
+pub(crate) fn hypotheses(
+    kinds: &BTreeSet<RegionKind>,
+    scene: &Scene,
+    data: &Data,
+    facts: &[PriorFact],
+) -> Vec<Hypothesis> {
     let mut counted = kinds.clone();
     counted.insert(ALWAYS_COUNTED);
     let total: f64 = counted.iter().map(|kind| kind.weight()).sum();
     let mut all = Vec::new();
     for kind in kinds {
-        let members = kind.members(scene);
+        let (members, count) = members(*kind, scene, data);
         #[expect(clippy::cast_precision_loss, reason = "member counts stay far below 2^53")]
-        let ln_share = libm::log(P_FAULT) + libm::log(kind.weight() / total) - libm::log(members.len() as f64);
+        let ln_share = libm::log(P_FAULT) + libm::log(kind.weight() / total) - libm::log(count as f64);
         for region in members {
             let ln_facts: f64 = facts
                 .iter()

@@ -213,7 +213,7 @@ impl Region {
             Self::SelfPod => path.net() && path.own,
             Self::SelfVip => path.vip() && path.own,
             Self::Zone(a, b) => {
-                let zone = |node: Option<NodeIx>| node.and_then(|n| scene.zones.get(&n)).copied();
+                let zone = |node: Option<NodeIx>| node.and_then(|n| scene.nodes.zones.get(&n)).copied();
                 path.net() && zone(path.client) == Some(a) && zone(path.node) == Some(b)
             }
             Self::ProtoVip => path.vip() && inside && path.channel != Channel::Proxied,
@@ -281,11 +281,12 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
         client,
         backend,
         node,
-        own: backend.is_some_and(|pod| client.is_some() && scene.prober_pods.get(&pod).copied() == client),
+        own: backend
+            .is_some_and(|pod| client.is_some() && scene.nodes.prober_pods.get(&pod).copied() == client),
         name,
     };
     let crosses = |path: Path| regions.iter().any(|region| region.holds(path, scene));
-    let node_of = |pod: PodIx| scene.pod_nodes.get(&pod).copied();
+    let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
     let sure = |yes: bool| Alpha::new(usize::from(yes), 1);
     match key.dest {
         Dest::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
@@ -304,8 +305,15 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
                 Alpha::new(hit, pods.len())
             };
             // Where policy Local is obeyed so strictly that nodes without an endpoint fail, nodes with one use it.
-            if regions.contains(&Region::NoLocal) && client.is_some_and(|node| scene.local.contains(&node)) {
-                let own: Vec<PodIx> = eligible.iter().copied().filter(|pod| node_of(*pod) == client).collect();
+            if !scene.crossed
+                && regions.contains(&Region::NoLocal)
+                && client.is_some_and(|node| scene.local.contains(&node))
+            {
+                let own: Vec<PodIx> = eligible
+                    .iter()
+                    .copied()
+                    .filter(|pod| node_of(*pod) == client)
+                    .collect();
                 if !own.is_empty() {
                     return hits(&own);
                 }
@@ -374,31 +382,46 @@ impl RegionKind {
             Self::DnsAll => vec![Region::DnsAll],
             Self::OutsideAll => vec![Region::OutsideAll],
             Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
-            Self::Bnode => scene.nodes.iter().copied().map(Region::Bnode).collect(),
-            Self::BnodeRemote => scene.nodes.iter().copied().map(Region::BnodeRemote).collect(),
+            Self::Bnode => scene.nodes.all.iter().copied().map(Region::Bnode).collect(),
+            Self::BnodeRemote => scene.nodes.all.iter().copied().map(Region::BnodeRemote).collect(),
             Self::Client => clients().into_iter().map(Region::Client).collect(),
             Self::ClientVip => clients().into_iter().map(Region::ClientVip).collect(),
             Self::DnsClient => clients().into_iter().map(Region::DnsClient).collect(),
             Self::DnsName => scene.names.iter().copied().map(Region::DnsName).collect(),
-            Self::Pair => clients()
-                .into_iter()
-                .flat_map(|c| {
-                    scene
-                        .nodes
-                        .iter()
-                        .filter(move |n| **n != c)
-                        .map(move |n| Region::Pair(c, *n))
-                })
-                .collect(),
+            Self::Pair => pairs(scene).map(|(c, n)| Region::Pair(c, n)).collect(),
             Self::Zone => {
                 let zones = scene.zone_set();
                 zones
                     .iter()
-                    .flat_map(|a| zones.iter().filter(move |b| *b != a).map(move |b| Region::Zone(*a, *b)))
+                    .flat_map(|a| {
+                        zones
+                            .iter()
+                            .filter(move |b| *b != a)
+                            .map(move |b| Region::Zone(*a, *b))
+                    })
                     .collect()
             }
         }
     }
+}
+
+/// Every ordered pair of a client's node and another node.
+fn pairs(scene: &Scene) -> impl Iterator<Item = (NodeIx, NodeIx)> {
+    let nodes = &scene.nodes.all;
+    scene.client_nodes().into_iter().flat_map(|c| {
+        nodes
+            .iter()
+            .copied()
+            .filter(move |n| *n != c)
+            .map(move |n| (c, n))
+    })
+}
+
+/// How many pairs there are, without listing them: a large mesh has millions.
+pub(crate) fn pair_count(scene: &Scene) -> usize {
+    let clients = scene.client_nodes();
+    let own = clients.intersection(&scene.nodes.all).count();
+    clients.len() * scene.nodes.all.len() - own
 }
 
 impl fmt::Display for RegionKind {

@@ -62,7 +62,13 @@ impl Rounds {
 
     /// How long a vantage may be quiet before what it last said is no evidence.
     pub(crate) const fn patience(settings: Settings) -> Micros {
-        Micros(settings.interval.0.saturating_mul(3).saturating_add(settings.timeout.0))
+        Micros(
+            settings
+                .interval
+                .0
+                .saturating_mul(3)
+                .saturating_add(settings.timeout.0),
+        )
     }
 
     pub(crate) fn put(&mut self, recorded: &Recorded) -> Result<(), Refused> {
@@ -91,10 +97,10 @@ impl Rounds {
     }
 
     fn hear(&mut self, vantage: &Vantage, at: EventTime, complete: Option<EventTime>) {
-        let heard = self
-            .heard
-            .entry(vantage.clone())
-            .or_insert(Heard { last: at, complete: None });
+        let heard = self.heard.entry(vantage.clone()).or_insert(Heard {
+            last: at,
+            complete: None,
+        });
         heard.last = heard.last.max(at);
         heard.complete = heard.complete.max(complete);
     }
@@ -133,7 +139,12 @@ impl Rounds {
             return true;
         }
         let silent_since = end.minus(Self::patience(self.settings));
-        let mut speaking = self.heard.values().filter(|heard| heard.last >= silent_since).peekable();
-        speaking.peek().is_some() && speaking.all(|heard| heard.complete.is_some_and(|complete| complete >= end))
+        let mut speaking = self
+            .heard
+            .values()
+            .filter(|heard| heard.last >= silent_since)
+            .peekable();
+        speaking.peek().is_some()
+            && speaking.all(|heard| heard.complete.is_some_and(|complete| complete >= end))
     }
 }

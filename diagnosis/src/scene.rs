@@ -1,8 +1,11 @@
 //! What is known of the paths of one subject: who can be sent where.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use parallax_model::{Channel, Front, NodeName, Vantage};
+use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
 use crate::{
     cells::{Dest, RoundCells},
@@ -10,35 +13,79 @@ use crate::{
     topology::{ProxyMode, Service, Topology},
 };
 
+/// The mesh itself: the same for every subject, and shared by all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Nodes {
+    /// Nodes that a probe can start from or arrive at.
+    pub(crate) all: BTreeSet<NodeIx>,
+    /// Vantages that probe, with their node; none outside the cluster.
+    pub(crate) clients: BTreeMap<VantageIx, Option<NodeIx>>,
+    /// Zones of nodes, where known.
+    pub(crate) zones: BTreeMap<NodeIx, ZoneIx>,
+    /// Pods that are probers: a client may be its own endpoint.
+    pub(crate) prober_pods: BTreeMap<PodIx, NodeIx>,
+    /// Node of every endpoint that a cell may name, former ones included.
+    pub(crate) pods: BTreeMap<PodIx, NodeIx>,
+    /// How Services are implemented.
+    pub(crate) proxy_mode: ProxyMode,
+}
+
 /// The paths of one subject.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scene {
-    /// Nodes that a probe can start from or arrive at.
-    pub(crate) nodes: BTreeSet<NodeIx>,
-    /// Vantages that probe, with their node; none outside the cluster.
-    pub(crate) clients: BTreeMap<VantageIx, Option<NodeIx>>,
+    pub(crate) nodes: Arc<Nodes>,
     /// Usable endpoints of the subject.
     pub(crate) backends: Vec<PodIx>,
-    /// Node of every endpoint that a cell may name, former ones included.
-    pub(crate) pod_nodes: BTreeMap<PodIx, NodeIx>,
     /// Nodes that hold a usable endpoint; empty where endpoints are unknown.
     pub(crate) local: BTreeSet<NodeIx>,
     /// Endpoints a client can be sent to through the front, uniformly; all backends where absent.
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
-    /// Zones of nodes, where known.
-    pub(crate) zones: BTreeMap<NodeIx, ZoneIx>,
     /// Names asked at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
-    /// How Services are implemented.
-    pub(crate) proxy_mode: ProxyMode,
-    /// Pods that are probers: a client may be its own endpoint.
-    pub(crate) prober_pods: BTreeMap<PodIx, NodeIx>,
+    /// A client with an endpoint on its node was answered by another node's: policy Local is not obeyed strictly.
+    pub(crate) crossed: bool,
+}
+
+impl Nodes {
+    /// Nodes, clients and zones of a topology, and where endpoints are or were.
+    pub(crate) fn new(topology: &Topology, world: &mut World, vantages: &BTreeSet<Vantage>) -> Self {
+        let mut nodes = Self {
+            proxy_mode: topology.proxy_mode(),
+            ..Self::default()
+        };
+        for (name, node) in topology.nodes() {
+            let ix = world.nodes.intern(name);
+            nodes.all.insert(ix);
+            if let Some(zone) = &node.zone {
+                nodes.zones.insert(ix, world.zones.intern(zone));
+            }
+            if let Some(prober) = &node.prober {
+                nodes.prober_pods.insert(world.pods.intern(&prober.pod), ix);
+            }
+        }
+        for vantage in vantages {
+            let node = vantage.node().map(|name| world.nodes.intern(name));
+            nodes.clients.insert(world.vantages.intern(vantage), node);
+        }
+        let services: BTreeSet<&ServiceKey> = topology.fronts().values().map(|info| &info.service).collect();
+        for service in services.into_iter().filter_map(|key| topology.service(key)) {
+            for endpoint in &service.endpoints {
+                let pod = world.pods.intern(&endpoint.pod);
+                if let Some(node) = &endpoint.node {
+                    let node = world.nodes.intern(node);
+                    world.pod_nodes.insert(pod, node);
+                }
+            }
+        }
+        nodes.pods.clone_from(&world.pod_nodes);
+        nodes
+    }
 }
 
 impl Scene {
     /// The node a vantage sits on; none outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
-        self.clients.get(&client).copied().flatten()
+        self.nodes.clients.get(&client).copied().flatten()
     }
 
     /// The endpoints a client can be sent to.
@@ -48,81 +95,41 @@ impl Scene {
 
     /// Nodes that hold a vantage.
     pub(crate) fn client_nodes(&self) -> BTreeSet<NodeIx> {
-        self.clients.values().flatten().copied().collect()
+        self.nodes.clients.values().flatten().copied().collect()
     }
 
     /// All zones that hold a node of the scene.
     pub(crate) fn zone_set(&self) -> BTreeSet<ZoneIx> {
-        self.zones.values().copied().collect()
+        self.nodes.zones.values().copied().collect()
     }
 
-    /// Nodes, clients and zones without a Service: the mesh and the resolvers.
-    pub(crate) fn of_nodes(topology: &Topology, world: &mut World, vantages: &BTreeSet<Vantage>) -> Self {
-        let mut scene = Self {
-            proxy_mode: topology.proxy_mode(),
-            ..Self::default()
-        };
-        for (name, node) in topology.nodes() {
-            let ix = world.nodes.intern(name);
-            scene.nodes.insert(ix);
-            if let Some(zone) = &node.zone {
-                scene.zones.insert(ix, world.zones.intern(zone));
-            }
-            if let Some(prober) = &node.prober {
-                scene.prober_pods.insert(world.pods.intern(&prober.pod), ix);
-            }
-        }
-        for vantage in vantages {
-            let node = vantage.node().map(|name| world.nodes.intern(name));
-            scene.clients.insert(world.vantages.intern(vantage), node);
-        }
-        scene.pod_nodes.clone_from(&world.pod_nodes);
-        scene
-    }
-
-    /// The same with the endpoints of a Service, seen through a front where there is one.
+    /// The paths through a Service, seen through a front. Choices are worked out for the clients given only.
     pub(crate) fn with_service(
         mut self,
         topology: &Topology,
-        world: &mut World,
+        world: &World,
+        front: &Front,
         service: &Service,
-        front: Option<&Front>,
+        clients: &BTreeSet<VantageIx>,
     ) -> Self {
-        for endpoint in &service.endpoints {
-            let pod = world.pods.intern(&endpoint.pod);
-            if let Some(node) = &endpoint.node {
-                let node = world.nodes.intern(node);
-                world.pod_nodes.insert(pod, node);
-                self.pod_nodes.insert(pod, node);
-            }
-        }
         let usable = service.usable();
-        self.backends = usable.iter().map(|e| world.pods.intern(&e.pod)).collect();
+        self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
         self.local = usable
             .iter()
             .filter_map(|e| e.node.as_ref())
-            .map(|n| world.nodes.intern(n))
+            .filter_map(|n| world.nodes.get(n))
             .collect();
-        if let Some(front) = front {
-            let mut by_node: BTreeMap<&NodeName, Vec<PodIx>> = BTreeMap::new();
-            for (vantage, _) in &self.clients {
-                let Some(node) = world.vantages.name(*vantage).node() else {
-                    continue;
-                };
-                // The name lives in the world, which `eligible` does not change; the topology's own copy is kept.
-                let Some((node, _)) = topology.nodes().get_key_value(node) else {
-                    continue;
-                };
-                let pods = by_node.entry(node).or_insert_with(|| {
-                    topology
-                        .eligible(front, node)
-                        .iter()
-                        .filter_map(|e| world.pods.get(&e.pod))
-                        .collect()
-                });
-                if *pods != self.backends {
-                    self.eligible.insert(*vantage, pods.clone());
-                }
+        for vantage in clients {
+            let Some(node) = world.vantages.name(*vantage).node() else {
+                continue;
+            };
+            let pods: Vec<PodIx> = topology
+                .eligible(front, node)
+                .iter()
+                .filter_map(|e| world.pods.get(&e.pod))
+                .collect();
+            if pods != self.backends {
+                self.eligible.insert(*vantage, pods);
             }
         }
         self
@@ -136,6 +143,10 @@ impl Scene {
             match (key.channel, key.dest) {
                 (Channel::Vip, Dest::Entry(pod)) if self.backends.contains(&pod) => {
                     answered.entry(key.client).or_default().insert(pod);
+                    let node = self.node_of_client(key.client);
+                    self.crossed |= node.is_some_and(|node| {
+                        self.local.contains(&node) && self.nodes.pods.get(&pod) != Some(&node)
+                    });
                 }
                 (_, Dest::Name(name)) => {
                     self.names.insert(name);

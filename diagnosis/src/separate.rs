@@ -22,7 +22,13 @@ const TABLE: &[Pair] = &[
     ),
     (
         &[RegionKind::NoLocal],
-        &[RegionKind::Cross, RegionKind::Bnode, RegionKind::BnodeRemote, RegionKind::Target, RegionKind::Vip],
+        &[
+            RegionKind::Cross,
+            RegionKind::Bnode,
+            RegionKind::BnodeRemote,
+            RegionKind::Target,
+            RegionKind::Vip,
+        ],
         "direct from a node without an endpoint, mesh to the endpoint's node and to another; healthCheckNodePort of the client's node",
     ),
     (
@@ -57,7 +63,12 @@ const TABLE: &[Pair] = &[
     ),
     (
         &[RegionKind::Pair],
-        &[RegionKind::Client, RegionKind::Bnode, RegionKind::BnodeRemote, RegionKind::Zone],
+        &[
+            RegionKind::Client,
+            RegionKind::Bnode,
+            RegionKind::BnodeRemote,
+            RegionKind::Zone,
+        ],
         "reverse (n→c), c→n₂, c₂→n",
     ),
 ];

@@ -76,27 +76,29 @@ impl Sprt {
     }
 
     /// Takes outcomes in whose paths cross the region with this share.
+    ///
+    /// It is asked only of streams that are known to be broken, so it never climbs above zero: a failure starts it over,
+    /// and eleven successes in a row are what healthy takes.
     pub(crate) fn step(&mut self, failures: u64, successes: u64, share: f64) {
-        let (up, down) = steps(share * P1 + (1.0 - share) * P0);
-        let (broken, _) = Self::bounds();
-        // Once it is surely broken more of the same says nothing, and recovery must not have to work it off.
-        self.sum = (self.sum + probes(failures) * up + probes(successes) * down).min(broken);
         if failures > 0 {
-            self.sum = self.sum.max(0.0);
+            self.sum = 0.0;
+        } else {
+            let (_, down) = steps(share * P1 + (1.0 - share) * P0);
+            self.sum += probes(successes) * down;
         }
     }
 
-    pub(crate) fn accepts_healthy(&self) -> bool {
+    pub(crate) fn accepts_healthy(self) -> bool {
         self.sum <= Self::bounds().1
     }
 
     /// More successes than failures so far.
-    pub(crate) fn leans_healthy(&self) -> bool {
+    pub(crate) fn leans_healthy(self) -> bool {
         self.sum < 0.0
     }
 
     #[cfg(test)]
-    pub(crate) const fn sum(&self) -> f64 {
+    pub(crate) const fn sum(self) -> f64 {
         self.sum
     }
 }

@@ -41,9 +41,23 @@ impl Style {
 /// One line: what the mesh sees right now.
 #[must_use]
 pub fn summary(view: &View, style: Style) -> String {
-    let reporting = view.vantages.iter().filter(|v| v.state == VantageState::Reporting).count();
-    let count = |state| view.matrix.iter().flat_map(|row| &row.cells).filter(|c| c.state == state).count();
-    let open = view.incidents.iter().filter(|i| !matches!(i.state, IncidentState::Closed { .. })).count();
+    let reporting = view
+        .vantages
+        .iter()
+        .filter(|v| v.state == VantageState::Reporting)
+        .count();
+    let count = |state| {
+        view.matrix
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|c| c.state == state)
+            .count()
+    };
+    let open = view
+        .incidents
+        .iter()
+        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
+        .count();
     let mut line = format!("{reporting} of {} vantages report", view.vantages.len());
     for (state, word) in [
         (CellState::Ok, "ok"),
@@ -57,7 +71,11 @@ pub fn summary(view: &View, style: Style) -> String {
         }
     }
     if open > 0 {
-        let _ = write!(line, "  {}", style.paint("1;31", &format!("{open} open incident{}", plural(open))));
+        let _ = write!(
+            line,
+            "  {}",
+            style.paint("1;31", &format!("{open} open incident{}", plural(open)))
+        );
     } else if !view.investigating.is_empty() {
         let _ = write!(line, "  {}", style.paint("33", "failing, cause not yet known"));
     }
@@ -68,9 +86,20 @@ pub fn summary(view: &View, style: Style) -> String {
 #[must_use]
 pub fn matrix(view: &View, style: Style, most: usize) -> String {
     let mut rows: Vec<&MatrixRow> = view.matrix.iter().collect();
-    let worst = |row: &MatrixRow| row.cells.iter().map(|c| c.state).max().unwrap_or(CellState::Unknown);
+    let worst = |row: &MatrixRow| {
+        row.cells
+            .iter()
+            .map(|c| c.state)
+            .max()
+            .unwrap_or(CellState::Unknown)
+    };
     rows.sort_by_key(|row| (std::cmp::Reverse(worst(row)), row.target.clone()));
-    let width = rows.iter().take(most).map(|r| r.target.as_str().chars().count()).max().unwrap_or(0);
+    let width = rows
+        .iter()
+        .take(most)
+        .map(|r| r.target.as_str().chars().count())
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     let _ = write!(out, "{:width$}", "");
     for vantage in &view.vantages {
@@ -81,7 +110,12 @@ pub fn matrix(view: &View, style: Style, most: usize) -> String {
         let _ = write!(out, "{:width$}", row.target.as_str());
         for (cell, vantage) in row.cells.iter().zip(&view.vantages) {
             let column = short(&vantage.vantage).chars().count();
-            let _ = write!(out, "  {}{}", style.state(cell.state), " ".repeat(column.saturating_sub(1)));
+            let _ = write!(
+                out,
+                "  {}{}",
+                style.state(cell.state),
+                " ".repeat(column.saturating_sub(1))
+            );
         }
         out.push('\n');
     }
@@ -102,7 +136,11 @@ pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
         IncidentState::Closed { .. } => style.paint("32", "✓"),
     };
     let _ = writeln!(out, "{sign} {}", style.paint("1", &verdict.sentence));
-    let causes: Vec<_> = verdict.causes.iter().map(|c| format!("{} {}", c.id, c.title)).collect();
+    let causes: Vec<_> = verdict
+        .causes
+        .iter()
+        .map(|c| format!("{} {}", c.id, c.title))
+        .collect();
     let _ = writeln!(
         out,
         "  probability {}   region {}   failing for {}   {} target{}",
@@ -120,16 +158,28 @@ pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
     }
     if !verdict.evidence.is_empty() {
         let _ = writeln!(out, "\n  {}", style.paint("1", "evidence (failed / probes)"));
-        let width = verdict.evidence.iter().map(|r| r.who.chars().count()).max().unwrap_or(0);
+        let width = verdict
+            .evidence
+            .iter()
+            .map(|r| r.who.chars().count())
+            .max()
+            .unwrap_or(0);
         for row in &verdict.evidence {
             let _ = writeln!(out, "  {}", evidence_row(row, width, style));
         }
     }
     list(&mut out, "who answers", &verdict.locality, style);
-    let ruled_out: Vec<_> =
-        verdict.ruled_out.iter().map(|r| format!("{}: {}", r.region, r.because)).collect();
+    let ruled_out: Vec<_> = verdict
+        .ruled_out
+        .iter()
+        .map(|r| format!("{}: {}", r.region, r.because))
+        .collect();
     list(&mut out, "ruled out", &ruled_out, style);
-    let facts: Vec<_> = verdict.facts.iter().map(|f| format!("{} (×{})", f.text, f.multiplier)).collect();
+    let facts: Vec<_> = verdict
+        .facts
+        .iter()
+        .map(|f| format!("{} (×{})", f.text, f.multiplier))
+        .collect();
     list(&mut out, "facts that moved the prior", &facts, style);
     if !verdict.remedies.is_empty() {
         let _ = writeln!(out, "\n  {}", style.paint("1", "ways out"));
@@ -154,7 +204,12 @@ fn evidence_row(row: &EvidenceRow, width: usize, style: Style) -> String {
     let kinds: Vec<_> = row.kinds.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
     let mark = if row.predicted { "◀ predicted" } else { "" };
     let counts = format!("{}/{}", row.failures, row.probes);
-    let line = format!("{} {:width$}  {counts:>9}  {} {mark}", style.state(state), row.who, kinds.join(", "));
+    let line = format!(
+        "{} {:width$}  {counts:>9}  {} {mark}",
+        style.state(state),
+        row.who,
+        kinds.join(", ")
+    );
     line.trim_end().to_owned()
 }
 

@@ -123,6 +123,14 @@ pub enum FailureKind {
     RedirectTooMany,
     /// The target answered though it must not.
     AnsweredThoughForbidden,
+    /// A header of the answer is missing or not what was expected.
+    WrongHeader,
+    /// The certificate is valid, but for fewer days than were demanded.
+    CertificateExpiresSoon,
+    /// No certificate of the chain comes from the issuer that was demanded.
+    CertificateWrongIssuer,
+    /// The handshake agreed on an older version of TLS than was demanded.
+    TlsTooOld,
     /// A kind this version does not know; it came from a newer prober and counts as a failure.
     Other(Box<str>),
 }
@@ -162,6 +170,10 @@ impl FailureKind {
         Self::RedirectLoop,
         Self::RedirectTooMany,
         Self::AnsweredThoughForbidden,
+        Self::WrongHeader,
+        Self::CertificateExpiresSoon,
+        Self::CertificateWrongIssuer,
+        Self::TlsTooOld,
     ];
 
     /// The word on the wire and in tables.
@@ -200,6 +212,10 @@ impl FailureKind {
             Self::RedirectLoop => "redirect_loop",
             Self::RedirectTooMany => "redirect_too_many",
             Self::AnsweredThoughForbidden => "answered_though_forbidden",
+            Self::WrongHeader => "wrong_header",
+            Self::CertificateExpiresSoon => "certificate_expires_soon",
+            Self::CertificateWrongIssuer => "certificate_wrong_issuer",
+            Self::TlsTooOld => "tls_too_old",
             Self::Other(word) => word,
         }
     }
@@ -253,6 +269,10 @@ impl FailureKind {
             Self::RedirectLoop => "redirects run in a circle",
             Self::RedirectTooMany => "too many redirects",
             Self::AnsweredThoughForbidden => "answered though it must not",
+            Self::WrongHeader => "a header of the answer is missing or has another value",
+            Self::CertificateExpiresSoon => "the certificate expires sooner than allowed",
+            Self::CertificateWrongIssuer => "the certificate comes from another issuer",
+            Self::TlsTooOld => "an older TLS version was agreed on than demanded",
             Self::Other(word) => word,
         }
     }
@@ -278,11 +298,15 @@ impl FailureKind {
             | Self::CertificateNotYetValid
             | Self::CertificateWrongName
             | Self::CertificateUntrusted
+            | Self::CertificateExpiresSoon
+            | Self::CertificateWrongIssuer
+            | Self::TlsTooOld
             | Self::TlsProtocol => KindClass::Tls,
             Self::Status if status.is_some_and(|s| s >= 500) => KindClass::Http5xx,
             Self::Status
             | Self::Malformed
             | Self::WrongBody
+            | Self::WrongHeader
             | Self::BodyTooLarge
             | Self::RedirectRefused
             | Self::RedirectLoop

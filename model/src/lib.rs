@@ -53,7 +53,10 @@ pub use observation::{DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvide
 pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{
-    DnsProbe, ExpectedStatus, HttpProbe, InvalidStatuses, ProbeSpec, RecordType, Scheme, TcpProbe,
+    BodyPattern, DnsProbe, DnsTransport, EscapedBytes, ExpectedStatus, HttpProbe, HttpVersion, InvalidBytes,
+    InvalidMustNotAnswer, InvalidPattern, InvalidStatuses, Method, MustNotAnswer, ProbeSpec, ProxyHeader,
+    RecordType, RedirectPolicy, SIZE_SWEEP, Scheme, SearchManner, Silence, TcpProbe, TlsExpectation,
+    TlsVersion,
 };
 pub use target::{InvalidTarget, Target, TargetSpec};
 pub use time::{EventTime, Micros, ReportSeq, Round};
@@ -62,6 +65,9 @@ pub use wire::{Recorded, ReportHeader, WIRE_VERSION};
 
 /// Path of the echo every prober serves; it answers only to nonces of the mesh.
 pub const ECHO_PATH: &str = "/.well-known/parallax/echo";
+
+/// Most bytes an echo answers with when asked for a size (`?size=`).
+pub const ECHO_LARGEST: u32 = 256 * 1024;
 
 /// Request header that carries the nonce of a mesh probe.
 pub const ECHO_NONCE_HEADER: &str = "parallax-nonce";

@@ -58,6 +58,9 @@ pub struct PhaseTimes {
     /// TCP handshake.
     #[serde(default, rename = "connect_us", skip_serializing_if = "Option::is_none")]
     pub connect: Option<Micros>,
+    /// Sending the PROXY header.
+    #[serde(default, rename = "proxy_header_us", skip_serializing_if = "Option::is_none")]
+    pub proxy_header: Option<Micros>,
     /// TLS handshake.
     #[serde(default, rename = "tls_us", skip_serializing_if = "Option::is_none")]
     pub tls: Option<Micros>,
@@ -67,6 +70,10 @@ pub struct PhaseTimes {
     /// From the first to the last byte of the answer.
     #[serde(default, rename = "body_us", skip_serializing_if = "Option::is_none")]
     pub body: Option<Micros>,
+    /// The second request on the same connection, from its last byte to the end of its answer. Only a keep-alive probe
+    /// has one; it is never part of the other phases.
+    #[serde(default, rename = "again_us", skip_serializing_if = "Option::is_none")]
+    pub again: Option<Micros>,
     /// The whole probe.
     #[serde(default, rename = "total_us", skip_serializing_if = "Option::is_none")]
     pub total: Option<Micros>,

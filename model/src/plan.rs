@@ -78,7 +78,10 @@ pub struct PlanSettings {
 /// One line of the plan stream. Lines of unknown type are skipped by a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "lines are written and read one at a time, never kept")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lines are written and read one at a time, never kept"
+)]
 pub enum PlanLine {
     /// The whole plan; replaces whatever was known.
     Snapshot {

@@ -1,13 +1,17 @@
 //! The wire format is a contract with probers that are already out there: what was once written must read for ever,
 //! and what we write today must stay as it is. The fixtures are only ever appended to.
 
+#![expect(clippy::unwrap_used, reason = "a broken fixture is a failed test")]
+
 use std::path::PathBuf;
 
 use parallax_model::{FailureKind, Observation, Outcome, PlanLine, ReportHeader};
 use serde::{Serialize, de::DeserializeOwned};
 
 fn fixture(name: &str) -> Vec<String> {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "tests", "wire", "v1", name].iter().collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "tests", "wire", "v1", name]
+        .iter()
+        .collect();
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     text.lines().map(ToOwned::to_owned).collect()
 }
@@ -30,6 +34,16 @@ fn a_report_is_written_as_it_was_read() {
 }
 
 #[test]
+fn what_the_complete_prober_adds_reads_and_writes_back_the_same() {
+    for line in fixture("plan-probes.ndjson") {
+        reads_and_writes_back_the_same::<PlanLine>(&line);
+    }
+    for line in fixture("report-probes.ndjson") {
+        reads_and_writes_back_the_same::<Observation>(&line);
+    }
+}
+
+#[test]
 fn every_plan_line_is_written_as_it_was_read() {
     for line in fixture("plan.ndjson") {
         reads_and_writes_back_the_same::<PlanLine>(&line);
@@ -41,7 +55,9 @@ fn unknown_fields_and_kinds_of_a_newer_prober_are_kept_as_a_failure() {
     let lines = fixture("from-a-newer-prober.ndjson");
     let _: ReportHeader = serde_json::from_str(&lines[0]).unwrap();
     let observation: Observation = serde_json::from_str(&lines[1]).unwrap();
-    let Outcome::Failed { kind, .. } = observation.outcome else { panic!("a failure") };
+    let Outcome::Failed { kind, .. } = observation.outcome else {
+        panic!("a failure")
+    };
     assert_eq!(kind, FailureKind::Other("quic_blocked".into()));
 }
 

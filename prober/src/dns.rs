@@ -77,7 +77,7 @@ pub(crate) struct Reply {
     pub(crate) ttl: Option<u32>,
     /// The failure its response code stands for; an answer without addresses is [`FailureKind::NoAddress`].
     pub(crate) failure: Option<FailureKind>,
-    /// Asked again over TCP, because the first answer was truncated.
+    /// It came over TCP: asked for so, or because the first answer was truncated.
     pub(crate) tcp: bool,
 }
 
@@ -139,8 +139,22 @@ fn addresses(message: &Message, question: &Question) -> (Vec<IpAddr>, Option<u32
     (addresses, ttl)
 }
 
-/// Asks one server once: over UDP, and again over TCP where the answer is truncated.
-pub(crate) async fn ask(server: SocketAddr, question: &Question, deadline: Deadline) -> Result<Reply, Stop> {
+/// How a question travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// Over UDP, and again over TCP where the answer is truncated.
+    Udp,
+    /// Over TCP at once.
+    Tcp,
+}
+
+/// Asks one server once.
+pub(crate) async fn ask(
+    server: SocketAddr,
+    question: &Question,
+    transport: Transport,
+    deadline: Deadline,
+) -> Result<Reply, Stop> {
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
     query.add_query(Query::query(question.name.clone(), question.wire_type()));
@@ -149,9 +163,11 @@ pub(crate) async fn ask(server: SocketAddr, question: &Question, deadline: Deadl
     let bytes = query
         .to_vec()
         .map_err(|error| Stop::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
-    let (reply, truncated) = over_udp(server, &bytes, id, question, deadline).await?;
-    if !truncated {
-        return Ok(reply);
+    if transport == Transport::Udp {
+        let (reply, truncated) = over_udp(server, &bytes, id, question, deadline).await?;
+        if !truncated {
+            return Ok(reply);
+        }
     }
     let (reply, _) = over_tcp(server, &bytes, id, question, deadline).await?;
     Ok(Reply { tcp: true, ..reply })
@@ -172,7 +188,8 @@ async fn over_udp(
     let socket = UdpSocket::bind((local, 0)).await.map_err(failed)?;
     socket.connect(server).await.map_err(failed)?;
     socket.send(query).await.map_err(failed)?;
-    let mut buffer = [0; MAX_DATAGRAM];
+    // On the heap, or every probe's future would carry it.
+    let mut buffer = vec![0; MAX_DATAGRAM];
     let mut stranger = None;
     loop {
         let len = match deadline.bound(socket.recv(&mut buffer)).await {

@@ -7,7 +7,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parallax_model::{ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, Incarnation, NodeName, PodName};
+use parallax_model::{
+    ECHO_LARGEST, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, Incarnation, NodeName, PodName,
+};
 use parking_lot::RwLock;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -119,7 +121,12 @@ impl Echo {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
         }
         match request.uri().path() {
-            ECHO_PATH if self.knows(request.headers().get(ECHO_NONCE_HEADER)) => self.identity(peer),
+            ECHO_PATH if self.knows(request.headers().get(ECHO_NONCE_HEADER)) => {
+                match size(request.uri().query()) {
+                    Ok(size) => self.identity(peer, size),
+                    Err(why) => plain(StatusCode::BAD_REQUEST, why),
+                }
+            }
             "/healthz" => plain(StatusCode::OK, "ok\n"),
             "/metrics" => self.metrics(request.headers().get(header::ACCEPT)),
             _ => plain(StatusCode::NOT_FOUND, "not found\n"),
@@ -135,7 +142,9 @@ impl Echo {
         }
     }
 
-    fn identity(&self, peer: SocketAddr) -> Response<Full<Bytes>> {
+    /// Who answers; with a size, in exactly so many bytes: padded with blanks, or nothing but blanks where it takes
+    /// more to say.
+    fn identity(&self, peer: SocketAddr, size: Option<usize>) -> Response<Full<Bytes>> {
         let identity = EchoIdentity {
             pod: self.pod.clone(),
             node: self.node.clone(),
@@ -144,7 +153,7 @@ impl Echo {
             peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
         };
         match serde_json::to_vec(&identity) {
-            Ok(json) => with_type(StatusCode::OK, "application/json", json),
+            Ok(json) => with_type(StatusCode::OK, "application/json", sized(json, size)),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot serialise\n"),
         }
     }
@@ -154,6 +163,32 @@ impl Echo {
         match self.status.expose(accept) {
             Ok(exposition) => with_type(StatusCode::OK, exposition.content_type, exposition.body),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot encode the metrics\n"),
+        }
+    }
+}
+
+/// The size asked for by `?size=N`.
+fn size(query: Option<&str>) -> Result<Option<usize>, &'static str> {
+    let Some(value) = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("size=")))
+    else {
+        return Ok(None);
+    };
+    value
+        .parse::<u32>()
+        .ok()
+        .filter(|size| *size <= ECHO_LARGEST)
+        .and_then(|size| usize::try_from(size).ok())
+        .map(Some)
+        .ok_or("expected size=0 to size=262144\n")
+}
+
+fn sized(json: Vec<u8>, size: Option<usize>) -> Vec<u8> {
+    match size {
+        None => json,
+        Some(size) => {
+            let mut body = if json.len() <= size { json } else { Vec::new() };
+            body.resize(size, b' ');
+            body
         }
     }
 }
@@ -169,4 +204,26 @@ fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> 
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_bounded_and_a_wrong_one_is_refused() {
+        assert_eq!(size(None), Ok(None));
+        assert_eq!(size(Some("a=b&size=1300")), Ok(Some(1300)));
+        for wrong in ["size=", "size=-1", "size=262145", "size=x"] {
+            assert!(size(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_a_size_has_exactly_that_size_and_still_reads() {
+        let body = sized(b"{\"a\":1}".to_vec(), Some(100));
+        assert_eq!(body.len(), 100);
+        assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
+        assert_eq!(sized(b"{\"a\":1}".to_vec(), Some(3)), b"   ");
+    }
 }

@@ -8,6 +8,7 @@
 //! [`Agent`] is all of it; [`run`] makes a single probe without any plan or aggregator.
 
 mod agent;
+mod certificate;
 mod classify;
 mod clock;
 mod connect;
@@ -16,11 +17,14 @@ mod dns;
 mod echo;
 mod evidence;
 mod family;
+mod governor;
 mod http;
 mod jitter;
 mod metrics;
 mod plan_client;
 mod probe;
+mod profile;
+mod proxy_header;
 mod report;
 mod resolv_conf;
 mod resolve;
@@ -35,8 +39,17 @@ mod tls;
 mod ttl;
 
 pub use agent::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, run_agent};
+pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
 pub use control::Token;
 pub use probe::{Context, SERVED_BY_HEADERS, run};
-pub use result::ProbeResult;
+pub use profile::{
+    AddressRule, BodyRule, Challenge, ClientProfile, DialTried, Profile, RedirectRules, Trim, Validation,
+    proxied_by, validate,
+};
+pub use resolve::{
+    FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
+};
+pub use result::{Hop, ProbeResult};
 pub use tls::Tls;
+pub use ttl::{NoEvidence, ask_ttl};

@@ -32,6 +32,7 @@ pub(crate) struct Metrics {
     plan_age: Gauge<f64, AtomicU64>,
     spool: Gauge<i64>,
     dropped: Counter,
+    overrun: Counter,
 }
 
 impl fmt::Debug for Metrics {
@@ -66,6 +67,7 @@ impl Metrics {
             plan_age: Gauge::default(),
             spool: Gauge::default(),
             dropped: Counter::default(),
+            overrun: Counter::default(),
         };
         metrics.registered()
     }
@@ -97,6 +99,11 @@ impl Metrics {
             "Observations given up because the spool was full or the aggregator refused them",
             self.dropped.clone(),
         );
+        registry.register(
+            "parallax_prober_overrun",
+            "Starts passed over because the assignment's last probe still ran",
+            self.overrun.clone(),
+        );
         self
     }
 
@@ -117,6 +124,10 @@ impl Metrics {
 
     pub(crate) fn late(&self, late: Duration) {
         self.late.observe(late.as_secs_f64());
+    }
+
+    pub(crate) fn overrun(&self, starts: u64) {
+        self.overrun.inc_by(starts);
     }
 
     /// The spool after a change. `dropped` counts from the start and never falls.
@@ -173,6 +184,8 @@ mod tests {
                 "# TYPE parallax_prober_spool_reports gauge",
                 "# HELP parallax_prober_spool_dropped Observations given up because the spool was full or the aggregator refused them.",
                 "# TYPE parallax_prober_spool_dropped counter",
+                "# HELP parallax_prober_overrun Starts passed over because the assignment's last probe still ran.",
+                "# TYPE parallax_prober_overrun counter",
                 "# EOF",
             ]
         );
@@ -192,7 +205,10 @@ mod tests {
     #[test]
     fn what_happened_is_what_is_exposed() {
         let metrics = Metrics::new();
-        let probe = ProbeSpec::Echo { nonce: "n".into() };
+        let probe = ProbeSpec::Echo {
+            nonce: "n".into(),
+            size: None,
+        };
         metrics.probed(&probe, &Outcome::Ok { status: Some(200) });
         metrics.late(Duration::from_millis(3));
         metrics.spool(7, 2);

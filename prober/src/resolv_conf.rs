@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use parallax_model::SearchManner;
+
 const MAX_SERVERS: usize = 3;
 const MAX_SEARCH: usize = 32;
 
@@ -55,6 +57,14 @@ impl ResolvConf {
         conf
     }
 
+    /// These servers, without a search list.
+    pub(crate) fn of_servers(servers: Vec<SocketAddr>) -> Self {
+        Self {
+            servers,
+            ..Self::default()
+        }
+    }
+
     fn add_server(&mut self, word: Option<&str>) {
         let server = word.and_then(server);
         self.servers
@@ -83,6 +93,17 @@ impl ResolvConf {
             "attempts" => self.attempts = value.clamp(1, 5) as usize,
             _ => {}
         }
+    }
+
+    /// The names to ask for in the manner of a C library. musl searches first and never searches a name with enough
+    /// dots.
+    #[must_use]
+    pub(crate) fn candidates_of(&self, name: &str, manner: SearchManner) -> Vec<String> {
+        let enough = name.matches('.').count() >= self.ndots;
+        if manner == SearchManner::Musl && enough {
+            return vec![name.trim_end_matches('.').to_owned()];
+        }
+        self.candidates(name)
     }
 
     /// The names to ask for, in the order of glibc's `res_search`: as it is first with enough dots, then each search
@@ -174,6 +195,16 @@ options ndots:5 timeout:2 attempts:3 edns0
         assert_eq!(
             plain.candidates("www.shop"),
             ["www.shop", "www.shop.example.test"]
+        );
+    }
+
+    #[test]
+    fn musl_searches_a_name_with_enough_dots_nowhere() {
+        let conf = ResolvConf::parse("search example.test");
+        assert_eq!(conf.candidates_of("www.shop", SearchManner::Musl), ["www.shop"]);
+        assert_eq!(
+            conf.candidates_of("cart", SearchManner::Musl),
+            ["cart.example.test", "cart"]
         );
     }
 

@@ -5,6 +5,8 @@ use parallax_model::{
     Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
 };
 
+use crate::certificate::TlsFacts;
+
 /// One probe's outcome: everything of an [`Observation`] but its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeResult {
@@ -32,9 +34,24 @@ pub struct ProbeResult {
     pub echo: Option<EchoIdentity>,
     /// Whether the address is answered next door.
     pub ttl: Option<TtlEvidence>,
+    /// What a TLS server showed, also where its certificate is refused. It does not travel.
+    pub tls: Option<TlsFacts>,
+    /// The redirects that were followed, in order. They are evidence, not probes; they do not travel.
+    pub hops: Vec<Hop>,
     /// What a library or the kernel said of a failure, for people: bounded, without control characters. It does not
     /// travel.
     pub detail: Option<String>,
+}
+
+/// An answer that sent the probe elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// What was asked.
+    pub url: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// What was connected to.
+    pub front: Option<Front>,
 }
 
 /// Longest [`ProbeResult::detail`], in characters; certificates can carry pages of names.
@@ -58,6 +75,8 @@ impl ProbeResult {
             dns: None,
             echo: None,
             ttl: None,
+            tls: None,
+            hops: Vec::new(),
             detail: None,
         }
     }

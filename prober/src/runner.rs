@@ -13,6 +13,7 @@ use tokio::{
 use crate::{
     clock::Deadline,
     evidence::Evidence,
+    governor::Governor,
     probe::{self, Context},
     result::ProbeResult,
     schedule::{Schedule, Start},
@@ -32,6 +33,7 @@ const LAST_PROBES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Runner {
     schedule: Schedule,
+    governor: Governor,
     probes: JoinSet<()>,
     running: HashMap<Id, Running>,
     desk: Arc<Desk>,
@@ -62,6 +64,7 @@ impl Runner {
     ) -> Self {
         Self {
             schedule: Schedule::new(Instant::now(), vantage),
+            governor: Governor::default(),
             probes: JoinSet::new(),
             running: HashMap::new(),
             desk: Arc::new(Desk {
@@ -75,6 +78,7 @@ impl Runner {
 
     /// Takes a line of the plan.
     pub(crate) fn apply(&mut self, line: PlanLine, now: Instant) {
+        self.schedule.heard(now);
         match line {
             PlanLine::Snapshot {
                 revision,
@@ -102,10 +106,22 @@ impl Runner {
 
     /// Starts what is due.
     fn start(&mut self, now: Instant) {
-        for start in self.schedule.take_due(now) {
+        let before = self.schedule.len();
+        let starts = self.schedule.take_due(now);
+        self.desk.status.metrics.overrun(self.schedule.take_overrun());
+        if self.schedule.len() < before {
+            tracing::warn!(
+                forgotten = before - self.schedule.len(),
+                "the plan stream has been silent for ten minutes; addresses of pods are no longer believed"
+            );
+            self.desk.status.planned(self.schedule.len());
+        }
+        for start in starts {
             match start {
                 Start::TooLate { assignment, late } => self.desk.not_asked(&assignment, OwnFault::Late, late),
-                Start::Run { assignment, late } if self.probes.len() >= AT_ONCE => {
+                Start::Run { assignment, late }
+                    if self.probes.len() >= AT_ONCE || !self.governor.allows(&assignment.target, now) =>
+                {
                     self.schedule.finished(&assignment.id);
                     self.desk.not_asked(&assignment, OwnFault::Throttled, late);
                 }

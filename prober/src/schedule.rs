@@ -9,13 +9,17 @@ use std::{
     time::Duration,
 };
 
-use parallax_model::{Assignment, AssignmentId, Vantage};
+use parallax_model::{Assignment, AssignmentId, Channel, Dial, Vantage};
 use tokio::time::Instant;
 
 use crate::jitter;
 
 /// Shortest time between two starts that is honoured, whatever the plan says.
 const SHORTEST: Duration = Duration::from_millis(100);
+
+/// How long a pod's address is believed after the plan stream was last heard: soon after, it may be another pod's.
+/// Names and virtual addresses are believed for ever.
+const BELIEVED: Duration = Duration::from_mins(10);
 
 /// What to do at a point of the grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,10 @@ pub(crate) struct Schedule {
     due: BTreeSet<(Instant, AssignmentId)>,
     /// Kept apart from the entries: a probe outlives the removal of its assignment.
     running: BTreeSet<AssignmentId>,
+    /// When the plan stream last said something.
+    heard: Instant,
+    /// Points of the grid passed over because the last probe still ran.
+    overrun: u64,
 }
 
 #[derive(Debug)]
@@ -61,7 +69,19 @@ impl Schedule {
             entries: BTreeMap::new(),
             due: BTreeSet::new(),
             running: BTreeSet::new(),
+            heard: origin,
+            overrun: 0,
         }
+    }
+
+    /// The plan stream said something: the addresses it gave hold.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Points of the grid passed over since the last call because the last probe still ran.
+    pub(crate) fn take_overrun(&mut self) -> u64 {
+        std::mem::take(&mut self.overrun)
     }
 
     /// Number of assignments.
@@ -124,12 +144,18 @@ impl Schedule {
                 continue;
             };
             let assignment = Arc::clone(&entry.assignment);
+            if of_a_pod(&assignment) && now - self.heard > BELIEVED {
+                // A stream that comes back begins with a snapshot and brings it again if it still holds.
+                self.entries.remove(&id);
+                continue;
+            }
             let next = self.next(&assignment, now);
             self.due.insert((next, id.clone()));
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.next = next;
             }
             if self.running.contains(&id) {
+                self.overrun += 1;
                 continue;
             }
             let late = now - at;
@@ -160,6 +186,12 @@ impl Schedule {
         // A process that lives for 2³² intervals of 100 ms is thirteen years old.
         first + interval.saturating_mul(u32::try_from(gone + 1).unwrap_or(u32::MAX))
     }
+}
+
+/// Whether it is bound to one pod's address.
+fn of_a_pod(assignment: &Assignment) -> bool {
+    matches!(assignment.channel, Channel::Direct | Channel::Mesh)
+        && matches!(assignment.dial, Dial::Address(_))
 }
 
 fn interval(assignment: &Assignment) -> Duration {
@@ -292,6 +324,81 @@ mod tests {
         assert_eq!(schedule.take_due(due), []);
         schedule.finished(&"a".parse().unwrap());
         assert_eq!(schedule.take_due(due + INTERVAL).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pods_address_is_believed_ten_minutes_after_the_last_word_and_a_name_for_ever() {
+        let mut schedule = schedule();
+        let start = Instant::now();
+        let bound = |id: &str, channel, dial| Assignment {
+            channel,
+            dial,
+            ..assignment(id, 60)
+        };
+        let address = Dial::Address("10.244.1.5:8080".parse().unwrap());
+        let plan = || {
+            vec![
+                bound("direct", Channel::Direct, address),
+                bound("mesh", Channel::Mesh, address),
+                bound("vip", Channel::Vip, address),
+                bound("name", Channel::Vip, Dial::Resolve),
+                bound("echo", Channel::Mesh, Dial::Resolve),
+            ]
+        };
+        schedule.replace(plan(), start);
+        schedule.heard(start + Duration::from_mins(1));
+        let due = |schedule: &mut Schedule, minute| {
+            let now = start + Duration::from_mins(minute);
+            let mut ids: Vec<_> = schedule
+                .take_due(now)
+                .into_iter()
+                .map(|start| match start {
+                    Start::Run { assignment, .. } | Start::TooLate { assignment, .. } => {
+                        assignment.id.to_string()
+                    }
+                })
+                .collect();
+            for id in &ids {
+                schedule.finished(&id.parse().unwrap());
+            }
+            ids.sort();
+            ids
+        };
+        assert_eq!(due(&mut schedule, 11), ["direct", "echo", "mesh", "name", "vip"]);
+        assert_eq!(due(&mut schedule, 13), ["echo", "name", "vip"]);
+        assert_eq!(schedule.len(), 3);
+        assert_eq!(
+            due(&mut schedule, 60 * 24 * 365),
+            ["echo", "name", "vip"],
+            "a year later"
+        );
+        schedule.replace(plan(), start + Duration::from_hours(24 * 365));
+        assert_eq!(schedule.len(), 5, "a new stream brings them back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_overruns_its_interval_is_counted() {
+        let mut schedule = schedule();
+        schedule.upsert(assignment("a", 5), Instant::now());
+        let due = schedule.next_due().unwrap();
+        assert_eq!(schedule.take_due(due).len(), 1);
+        for round in 1..=3 {
+            assert_eq!(schedule.take_due(due + INTERVAL * round), []);
+        }
+        assert_eq!((schedule.take_overrun(), schedule.take_overrun()), (3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_year_of_starts_neither_drifts_nor_bursts() {
+        let mut schedule = schedule();
+        schedule.upsert(assignment("a", 3600), Instant::now());
+        let first = schedule.next_due().unwrap();
+        for hour in 0..24 * 365 {
+            let due = schedule.next_due().unwrap();
+            assert_eq!(due, first + Duration::from_hours(1) * hour);
+            assert_eq!(ids(&schedule.take_due(due)), [("a", Duration::ZERO)]);
+            schedule.finished(&"a".parse().unwrap());
+        }
     }
 
     #[tokio::test(start_paused = true)]

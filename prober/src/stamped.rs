@@ -30,6 +30,11 @@ impl SharedStamps {
     pub(crate) fn get(&self) -> Stamps {
         *self.0.lock()
     }
+
+    /// Forgets them before the next request on the same connection.
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = Stamps::default();
+    }
 }
 
 #[derive(Debug)]

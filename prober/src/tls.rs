@@ -1,36 +1,62 @@
 //! TLS of the probes: one shared configuration, a verifier that remembers what it was shown, ring as the provider.
+//!
+//! The verifier lets a handshake with a bad certificate come to its end and its verdict is applied then, before any
+//! byte of a request goes out: so version, protocol and chain are known also where the certificate is refused.
 
 use std::sync::{Arc, OnceLock};
 
-use parallax_model::{FailureKind, OwnFault, Phase};
+use parallax_model::{FailureKind, OwnFault, Phase, TlsVersion};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::CryptoProvider,
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    classify::{Fault, Stop},
+    certificate::{self, TlsFacts},
+    classify::{Fault, Stop, of_tls},
     clock::{Deadline, Passed},
 };
 
 /// Trusted roots and the configuration made of them; built once, as reading the roots takes longer than a probe (R17).
 #[derive(Debug)]
 pub struct Tls {
+    config: ClientConfig,
     /// Absent without a single root: then nothing can be said of anybody's certificate.
-    trust: Option<Trust>,
+    verifier: Option<Arc<WebPkiServerVerifier>>,
 }
 
+/// How a handshake is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handshake<'a> {
+    /// Goes into SNI, and the certificate must be for it.
+    pub(crate) host: &'a str,
+    /// Application protocols to offer, the preferred one first; none offers none.
+    pub(crate) alpn: &'static [&'static [u8]],
+    /// Whether a certificate that does not verify ends it.
+    pub(crate) verify: bool,
+}
+
+/// What came of it; the facts are there either way.
 #[derive(Debug)]
-struct Trust {
-    config: ClientConfig,
-    verifier: Arc<WebPkiServerVerifier>,
+pub(crate) struct Shaken {
+    pub(crate) result: Result<TlsStream<TcpStream>, Stop>,
+    pub(crate) facts: Option<TlsFacts>,
+}
+
+impl From<Stop> for Shaken {
+    fn from(stop: Stop) -> Self {
+        Self {
+            result: Err(stop),
+            facts: None,
+        }
+    }
 }
 
 impl Tls {
@@ -49,43 +75,60 @@ impl Tls {
     pub fn with_roots(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates);
+        let roots = Arc::new(roots);
+        // The builder refuses an empty store, which is just the case "no roots".
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider())
+            .build()
+            .ok();
         Self {
-            trust: Trust::new(roots),
+            config: base(RootCertStore::clone(&roots)),
+            verifier,
         }
     }
 
     /// A configuration of the same roots for the control path.
     pub(crate) fn control(&self) -> ClientConfig {
-        match &self.trust {
-            Some(trust) => trust.config.clone(),
-            None => without_roots(),
-        }
+        self.config.clone()
     }
 
     /// Shakes hands under the deadline.
     pub(crate) async fn connect(
         &self,
-        host: &str,
+        handshake: Handshake<'_>,
         tcp: TcpStream,
         deadline: Deadline,
-    ) -> Result<TlsStream<TcpStream>, Stop> {
-        let Some(trust) = &self.trust else {
-            return Err(Stop::new(Phase::Tls, OwnFault::NoRoots)
-                .because("no root certificates are installed; mount them or set SSL_CERT_FILE"));
+    ) -> Shaken {
+        if handshake.verify && self.verifier.is_none() {
+            return Stop::new(Phase::Tls, OwnFault::NoRoots)
+                .because("no root certificates are installed; mount them or set SSL_CERT_FILE")
+                .into();
+        }
+        let host = handshake.host.trim_end_matches('.');
+        let Ok(name) = ServerName::try_from(host.to_owned()) else {
+            return Stop::new(Phase::Tls, OwnFault::Unaskable)
+                .because("the host cannot be a TLS server name")
+                .into();
         };
-        let name = ServerName::try_from(host.trim_end_matches('.').to_owned()).map_err(|_| {
-            Stop::new(Phase::Tls, OwnFault::Unaskable).because("the host cannot be a TLS server name")
-        })?;
-        let record = Arc::new(Recording::new(trust));
-        let mut config = trust.config.clone();
+        let record = Arc::new(Recording::new(self.verifier.clone()));
+        let mut config = self.config.clone();
+        config.alpn_protocols = handshake.alpn.iter().map(|protocol| protocol.to_vec()).collect();
         config
             .dangerous()
             .set_certificate_verifier(Arc::clone(&record) as Arc<dyn ServerCertVerifier>);
-        let handshake = TlsConnector::from(Arc::new(config)).connect(name, tcp);
-        match deadline.bound(handshake).await {
+        let shaking = TlsConnector::from(Arc::new(config)).connect(name, tcp);
+        let ended = match deadline.bound(shaking).await {
             Err(Passed) => Err(Stop::timeout(Phase::Tls)),
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(record.explain(Stop::io(Phase::Tls, &error))),
+            Ok(ended) => ended.map_err(|error| Stop::io(Phase::Tls, &error)),
+        };
+        let facts = record.facts(host, ended.as_ref().ok());
+        let result = match (ended, record.refusal()) {
+            // What is wrong with the certificate came first, whatever followed.
+            (_, Some(refusal)) if handshake.verify => Err(refusal),
+            (ended, _) => ended,
+        };
+        Shaken {
+            result,
+            facts: Some(facts),
         }
     }
 }
@@ -106,52 +149,66 @@ fn base(roots: RootCertStore) -> ClientConfig {
     config
 }
 
-/// Trusts nobody: an aggregator over plain HTTP can still be reached.
-fn without_roots() -> ClientConfig {
-    base(RootCertStore::empty())
-}
-
-impl Trust {
-    fn new(roots: RootCertStore) -> Option<Self> {
-        let roots = Arc::new(roots);
-        // The builder refuses an empty store, which is just the case "no roots".
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider())
-            .build()
-            .ok()?;
-        Some(Self {
-            config: base(RootCertStore::clone(&roots)),
-            verifier,
-        })
-    }
-}
-
-/// Verifies as ever and remembers what the server showed, which the error alone does not tell.
+/// Remembers what the server showed and what a strict verifier says of it.
 #[derive(Debug)]
 struct Recording {
-    verifier: Arc<WebPkiServerVerifier>,
-    /// Number of certificates beside the server's own.
-    intermediates: OnceLock<usize>,
+    /// Absent where no roots are installed: then nobody is judged.
+    verifier: Option<Arc<WebPkiServerVerifier>>,
+    shown: OnceLock<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    chain: Vec<CertificateDer<'static>>,
+    refused: Option<rustls::Error>,
 }
 
 impl Recording {
-    fn new(trust: &Trust) -> Self {
+    fn new(verifier: Option<Arc<WebPkiServerVerifier>>) -> Self {
         Self {
-            verifier: Arc::clone(&trust.verifier),
-            intermediates: OnceLock::new(),
+            verifier,
+            shown: OnceLock::new(),
         }
     }
 
-    /// A chain without intermediates is the most common reason for "untrusted" on a machine with proper roots.
-    fn explain(&self, stop: Stop) -> Stop {
-        let detail = stop.detail.clone().unwrap_or_default();
-        match (&stop.fault, self.intermediates.get()) {
-            (Fault::Target(FailureKind::CertificateUntrusted), Some(0)) => {
-                stop.because(format!("{detail}; the server sent no intermediate certificate"))
+    /// Why the certificate is refused. A chain without intermediates is the most common reason for "untrusted" on a
+    /// machine with proper roots.
+    fn refusal(&self) -> Option<Stop> {
+        let shown = self.shown.get()?;
+        let error = shown.refused.as_ref()?;
+        let fault = of_tls(error);
+        let detail = match (&fault, shown.chain.len()) {
+            (Fault::Target(FailureKind::CertificateUntrusted), 0 | 1) => {
+                format!("{error}; the server sent no intermediate certificate")
             }
-            (Fault::Target(FailureKind::CertificateUntrusted), Some(sent)) => {
-                stop.because(format!("{detail}; intermediate certificates sent: {sent}"))
+            (Fault::Target(FailureKind::CertificateUntrusted), sent) => {
+                format!("{error}; intermediate certificates sent: {}", sent - 1)
             }
-            _ => stop,
+            _ => error.to_string(),
+        };
+        Some(Stop::new(Phase::Tls, fault).because(detail))
+    }
+
+    fn facts(&self, host: &str, stream: Option<&TlsStream<TcpStream>>) -> TlsFacts {
+        let connection = stream.map(|stream| stream.get_ref().1);
+        let shown = self.shown.get();
+        let (chain, left_out) = shown.map_or_else(Default::default, |shown| certificate::chain(&shown.chain));
+        TlsFacts {
+            server_name: host.to_owned(),
+            version: connection.and_then(|c| match c.protocol_version()? {
+                ProtocolVersion::TLSv1_2 => Some(TlsVersion::Tls12),
+                ProtocolVersion::TLSv1_3 => Some(TlsVersion::Tls13),
+                _ => None,
+            }),
+            alpn: connection
+                .and_then(|c| c.alpn_protocol())
+                .map(|protocol| String::from_utf8_lossy(protocol).into_owned()),
+            chain,
+            left_out,
+            refused: self.refusal().and_then(|stop| match stop.fault {
+                Fault::Target(kind) => Some(kind),
+                Fault::Own(_) => None,
+            }),
         }
     }
 }
@@ -165,10 +222,18 @@ impl ServerCertVerifier for Recording {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        let refused = self.verifier.as_ref().and_then(|verifier| {
+            verifier
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+                .err()
+        });
+        let chain = std::iter::once(end_entity)
+            .chain(intermediates)
+            .map(|certificate| certificate.clone().into_owned())
+            .collect();
         // One handshake shows one chain; a second call could only repeat it.
-        let _ = self.intermediates.set(intermediates.len());
-        self.verifier
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        let _ = self.shown.set(Shown { chain, refused });
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -177,7 +242,7 @@ impl ServerCertVerifier for Recording {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.verify_tls12_signature(message, cert, dss)
+        verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -186,10 +251,10 @@ impl ServerCertVerifier for Recording {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.verify_tls13_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+        provider().signature_verification_algorithms.supported_schemes()
     }
 }

@@ -8,7 +8,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsFd,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parallax_model::TtlEvidence;
@@ -25,13 +25,19 @@ const NOBODYS_PORT: u16 = 33434;
 
 /// Why there is no evidence. Never a failure of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoEvidence {
+pub enum NoEvidence {
     /// This machine permits neither way, or has no route of the family.
     #[error("this machine permits no unprivileged way to learn a TTL")]
     Unsupported,
     /// Nothing came in time.
     #[error("nothing answered in time")]
     Silent,
+}
+
+/// Asks an address who answers for it, within the deadline: an unprivileged ping where the machine permits it, else a
+/// datagram to a port nobody uses. Silence is no failure of anybody.
+pub async fn ask_ttl(address: IpAddr, deadline: Duration) -> Result<TtlEvidence, NoEvidence> {
+    ask(address, Deadline::within(deadline)).await
 }
 
 /// Asks an address; half of the time by ping where that is permitted, the rest by UDP.
@@ -141,7 +147,7 @@ fn next(
 
 #[cfg(test)]
 mod tests {
-    use std::{net::UdpSocket, time::Duration};
+    use std::net::UdpSocket;
 
     use super::*;
 

@@ -1,4 +1,5 @@
 //! The fault corpus: reproducible, true to what it says, and a fair judge.
+#![expect(clippy::unwrap_used, reason = "helpers of tests panic where tests do")]
 
 use std::collections::BTreeSet;
 
@@ -106,7 +107,7 @@ fn equivalent(world: World, faults: Vec<Fault>) -> Vec<String> {
     truth.faults[0]
         .equivalent
         .iter()
-        .map(|(region, members)| [&[region.clone()], &members[..]].concat().join(" "))
+        .map(|(region, members)| [std::slice::from_ref(region), &members[..]].concat().join(" "))
         .collect()
 }
 
@@ -440,4 +441,50 @@ fn tables_replace_what_stands_between_their_markers() {
     let page = report::splice(page, "x", "new\n").unwrap();
     assert_eq!(page, "a\n<!-- corpus:x -->\nnew\n<!-- /corpus:x -->\nb");
     assert!(report::splice(&page, "y", "").is_err());
+}
+
+// ---- the engine -----------------------------------------------------------------------------------------------------
+
+fn replay(lines: &[String]) -> Vec<String> {
+    let mut replay = parallax_diagnosis::replay::Replay::new();
+    let mut said: Vec<String> = (1..)
+        .zip(lines)
+        .flat_map(|(number, line)| replay.line(number, line))
+        .collect();
+    said.extend(replay.finish());
+    said
+}
+
+fn tally_of(set: &str, trials: usize) -> Tally {
+    report::run(Set::named(set).unwrap(), 1, trials, &replay)
+        .unwrap()
+        .tally
+}
+
+#[test]
+fn the_engine_reads_every_line_of_every_form() {
+    for set in SETS.iter().filter(|set| set.nodes.1 <= 12) {
+        let trial = corpus::trial(set, 1, 1);
+        let said = replay(&trial.lines);
+        let refused: Vec<&String> = said
+            .iter()
+            .filter(|line| line.contains(r#""type":"malformed""#))
+            .collect();
+        assert!(refused.is_empty(), "{}: {refused:?}", set.name);
+    }
+}
+
+#[test]
+fn hard_faults_are_named_right_and_nothing_else_is() {
+    let tally = tally_of("hard-12", 22);
+    let right = tally.all.class_right.get().unwrap();
+    let found = tally.all.recalled.get().unwrap();
+    assert!(right >= 0.95 && found >= 0.85, "{:?}", tally.all);
+    assert!(tally.wrong_second.hits <= 1, "{:?}", tally.wrong_second);
+}
+
+#[test]
+fn a_quiet_cluster_gets_no_verdict() {
+    let tally = tally_of("healthy-quiet", 8);
+    assert_eq!((tally.false_alarms.hits, tally.false_alarms.of), (0, 8));
 }

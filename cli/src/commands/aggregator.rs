@@ -17,7 +17,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&args.config).map_err(Failure::usage)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::could_not)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
         let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;

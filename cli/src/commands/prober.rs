@@ -6,7 +6,7 @@ use std::{
 };
 
 use parallax_model::{PodName, Vantage};
-use parallax_prober::{Agent, AgentConfig, SPOOL_CAPACITY, Token};
+use parallax_prober::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, Token};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use url::Url;
 
@@ -26,7 +26,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", env = "PARALLAX_POD")]
     pod: PodName,
     /// Where echo, health and own metrics are served.
-    #[arg(long, value_name = "ADDRESS:PORT", env = "PARALLAX_ECHO_LISTEN", default_value = "[::]:9095")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        env = "PARALLAX_ECHO_LISTEN",
+        default_value = "[::]:9095"
+    )]
     echo_listen: SocketAddr,
     /// Resolvers and search list.
     #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
@@ -45,7 +50,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let token = args.token_file.map(token_file).transpose()?;
     let roots = |files: &[PathBuf]| -> Result<Vec<_>, Failure> {
-        Ok(files.iter().map(|path| read_roots(path)).collect::<Result<Vec<_>, _>>()?.concat())
+        Ok(files
+            .iter()
+            .map(|path| read_roots(path))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat())
     };
     let config = AgentConfig {
         vantage: args.vantage,
@@ -59,10 +68,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         spool_capacity: SPOOL_CAPACITY,
     };
     // One thread: timings stay free of what other work would do to them, and a node has better uses for its cores.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
-        let agent = Agent::bind(config).await.map_err(Failure::could_not)?;
+        let agent = Agent::bind(config).await.map_err(|error| match error {
+            AgentError::Aggregator { .. } => Failure::usage(error),
+            _ => Failure::could_not(error),
+        })?;
         tracing::info!(echo = %agent.echo_addr(), "probing");
         agent.run(stop).await.map_err(Failure::could_not)
     })
@@ -75,18 +90,27 @@ fn token_file(path: PathBuf) -> Result<Token, Failure> {
     let token = text.trim();
     if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
         let path = path.display();
-        return Err(Failure::Usage(format!("{path}: expected one line of printable ASCII, the token")));
+        return Err(Failure::Usage(format!(
+            "{path}: expected one line of printable ASCII, the token"
+        )));
     }
     Ok(Token::File(path))
 }
 
 fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let wrong = |e: &dyn std::fmt::Display| {
-        Failure::Usage(format!("{}: expected certificates in PEM form: {e}", path.display()))
+        Failure::Usage(format!(
+            "{}: expected certificates in PEM form: {e}",
+            path.display()
+        ))
     };
     let roots = CertificateDer::pem_file_iter(path)
         .map_err(|e| wrong(&e))?
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| wrong(&e))?;
-    if roots.is_empty() { Err(wrong(&"the file has none")) } else { Ok(roots) }
+    if roots.is_empty() {
+        Err(wrong(&"the file has none"))
+    } else {
+        Ok(roots)
+    }
 }

@@ -78,7 +78,11 @@ fn replay(mut input: impl BufRead, out: &mut impl Write, args: &Args) -> Result<
         }
     }
     out.flush()?;
-    if recordings == 0 { Err(ReplayError::Nothing) } else { Ok(()) }
+    if recordings == 0 {
+        Err(ReplayError::Nothing)
+    } else {
+        Ok(())
+    }
 }
 
 /// How the line that ends each recording begins.
@@ -86,16 +90,31 @@ const TRIAL: &str = r#"{"type":"trial""#;
 
 /// An event as JSON, or as a sentence for people.
 fn print(event: &str, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
-    if args.json { writeln!(out, "{event}") } else { writeln!(out, "{}", sentence(event)) }
+    if args.json {
+        writeln!(out, "{event}")
+    } else {
+        writeln!(out, "{}", sentence(event))
+    }
 }
 
 /// One event in words. What is not known here is shown as it came: a new kind of event must not vanish.
 fn sentence(event: &str) -> String {
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(event) else { return event.to_owned() };
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(event) else {
+        return event.to_owned();
+    };
     let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let at = format!("trial {}  {:>8.1} s", value["trial"], value["t"].as_f64().unwrap_or_default());
+    let at = format!(
+        "trial {}  {:>8.1} s",
+        value["trial"],
+        value["t"].as_f64().unwrap_or_default()
+    );
     let members = |value: &serde_json::Value| -> String {
-        let names: Vec<_> = value.as_array().into_iter().flatten().filter_map(|m| m.as_str()).collect();
+        let names: Vec<_> = value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|m| m.as_str())
+            .collect();
         names.join(" → ")
     };
     match value["type"].as_str() {
@@ -107,10 +126,18 @@ fn sentence(event: &str) -> String {
                 .as_array()
                 .into_iter()
                 .flatten()
-                .map(|c| format!("{} {}", c[0].as_str().unwrap_or_default(), members(&c[1])).trim().to_owned())
+                .map(|c| {
+                    format!("{} {}", c[0].as_str().unwrap_or_default(), members(&c[1]))
+                        .trim()
+                        .to_owned()
+                })
                 .collect();
             let causes = members(&value["causes"]).replace(" → ", ", ");
-            let tie = if class.len() > 1 { format!("  cannot be told apart: {}", class.join(", ")) } else { String::new() };
+            let tie = if class.len() > 1 {
+                format!("  cannot be told apart: {}", class.join(", "))
+            } else {
+                String::new()
+            };
             format!(
                 "{at}  {} {}  {:.4}  [{causes}]{tie}",
                 text("region"),

@@ -41,10 +41,21 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let host = this_host()?;
-    let vantage = Vantage::Cluster { node: host.clone(), network: Network::Host };
-    let config = Config::load(&args.config).map_err(Failure::usage)?.with_vantage(vantage.clone());
-    let token = config.token.as_ref().map(|token| Token::Fixed(token.reveal().to_owned()));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::could_not)?;
+    let vantage = Vantage::Cluster {
+        node: host.clone(),
+        network: Network::Host,
+    };
+    let config = Config::load(&args.config)
+        .map_err(Failure::usage)?
+        .with_vantage(vantage.clone());
+    let token = config
+        .token
+        .as_ref()
+        .map(|token| Token::Fixed(token.reveal().to_owned()));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
         let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;
@@ -65,10 +76,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         };
         println!("page and API at {url}");
         let prober = ProberThread::start(agent, stop.clone());
-        let printer = Printer { views, style: style(), quiet: args.quiet };
+        let printer = Printer {
+            views,
+            style: style(),
+            quiet: args.quiet,
+        };
         let (served, ()) = tokio::join!(aggregator.run(stop.clone()), printer.run(stop.clone()));
         stop.cancel();
-        let probed = tokio::task::spawn_blocking(move || prober.join()).await.map_err(Failure::could_not)?;
+        let probed = tokio::task::spawn_blocking(move || prober.join())
+            .await
+            .map_err(Failure::could_not)?;
         served.map_err(Failure::could_not).and(probed)
     })
 }
@@ -81,8 +98,10 @@ impl ProberThread {
         Self(std::thread::spawn(move || {
             // Whatever ends the prober ends the process: without it the page would only grow old.
             let _end = stop.clone().drop_guard();
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not)?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(Failure::could_not)?;
             runtime.block_on(async {
                 let agent = Agent::bind(config).await.map_err(Failure::could_not)?;
                 agent.run(stop).await.map_err(Failure::could_not)
@@ -91,7 +110,9 @@ impl ProberThread {
     }
 
     fn join(self) -> Result<(), Failure> {
-        self.0.join().unwrap_or_else(|_| Err(Failure::CouldNot("the prober's thread panicked".to_owned())))
+        self.0
+            .join()
+            .unwrap_or_else(|_| Err(Failure::CouldNot("the prober's thread panicked".to_owned())))
     }
 }
 
@@ -127,8 +148,16 @@ impl Printer {
 
 /// Only what changes when something happens; ages would change all the time.
 fn screen(view: &View, style: Style) -> String {
-    let mut text = format!("{}\n{}", text::summary(view, style), text::matrix(view, style, ROWS));
-    for incident in view.incidents.iter().filter(|i| !matches!(i.state, IncidentState::Closed { .. })) {
+    let mut text = format!(
+        "{}\n{}",
+        text::summary(view, style),
+        text::matrix(view, style, ROWS)
+    );
+    for incident in view
+        .incidents
+        .iter()
+        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
+    {
         text.push('\n');
         text.push_str(&text::incident(incident, incident.opened, style));
     }
@@ -136,7 +165,8 @@ fn screen(view: &View, style: Style) -> String {
 }
 
 fn style() -> Style {
-    let plain = !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let plain =
+        !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     if plain { Style::Plain } else { Style::Coloured }
 }
 

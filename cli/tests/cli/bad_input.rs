@@ -11,17 +11,27 @@ fn refused(yaml: &str, words: &[&str]) {
         let output = run(&[command, "--config", path.to_str().unwrap()]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(said.contains("parallax.yaml:"), "{command} names the file and line: {said}");
+        assert!(
+            said.contains("parallax.yaml:"),
+            "{command} names the file and line: {said}"
+        );
         for word in words {
             assert!(said.contains(word), "{command}: expected {word:?} in: {said}");
         }
-        assert!(output.stdout.is_empty(), "nothing is started: {}", text(&output.stdout));
+        assert!(
+            output.stdout.is_empty(),
+            "nothing is started: {}",
+            text(&output.stdout)
+        );
     }
 }
 
 #[test]
 fn an_unknown_field_is_refused_with_its_line() {
-    refused("listen: 127.0.0.1:0\ninterval: 5\n", &["parallax.yaml:2", "interval"]);
+    refused(
+        "listen: 127.0.0.1:0\ninterval: 5\n",
+        &["parallax.yaml:2", "interval"],
+    );
 }
 
 #[test]
@@ -31,12 +41,18 @@ fn a_wrong_type_is_refused_with_what_was_expected() {
 
 #[test]
 fn an_impossible_value_is_refused_with_its_range() {
-    refused("listen: 127.0.0.1:0\nintervalMs: 1\n", &["parallax.yaml:2", "200 to 3600000"]);
+    refused(
+        "listen: 127.0.0.1:0\nintervalMs: 1\n",
+        &["parallax.yaml:2", "200 to 3600000"],
+    );
 }
 
 #[test]
 fn an_impossible_target_is_refused_with_its_line() {
-    refused("targets:\n  - url: ftp://files.example.test/\n", &["parallax.yaml:2", "tcp://"]);
+    refused(
+        "targets:\n  - url: ftp://files.example.test/\n",
+        &["parallax.yaml:2", "tcp://"],
+    );
 }
 
 #[test]
@@ -63,14 +79,43 @@ fn a_taken_port_is_said_in_one_line_with_what_to_do() {
 #[test]
 fn impossible_flags_are_usage_errors() {
     for args in [
-        &["prober", "--aggregator", "not a url", "--vantage", "n1/pod", "--pod", "p"][..],
-        &["prober", "--aggregator", "http://127.0.0.1:1", "--vantage", "n1/moon", "--pod", "p"],
-        &["prober", "--aggregator", "ftp://127.0.0.1:1", "--vantage", "n1/pod", "--pod", "p"],
+        &[
+            "prober",
+            "--aggregator",
+            "not a url",
+            "--vantage",
+            "n1/pod",
+            "--pod",
+            "p",
+        ][..],
+        &[
+            "prober",
+            "--aggregator",
+            "http://127.0.0.1:1",
+            "--vantage",
+            "n1/moon",
+            "--pod",
+            "p",
+        ],
+        &[
+            "prober",
+            "--aggregator",
+            "ftp://127.0.0.1:1",
+            "--vantage",
+            "n1/pod",
+            "--pod",
+            "p",
+        ],
         &["replay"],
         &["replay", "there-is-no-such-recording.ndjson"],
         &["fly"],
     ] {
         let output = run(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
     }
 }

@@ -8,7 +8,13 @@ use std::{
 pub(crate) fn parallax() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
     // The tests must not depend on what their caller has set.
-    for name in ["PARALLAX_CONFIG", "PARALLAX_LOG", "PARALLAX_AGGREGATOR", "PARALLAX_VANTAGE", "PARALLAX_POD"] {
+    for name in [
+        "PARALLAX_CONFIG",
+        "PARALLAX_LOG",
+        "PARALLAX_AGGREGATOR",
+        "PARALLAX_VANTAGE",
+        "PARALLAX_POD",
+    ] {
         command.env_remove(name);
     }
     command

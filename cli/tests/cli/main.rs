@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod commands;
+mod readme;
 mod replay;
 mod up;

@@ -30,51 +30,74 @@ impl Server {
                     line.clear();
                 }
                 // A prober that is told to stop closes in the middle; that is not the server's failure.
-                let _ = stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+                let _ = stream
+                    .get_mut()
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
             }
         });
-        Self { address, thread: Some(thread) }
+        Self {
+            address,
+            thread: Some(thread),
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        TcpStream::connect(self.address).unwrap().write_all(b"STOP\r\n").unwrap();
+        TcpStream::connect(self.address)
+            .unwrap()
+            .write_all(b"STOP\r\n")
+            .unwrap();
         self.thread.take().unwrap().join().unwrap();
     }
 }
 
-struct Up {
+pub(crate) struct Up {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
     page: String,
 }
 
 impl Up {
-    fn start(path: &std::path::Path) -> Self {
-        let mut child =
-            parallax().args(["up", "--config"]).arg(path).stdout(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn start(path: &std::path::Path) -> Self {
+        let mut child = parallax()
+            .args(["up", "--config"])
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
-        let page = first.strip_prefix("page and API at http://").unwrap_or_else(|| panic!("{first}"));
+        let page = first
+            .strip_prefix("page and API at http://")
+            .unwrap_or_else(|| panic!("{first}"));
         let page = page.trim_end_matches('/').to_owned();
         Self { child, lines, page }
     }
 
     /// Reads until a line holds the words. The harness ends a test that waits for ever.
-    fn until(&mut self, words: &str) -> String {
-        self.lines.by_ref().map(Result::unwrap).find(|line| line.contains(words)).unwrap()
+    pub(crate) fn until(&mut self, words: &str) -> String {
+        self.lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find(|line| line.contains(words))
+            .unwrap()
     }
 
     fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.page).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.page).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
+            self.page
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     }
 
-    fn interrupt(mut self) -> Option<i32> {
+    pub(crate) fn interrupt(mut self) -> Option<i32> {
         let told = std::process::Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
             .status()

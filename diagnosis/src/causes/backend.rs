@@ -26,7 +26,9 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
             ),
             remedy(
                 "make its readiness probe ask what clients ask",
-                Some(format!("kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name}")),
+                Some(format!(
+                    "kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name}"
+                )),
                 "a roll-out of the workload",
             ),
         ]

@@ -10,10 +10,18 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::DnsClient],
         profile: |_| kinds::DNS,
         likelier: |_| 1.0,
-        mechanism: |s| format!("names do not resolve on node {}, while everything asked by address works", s.member()),
+        mechanism: |s| {
+            format!(
+                "names do not resolve on node {}, while everything asked by address works",
+                s.member()
+            )
+        },
         remedies: |s| {
             vec![remedy(
-                format!("look at the node-local resolver of {} and at its way to the cluster resolver", s.member()),
+                format!(
+                    "look at the node-local resolver of {} and at its way to the cluster resolver",
+                    s.member()
+                ),
                 Some(format!(
                     "kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={}",
                     s.member()

@@ -28,7 +28,13 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "balancer loopback (Tencent CLB, Alibaba SLB)",
         regions: SAME_VIP,
         profile: |_| kinds::LOOPBACK,
-        likelier: |s| if s.leaves_the_node() || s.mode() == ProxyMode::Ipvs { 1.0 } else { 0.05 },
+        likelier: |s| {
+            if s.leaves_the_node() || s.mode() == ProxyMode::Ipvs {
+                1.0
+            } else {
+                0.05
+            }
+        },
         mechanism,
         remedies: avoid,
     },
@@ -47,7 +53,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| kinds::LOOPBACK,
         likelier: |_| 0.2,
-        mechanism: |_| "packets that stay within a node come back on another way than they went, and are dropped".to_owned(),
+        mechanism: |_| {
+            "packets that stay within a node come back on another way than they went, and are dropped"
+                .to_owned()
+        },
         remedies: |_| {
             vec![remedy(
                 "set rp_filter to loose mode on the nodes",
@@ -62,7 +71,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::SelfPod, RegionKind::SelfVip],
         profile: |_| kinds::LOOPBACK,
         likelier: |_| 1.0,
-        mechanism: |_| "the bridge port does not reflect, so a pod that its Service sends back to itself gets no answer".to_owned(),
+        mechanism: |_| {
+            "the bridge port does not reflect, so a pod that its Service sends back to itself gets no answer"
+                .to_owned()
+        },
         remedies: hairpin,
     },
     Cause {
@@ -71,7 +83,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| kinds::LOOPBACK,
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.05 },
-        mechanism: |_| "the bridge answers within the node without the Service's address translation".to_owned(),
+        mechanism: |_| {
+            "the bridge answers within the node without the Service's address translation".to_owned()
+        },
         remedies: hairpin,
     },
 ];

@@ -19,7 +19,9 @@ use crate::{
     likelihood::lse,
     prior::{About, PriorFact},
     region::RegionKind,
-    topology::{EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
+    topology::{
+        EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy,
+    },
     verdict::{Fact, NamedCause, Remedy},
 };
 
@@ -27,13 +29,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) front: Option<Front>,
     pub(crate) info: Option<&'a FrontInfo>,
     pub(crate) service: Option<&'a Service>,
     /// Members of the named region, as printed.
     pub(crate) members: Vec<String>,
-    /// Vantages that fail, as printed.
-    pub(crate) failing: Vec<String>,
     /// Failures inside the region by class, as whole probes.
     pub(crate) kinds: Profile,
     /// The failing clients' own nodes are seen to answer for the address.
@@ -121,8 +120,15 @@ pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> V
 }
 
 /// Static facts of a front's Service that move the prior, each logged with its multiplier.
-pub(crate) fn facts(topology: &Topology, front: Option<&Front>, world: &World, foreign_proxy: bool) -> Vec<PriorFact> {
-    let Some((info, service)) = front.and_then(|f| Some((topology.fronts().get(f)?, topology.service_of(f)?))) else {
+pub(crate) fn facts(
+    topology: &Topology,
+    front: Option<&Front>,
+    world: &World,
+    foreign_proxy: bool,
+) -> Vec<PriorFact> {
+    let Some((info, service)) =
+        front.and_then(|f| Some((topology.fronts().get(f)?, topology.service_of(f)?)))
+    else {
         return Vec::new();
     };
     let mut facts = Vec::new();
@@ -138,7 +144,11 @@ pub(crate) fn facts(topology: &Topology, front: Option<&Front>, world: &World, f
     match info.kind {
         FrontKind::LoadBalancer(ip_mode) => match service.external_traffic_policy {
             TrafficPolicy::Cluster => {
-                add(nolocal, 0.02, format!("externalTrafficPolicy of Service {key} is Cluster"));
+                add(
+                    nolocal,
+                    0.02,
+                    format!("externalTrafficPolicy of Service {key} is Cluster"),
+                );
             }
             TrafficPolicy::Local if mode == ProxyMode::Ipvs || foreign_proxy || ip_mode == IpMode::Proxy => {
                 let why = match (mode, ip_mode) {
@@ -156,17 +166,27 @@ pub(crate) fn facts(topology: &Topology, front: Option<&Front>, world: &World, f
                 add(
                     nolocal,
                     0.2,
-                    format!("a current kube-proxy serves the balancer address of Service {key} from every node (ipMode VIP)"),
+                    format!(
+                        "a current kube-proxy serves the balancer address of Service {key} from every node (ipMode VIP)"
+                    ),
                 );
             }
             TrafficPolicy::Local => {}
         },
         FrontKind::ClusterIp => match service.internal_traffic_policy {
             TrafficPolicy::Cluster => {
-                add(nolocal, 0.02, format!("internalTrafficPolicy of Service {key} is Cluster"));
+                add(
+                    nolocal,
+                    0.02,
+                    format!("internalTrafficPolicy of Service {key} is Cluster"),
+                );
             }
             TrafficPolicy::Local => {
-                add(nolocal, 5.0, format!("internalTrafficPolicy of Service {key} is Local"));
+                add(
+                    nolocal,
+                    5.0,
+                    format!("internalTrafficPolicy of Service {key} is Local"),
+                );
             }
         },
     }
@@ -206,7 +226,9 @@ impl Situation<'_> {
 
     pub(crate) fn is_local(&self) -> bool {
         match (self.service, self.info.map(|i| i.kind)) {
-            (Some(service), Some(FrontKind::ClusterIp)) => service.internal_traffic_policy == TrafficPolicy::Local,
+            (Some(service), Some(FrontKind::ClusterIp)) => {
+                service.internal_traffic_policy == TrafficPolicy::Local
+            }
             (Some(service), _) => service.external_traffic_policy == TrafficPolicy::Local,
             (None, _) => false,
         }
@@ -221,7 +243,10 @@ impl Situation<'_> {
     }
 
     pub(crate) fn leaves_the_node(&self) -> bool {
-        matches!(self.info.map(|i| i.kind), Some(FrontKind::LoadBalancer(IpMode::Proxy)) | None)
+        matches!(
+            self.info.map(|i| i.kind),
+            Some(FrontKind::LoadBalancer(IpMode::Proxy)) | None
+        )
     }
 
     pub(crate) fn member(&self) -> &str {

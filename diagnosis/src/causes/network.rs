@@ -14,7 +14,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |_| 1.0,
         mechanism: |s| match s.members.as_slice() {
             [from, to] => format!("nothing gets from {from} to {to}, on no channel"),
-            _ => "whatever leaves its node is lost, on every channel, and within a node all is well".to_owned(),
+            _ => {
+                "whatever leaves its node is lost, on every channel, and within a node all is well".to_owned()
+            }
         },
         remedies,
     },
@@ -23,8 +25,16 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "packets larger than the path allows are lost (MTU)",
         regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
         profile: |_| [1.0, 0.1, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1, 0.1],
-        likelier: |s| if s.share(&[KindClass::Stall, KindClass::Tls]) > 0.0 { 1.0 } else { 0.02 },
-        mechanism: |_| "connections stand and large answers stall between nodes: the path's MTU is smaller than the pods'".to_owned(),
+        likelier: |s| {
+            if s.share(&[KindClass::Stall, KindClass::Tls]) > 0.0 {
+                1.0
+            } else {
+                0.02
+            }
+        },
+        mechanism: |_| {
+            "connections stand and large answers stall between nodes: the path's MTU is smaller than the pods'".to_owned()
+        },
         remedies: |_| {
             vec![remedy(
                 "lower the pods' MTU in the CNI configuration to what the path carries",
@@ -39,7 +49,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Same],
         profile: |_| kinds::LOOPBACK,
         likelier: |_| 0.5,
-        mechanism: |_| "pods of one node do not reach each other, while other nodes' pods do: the bridge or a NetworkPolicy".to_owned(),
+        mechanism: |_| {
+            "pods of one node do not reach each other, while other nodes' pods do: the bridge or a NetworkPolicy".to_owned()
+        },
         remedies: |_| {
             vec![remedy(
                 "look at the nodes' bridge settings and at NetworkPolicies that select by node address",

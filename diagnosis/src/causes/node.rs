@@ -10,7 +10,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Client],
         profile: |_| kinds::CLIENT,
         likelier: |_| 1.0,
-        mechanism: |s| format!("everything that starts on node {} fails, whatever it asks for", s.member()),
+        mechanism: |s| {
+            format!(
+                "everything that starts on node {} fails, whatever it asks for",
+                s.member()
+            )
+        },
         remedies: node_out,
     },
     Cause {
@@ -19,10 +24,18 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Client, RegionKind::Bnode],
         profile: |_| kinds::CLIENT,
         likelier: |_| 0.3,
-        mechanism: |s| format!("node {} drops new connections, as a full conntrack table does", s.member()),
+        mechanism: |s| {
+            format!(
+                "node {} drops new connections, as a full conntrack table does",
+                s.member()
+            )
+        },
         remedies: |s| {
             vec![remedy(
-                format!("compare nf_conntrack_count with nf_conntrack_max on {} and raise the limit", s.member()),
+                format!(
+                    "compare nf_conntrack_count with nf_conntrack_max on {} and raise the limit",
+                    s.member()
+                ),
                 Some(format!(
                     "kubectl debug node/{} -it --image=busybox -- sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
                     s.member()
@@ -60,7 +73,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Bnode],
         profile: |_| kinds::NETWORK,
         likelier: |_| 1.0,
-        mechanism: |s| format!("nothing that runs on node {} can be reached, from the node itself neither", s.member()),
+        mechanism: |s| {
+            format!(
+                "nothing that runs on node {} can be reached, from the node itself neither",
+                s.member()
+            )
+        },
         remedies: node_out,
     },
     Cause {
@@ -90,7 +108,10 @@ fn node_out(s: &Situation<'_>) -> Vec<Remedy> {
             "its pods move and restart; the other nodes must have room for them",
         ),
         remedy(
-            format!("look at the network agent of node {} (CNI pod, routes, node conditions)", s.member()),
+            format!(
+                "look at the network agent of node {} (CNI pod, routes, node conditions)",
+                s.member()
+            ),
             Some(format!("kubectl describe node {}", s.member())),
             "nothing: reading only",
         ),

@@ -95,7 +95,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |s| kinds::nolocal(s.mode()),
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
-        mechanism: |_| "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node".to_owned(),
+        mechanism: |_| {
+            "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node"
+                .to_owned()
+        },
         remedies: |s| {
             let (namespace, name) = s.service_args();
             vec![
@@ -179,10 +182,13 @@ fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
 fn daemon_set(s: &Situation<'_>) -> Remedy {
     let nodes = s.topology.nodes().len();
     let pods = s.service.map_or(0, |service| service.usable().len());
-    let more = nodes.saturating_sub(
-        s.service
-            .map_or(0, |service| s.topology.nodes().keys().filter(|n| !service.usable_on(n).is_empty()).count()),
-    );
+    let more = nodes.saturating_sub(s.service.map_or(0, |service| {
+        s.topology
+            .nodes()
+            .keys()
+            .filter(|n| !service.usable_on(n).is_empty())
+            .count()
+    }));
     remedy(
         "run the endpoints as a DaemonSet, so that every node has one",
         None,

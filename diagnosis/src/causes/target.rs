@@ -14,8 +14,19 @@ pub(crate) const CAUSES: &[Cause] = &[
         // Without endpoints nothing is dialled directly, so the evidence is of the address alone.
         regions: &[RegionKind::Target, RegionKind::Vip],
         profile: |_| [1.0, 10.0, 0.1, 1.0, 0.1, 0.1, 0.1, 1.0, 0.1, 0.1],
-        likelier: |s| if s.service.is_some_and(|service| service.usable().is_empty()) { 50.0 } else { 0.0 },
-        mechanism: |s| format!("{} has no usable endpoint, so every node refuses", s.service_name()),
+        likelier: |s| {
+            if s.service.is_some_and(|service| service.usable().is_empty()) {
+                50.0
+            } else {
+                0.0
+            }
+        },
+        mechanism: |s| {
+            format!(
+                "{} has no usable endpoint, so every node refuses",
+                s.service_name()
+            )
+        },
         remedies: |s| {
             let (namespace, name) = s.service_args();
             vec![remedy(
@@ -32,7 +43,13 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "ingress class, host conflict or path rewrite: nobody serves this host",
         regions: REGIONS,
         profile: |_| [0.1, 0.1, 0.2, 0.1, 0.1, 0.5, 8.0, 0.3, 0.1, 0.1],
-        likelier: |s| if s.share(&[KindClass::Http4xx]) > 0.0 { 1.0 } else { 0.02 },
+        likelier: |s| {
+            if s.share(&[KindClass::Http4xx]) > 0.0 {
+                1.0
+            } else {
+                0.02
+            }
+        },
         mechanism: |_| "the controller answers and has no route for the host, or another's".to_owned(),
         remedies: |_| {
             vec![remedy(
@@ -47,8 +64,16 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the pods behind the route do not serve",
         regions: REGIONS,
         profile: |_| [0.5, 0.3, 0.5, 0.1, 0.5, 0.1, 0.5, 8.0, 0.1, 0.1],
-        likelier: |s| if s.share(&[KindClass::Http5xx]) > 0.0 { 1.0 } else { 0.02 },
-        mechanism: |_| "the controller answers for the host and finds no application pod that serves".to_owned(),
+        likelier: |s| {
+            if s.share(&[KindClass::Http5xx]) > 0.0 {
+                1.0
+            } else {
+                0.02
+            }
+        },
+        mechanism: |_| {
+            "the controller answers for the host and finds no application pod that serves".to_owned()
+        },
         remedies: |_| {
             vec![remedy(
                 "look at the pods of the Service that the route leads to",

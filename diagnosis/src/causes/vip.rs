@@ -14,7 +14,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Vip, RegionKind::OutsideAll],
         profile: |_| [8.0, 0.3, 0.3, 1.5, 0.3, 0.1, 2.0, 0.1, 0.1, 0.1],
         likelier: |s| if s.is_cluster_ip() { 0.1 } else { 1.0 },
-        mechanism: |_| "the address answers nobody while the endpoints behind it do: something in front filters".to_owned(),
+        mechanism: |_| {
+            "the address answers nobody while the endpoints behind it do: something in front filters"
+                .to_owned()
+        },
         remedies: |s| {
             let (namespace, name) = s.service_args();
             vec![remedy(
@@ -47,7 +50,9 @@ pub(crate) const CAUSES: &[Cause] = &[
             let tls = s.share(&[KindClass::Tls]);
             if s.is_balancer() && tls > 0.5 { 1.0 } else { 0.02 }
         },
-        mechanism: |_| "the node short-cuts the balancer that would have ended TLS, so plain HTTP answers on the TLS port".to_owned(),
+        mechanism: |_| {
+            "the node short-cuts the balancer that would have ended TLS, so plain HTTP answers on the TLS port".to_owned()
+        },
         remedies: short_cut,
     },
     Cause {
@@ -56,7 +61,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Vip],
         profile: |_| kinds::VIP,
         likelier: |s| if s.info.is_none() { 0.5 } else { 0.05 },
-        mechanism: |_| "the router does not translate connections from inside to its own outside address".to_owned(),
+        mechanism: |_| {
+            "the router does not translate connections from inside to its own outside address".to_owned()
+        },
         remedies: |_| {
             vec![remedy(
                 "enable NAT loopback on the router, or answer the name inside with an inside address",
@@ -88,7 +95,9 @@ fn short_cut(s: &Situation<'_>) -> Vec<crate::verdict::Remedy> {
     vec![
         remedy(
             "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
-            Some(format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")),
+            Some(format!(
+                "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
+            )),
             "every connection from inside makes the detour over the balancer; a balancer without source translation may loop back (F5–F7)",
         ),
         remedy(

@@ -177,6 +177,7 @@ impl Planner<'_> {
                 channel: Channel::Mesh,
                 probe: ProbeSpec::Echo {
                     nonce: config.echo_nonce.clone(),
+                    size: None,
                 },
                 dial: Dial::Address(prober.address),
                 entry: Some(EntryRef {

@@ -145,8 +145,7 @@ impl Replay {
                 _ => Err(format!("{kind:?} before any \"topology\"")),
             },
             "settings" => {
-                let recording =
-                    Recording::new(value, self.recordings, std::mem::take(&mut self.malformed))?;
+                let recording = Recording::new(value, self.recordings, std::mem::take(&mut self.malformed))?;
                 self.recordings += 1;
                 self.close(out);
                 self.open = Open::Recording(Box::new(recording));
@@ -231,7 +230,10 @@ fn verdict(trial: u64, incident: &Incident, t: f64) -> String {
 }
 
 /// Milliseconds are what a reader wants to see.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds since the start of a recording fit 52 bits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds since the start of a recording fit 52 bits"
+)]
 fn seconds(micros: i64) -> f64 {
     (micros / 1000) as f64 / 1000.0
 }

@@ -65,7 +65,11 @@ impl Recording {
             "topology_spec" => {
                 let line: TopologyLine = read(value)?;
                 let topology = Topology::try_from(line.spec).map_err(|problems| {
-                    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                    problems
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .join("; ")
                 })?;
                 let topology = Arc::new(topology);
                 let at = EventTime(line.t_us);

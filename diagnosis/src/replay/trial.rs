@@ -11,8 +11,8 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, FailureKind, Front, Incarnation, Micros, NodeName, Observation, Outcome, Phase, PhaseTimes,
-    PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
+    Channel, EventTime, FailureKind, Front, Incarnation, Micros, NodeName, Observation, Outcome, Phase,
+    PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,8 +22,8 @@ use crate::{
     booking::Split,
     engine::{Booked, Engine, Rules, Settings},
     topology::{
-        EndpointSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode, ServiceSpec, ServiceType,
-        Topology, TopologySpec, TrafficPolicy,
+        EndpointSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode, ServiceSpec,
+        ServiceType, Topology, TopologySpec, TrafficPolicy,
     },
 };
 
@@ -119,7 +119,10 @@ impl TopologyLine {
     pub(super) fn read(value: Value) -> Result<Self, String> {
         let line: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
         if !(line.interval_s > 0.0 && line.interval_s < 86_400.0) {
-            return Err(format!("interval_s: expected seconds within a day, got {}", line.interval_s));
+            return Err(format!(
+                "interval_s: expected seconds within a day, got {}",
+                line.interval_s
+            ));
         }
         Ok(line)
     }
@@ -143,8 +146,13 @@ impl TopologyLine {
                 .map(|name| TargetSpec::of(format!("dns://{name}")))
                 .collect(),
         };
-        Topology::try_from(spec)
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        Topology::try_from(spec).map_err(|problems| {
+            problems
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; ")
+        })
     }
 
     fn nodes(&self) -> Result<Vec<NodeSpec>, String> {
@@ -276,7 +284,9 @@ impl Trial {
                 return Err(format!("node: {vantage} is not in the topology"));
             }
             Booked::Implausible => {
-                return Err("t: expected seconds since the start, within an hour of the lines before".to_owned());
+                return Err(
+                    "t: expected seconds since the start, within an hour of the lines before".to_owned(),
+                );
             }
             Booked::Counted { .. } | Booked::Late | Booked::OwnFault => {}
         }
@@ -371,13 +381,14 @@ fn outcome(channel: Channel, ok: bool, kind: Option<&str>) -> Outcome {
         "tls" => (Phase::Tls, FailureKind::TlsProtocol, None),
         "stall" => (Phase::Body, FailureKind::BodyStalled, None),
         "wrong_body" => (Phase::Check, FailureKind::WrongBody, None),
-        word => match word.strip_prefix("http_").and_then(|s| s.parse().ok()) {
-            Some(status) => (Phase::Check, FailureKind::Status, Some(status)),
-            None => {
+        word => {
+            if let Some(status) = word.strip_prefix("http_").and_then(|s| s.parse().ok()) {
+                (Phase::Check, FailureKind::Status, Some(status))
+            } else {
                 let phase = if dns { Phase::Resolve } else { Phase::Connect };
                 (phase, FailureKind::from(std::borrow::Cow::Borrowed(word)), None)
             }
-        },
+        }
     };
     Outcome::Failed { phase, kind, status }
 }

@@ -330,6 +330,34 @@ async fn the_echo_tells_a_neighbour_with_the_nonce_who_answered_and_strangers_no
 }
 
 #[tokio::test]
+async fn the_echo_answers_in_exactly_the_size_that_was_asked_for() {
+    let mut aggregator = Aggregator::start(vec![], &[]).await;
+    let agent = Running::start(config(aggregator.addr())).await;
+    while aggregator.report().await.header.assignments.is_none() {}
+    for size in parallax_model::SIZE_SWEEP.into_iter().chain([0, 10]) {
+        let probe = json!({"kind": "echo", "nonce": "secret", "size": size});
+        let assignment = assignment(&probe, &json!({"address": agent.echo}), AMPLE);
+        let result = run(&assignment, &context(Tls::with_roots([]))).await;
+        assert_eq!(result.outcome, Outcome::Ok { status: Some(200) }, "{size}");
+        if size >= 1_300 {
+            assert_eq!(result.echo.unwrap().pod.as_str(), "prober-n1");
+        } else if size <= 10 {
+            assert_eq!(result.echo, None, "too few bytes to say who answers");
+        }
+    }
+    let probe = json!({"kind": "echo", "nonce": "secret", "size": 300_000});
+    let assignment = assignment(&probe, &json!({"address": agent.echo}), AMPLE);
+    let result = run(&assignment, &context(Tls::with_roots([]))).await;
+    assert_eq!(
+        failure(&result),
+        (Phase::Check, FailureKind::Status),
+        "the size is bounded"
+    );
+    agent.stop().await;
+    aggregator.join().await;
+}
+
+#[tokio::test]
 async fn something_else_than_an_echo_is_a_wrong_body() {
     let server = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await;
     let result = echo(server.addr, "secret", "n1").await;

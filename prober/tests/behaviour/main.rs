@@ -3,6 +3,13 @@
 
 mod agent;
 mod dns;
+mod expect;
+mod hostile;
 mod http;
+mod kinds;
+mod profile;
+mod redirect;
+mod resolve;
 mod servers;
+mod suite;
 mod tls;

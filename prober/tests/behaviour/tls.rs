@@ -5,7 +5,7 @@ use crate::servers::{
     tls::{Ca, VALID, https},
     until_gone,
 };
-use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
+use parallax_model::{FailureKind, Outcome, OwnFault, Phase, TlsVersion};
 use parallax_prober::{ProbeResult, Tls, run};
 use serde_json::json;
 
@@ -147,5 +147,41 @@ async fn a_server_that_demands_a_client_certificate_is_a_tls_alert_though_it_com
         "{:?}",
         result.detail
     );
+    server.join().await;
+}
+
+#[tokio::test]
+async fn what_the_server_showed_is_known_whether_or_not_it_verifies() {
+    let ca = Ca::new();
+    for (config, refused) in [
+        (ca.server(HOST, VALID), None),
+        (
+            ca.server(HOST, (2020, 2021)),
+            Some(FailureKind::CertificateExpired),
+        ),
+        (
+            ca.server("other.example.test", VALID),
+            Some(FailureKind::CertificateWrongName),
+        ),
+    ] {
+        let server = https(config, HELLO).await;
+        let facts = probe(&server, ca.trusted(), AMPLE).await.tls.unwrap();
+        assert_eq!(facts.server_name, HOST);
+        assert_eq!(facts.version, Some(TlsVersion::Tls13));
+        assert_eq!(facts.refused, refused);
+        let [leaf] = facts.chain.as_slice() else {
+            panic!("one certificate: {facts:?}")
+        };
+        assert!(leaf.not_before < leaf.not_after && !leaf.self_signed);
+        assert_eq!(leaf.names.len(), 1);
+        server.join().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_showed_nothing() {
+    let server = Server::start(|mut stream| async move { until_gone(&mut stream).await }).await;
+    let facts = probe(&server, Ca::new().trusted(), SHORT).await.tls.unwrap();
+    assert_eq!((facts.version, facts.chain.len()), (None, 0));
     server.join().await;
 }

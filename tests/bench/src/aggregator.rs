@@ -71,7 +71,9 @@ impl Aggregator {
                     let service = service_fn(move |request| answer(request, plans.clone(), Rc::clone(&seen)));
                     // Ends when the prober closes it; one subject at a time, two connections each.
                     spawn_local(async move {
-                        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                        let _ = http1::Builder::new()
+                            .serve_connection(TokioIo::new(stream), service)
+                            .await;
                     });
                 }
             }
@@ -173,7 +175,9 @@ impl Body for Lines {
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line))))
+        self.0
+            .poll_recv(cx)
+            .map(|line| line.map(|line| Ok(Frame::data(line))))
     }
 }
 

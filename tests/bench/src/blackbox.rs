@@ -88,7 +88,10 @@ impl Blackbox {
             Kind::Tcp => ("tcp", target.to_string()),
             Kind::Dns => ("dns", target.to_string()),
         };
-        format!("http://127.0.0.1:{}/probe?module={module}&target={target}", self.port)
+        format!(
+            "http://127.0.0.1:{}/probe?module={module}&target={target}",
+            self.port
+        )
     }
 
     /// One probe; whether it succeeded.

@@ -19,26 +19,48 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn here() -> Self {
+    pub(crate) fn here(commit: Option<String>) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = cpuinfo
             .lines()
-            .find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name))
+            .find_map(|line| {
+                line.strip_prefix("model name")?
+                    .split_once(": ")
+                    .map(|(_, name)| name)
+            })
             .unwrap_or("unknown");
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib: f64 = meminfo
             .lines()
-            .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
+            .find_map(|line| {
+                line.strip_prefix("MemTotal:")?
+                    .trim()
+                    .strip_suffix(" kB")?
+                    .parse()
+                    .ok()
+            })
             .unwrap_or(0.0);
-        let dirty = !said("git", &["status", "--porcelain", "prober", "model"]).is_empty();
+        let commit = commit.unwrap_or_else(|| {
+            let dirty = !said("git", &["status", "--porcelain", "prober", "model"]).is_empty();
+            said("git", &["rev-parse", "--short", "HEAD"]) + if dirty { "+" } else { "" }
+        });
         Self {
             cpu: cpu.to_owned(),
-            cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            cores: cpuinfo
+                .lines()
+                .filter(|line| line.starts_with("processor"))
+                .count(),
             memory_gb: (kib * 1024.0 / 1e8).round() / 10.0,
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             rustc: said("rustc", &["--version"]),
-            blackbox: said(crate::blackbox::PROGRAM, &["--version"]).chars().take_while(|c| *c != '(').collect(),
-            commit: said("git", &["rev-parse", "--short", "HEAD"]) + if dirty { "+" } else { "" },
+            blackbox: said(crate::blackbox::PROGRAM, &["--version"])
+                .chars()
+                .take_while(|c| *c != '(')
+                .collect(),
+            commit,
         }
     }
 }
@@ -47,13 +69,21 @@ impl Machine {
 fn said(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     let output = output.map(|o| [o.stdout, o.stderr].concat()).unwrap_or_default();
-    String::from_utf8_lossy(&output).lines().next().unwrap_or_default().trim().to_owned()
+    String::from_utf8_lossy(&output)
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// The load average of the last minute.
 pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+    text.split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0.0)
 }
 
 /// Waits until the machine is quiet, within reason.
@@ -77,5 +107,12 @@ pub(crate) fn busy() -> f64 {
         .filter_map(|word| word.parse().ok())
         .collect();
     // user nice system idle iowait irq softirq steal: all but idle and iowait. guest is part of user.
-    fields.iter().take(8).enumerate().filter(|(i, _)| !matches!(i, 3 | 4)).map(|(_, ticks)| ticks).sum::<f64>() / 100.0
+    fields
+        .iter()
+        .take(8)
+        .enumerate()
+        .filter(|(i, _)| !matches!(i, 3 | 4))
+        .map(|(_, ticks)| ticks)
+        .sum::<f64>()
+        / 100.0
 }

@@ -73,6 +73,9 @@ pub(crate) struct RunArgs {
     /// But no longer than so many seconds.
     #[arg(long, default_value_t = 300)]
     patience: u64,
+    /// What was measured, where that is not the checkout around it.
+    #[arg(long)]
+    commit: Option<String>,
     /// Where the results go.
     #[arg(long, default_value = "bench/results.json")]
     results: PathBuf,
@@ -83,6 +86,9 @@ pub(crate) struct RunArgs {
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Serve | Command::Subject(_)) {
+        process::end_with_parent().context("tie this process to its parent")?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

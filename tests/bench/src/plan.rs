@@ -87,7 +87,11 @@ pub(crate) fn assignments(kind: Kind, ports: Ports, count: u64, interval: Micros
                 Kind::Tcp => json!({"kind": word, "host": address.ip().to_string(), "port": address.port()}),
                 Kind::Dns => json!({"kind": word, "name": HOST, "record": "A", "resolver": address}),
             };
-            let dial = if kind == Kind::Dns { json!("resolve") } else { json!({"address": address}) };
+            let dial = if kind == Kind::Dns {
+                json!("resolve")
+            } else {
+                json!({"address": address})
+            };
             let channel = if kind == Kind::Dns { "dns" } else { "vip" };
             serde_json::from_value(json!({
                 "id": format!("{channel}|{target}|{i}"), "target": target, "channel": channel, "probe": probe,
@@ -104,7 +108,12 @@ mod tests {
 
     #[test]
     fn every_kind_makes_a_plan_whose_probes_share_no_id_and_spread_over_the_addresses() {
-        let ports = Ports { http: 1, https: 2, tcp: 3, dns: 4 };
+        let ports = Ports {
+            http: 1,
+            https: 2,
+            tcp: 3,
+            dns: 4,
+        };
         for kind in [Kind::Http, Kind::Https, Kind::Tcp, Kind::Dns] {
             let plan = assignments(kind, ports, 250, Micros::from_secs(1));
             let ids: std::collections::BTreeSet<_> = plan.iter().map(|a| a.id.clone()).collect();

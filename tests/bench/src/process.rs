@@ -3,7 +3,10 @@
 use std::{fs, io, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, bail};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::{
+    process::{Signal, set_parent_process_death_signal},
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -41,12 +44,16 @@ fn allowed() -> io::Result<Vec<usize>> {
     Ok(ALLOWED.get_or_init(|| cores).clone())
 }
 
+/// Makes this process end with its parent, however that ends.
+pub(crate) fn end_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
 /// A child that ends with its owner.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     pub(crate) pid: u32,
-    /// Closing it asks our own programs to end.
     pub(crate) input: Option<ChildStdin>,
     pub(crate) output: Lines<BufReader<ChildStdout>>,
 }
@@ -85,13 +92,9 @@ impl Process {
         Cost::of(self.pid)
     }
 
-    /// Asks it to end, and makes it end.
+    /// Makes it end.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
-        drop(self.input.take());
-        if time::timeout(Duration::from_millis(1500), self.child.wait()).await.is_err() {
-            self.child.kill().await?;
-        }
-        Ok(())
+        Ok(self.child.kill().await?)
     }
 }
 
@@ -120,11 +123,19 @@ impl Cost {
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
             // A thread may end in between.
             let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
-            nanos += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+            nanos += text
+                .split(' ')
+                .next()
+                .and_then(|n| n.parse::<u64>().ok())
+                .unwrap_or(0);
         }
         Ok(Self {
             cpu_stat,
-            cpu: if nanos == 0 { cpu_stat } else { Duration::from_nanos(nanos).as_secs_f64() },
+            cpu: if nanos == 0 {
+                cpu_stat
+            } else {
+                Duration::from_nanos(nanos).as_secs_f64()
+            },
             rss: field_mb(&status, "VmRSS:").unwrap_or(0.0),
             peak: field_mb(&status, "VmHWM:").unwrap_or(0.0),
         })

@@ -13,7 +13,6 @@ use parallax_model::{Assignment, Micros, Outcome};
 use parallax_prober::{Agent, AgentConfig, Context, SPOOL_CAPACITY, Tls, run as probe};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::{
-    io::AsyncReadExt,
     runtime::Runtime,
     task::{JoinSet, LocalSet},
     time,
@@ -55,18 +54,13 @@ pub(crate) struct Args {
 /// Whatever happens to the harness, no child outlives this.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// Probes until its input ends.
+/// Probes until it is killed, or its parent is.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> anyhow::Result<()> {
     match args.which {
         Which::Agent => runtime.block_on(agent(args)),
         Which::Bare => runtime.block_on(bare(args)),
         Which::Floor => floor(args),
     }
-}
-
-async fn input_ends() {
-    let mut nothing = Vec::new();
-    let _ = time::timeout(LONGEST, tokio::io::stdin().read_to_end(&mut nothing)).await;
 }
 
 fn roots(args: &Args) -> anyhow::Result<CertificateDer<'static>> {
@@ -87,16 +81,7 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
     };
     let agent = Agent::bind(config).await?;
     println!("{}", agent.echo_addr());
-    let cancel = CancellationToken::new();
-    let running = agent.run(cancel.clone());
-    let mut running = std::pin::pin!(running);
-    tokio::select! {
-        ended = &mut running => ended?,
-        () = input_ends() => {
-            cancel.cancel();
-            running.await?;
-        }
-    }
+    time::timeout(LONGEST, agent.run(CancellationToken::new())).await??;
     Ok(())
 }
 
@@ -133,11 +118,7 @@ async fn bare(args: &Args) -> anyhow::Result<()> {
             });
         }
     });
-    tokio::select! {
-        () = probing => {}
-        () = input_ends() => {}
-    }
-    Ok(())
+    Ok(time::timeout(LONGEST, probing).await?)
 }
 
 fn index(i: u64, len: usize) -> usize {
@@ -161,7 +142,9 @@ fn floor(args: &Args) -> anyhow::Result<()> {
             Kind::Http => get(address)?,
             Kind::Tcp => drop(TcpStream::connect(address)?),
             Kind::Dns => ask(address)?,
-            Kind::Https => anyhow::bail!("there is no floor for TLS: the handshake is no affair of the kernel's"),
+            Kind::Https => {
+                anyhow::bail!("there is no floor for TLS: the handshake is no affair of the kernel's")
+            }
         }
     }
     Ok(())

@@ -82,7 +82,9 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
             local.spawn_local(accept(listener, kind, acceptor.clone(), Rc::clone(&served)));
         }
     }
-    let resolvers = resolvers().await.context("listen for DNS on 127.0.1.1 to 127.0.1.100")?;
+    let resolvers = resolvers()
+        .await
+        .context("listen for DNS on 127.0.1.1 to 127.0.1.100")?;
     ports.push(resolvers.first().context("no socket")?.local_addr()?.port());
     for socket in resolvers {
         local.spawn_local(resolve(socket, Rc::clone(&served)));
@@ -90,7 +92,15 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let &[http, https, tcp, dns] = ports.as_slice() else {
         unreachable!("four kinds, four ports");
     };
-    let hello = Hello { ports: Ports { http, https, tcp, dns }, ca_pem };
+    let hello = Hello {
+        ports: Ports {
+            http,
+            https,
+            tcp,
+            dns,
+        },
+        ca_pem,
+    };
     local
         .run_until(async {
             say(&hello).await?;
@@ -168,7 +178,11 @@ async fn answer(stream: TcpStream, kind: Kind, acceptor: &TlsAcceptor, served: &
     }
 }
 
-async fn http(mut stream: impl AsyncRead + AsyncWrite + Unpin, served: &Served, kind: Kind) -> io::Result<()> {
+async fn http(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    served: &Served,
+    kind: Kind,
+) -> io::Result<()> {
     let mut request = [0; 1024];
     let mut len = 0;
     while !request[..len].ends_with(b"\r\n\r\n") {
@@ -191,7 +205,11 @@ async fn resolve(socket: UdpSocket, served: Rc<Served>) {
         };
         let query = &buffer[..len];
         // The question ends four bytes behind the root label of its name; what may follow is EDNS.
-        let Some(end) = query.get(12..).and_then(|q| q.iter().position(|b| *b == 0)).map(|at| at + 17) else {
+        let Some(end) = query
+            .get(12..)
+            .and_then(|q| q.iter().position(|b| *b == 0))
+            .map(|at| at + 17)
+        else {
             continue;
         };
         let Some(asked) = query.get(..end) else {
@@ -223,7 +241,10 @@ fn certificate() -> anyhow::Result<(String, Arc<ServerConfig>)> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(vec![leaf], PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())))?;
+        .with_single_cert(
+            vec![leaf],
+            PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
+        )?;
     // Every handshake is a full one, whatever the client would like.
     config.send_tls13_tickets = 0;
     Ok((ca.pem(), Arc::new(config)))

@@ -251,7 +251,11 @@ fn measure(args: &Report) -> anyhow::Result<()> {
     };
     let mut done = Vec::new();
     for set in sets {
-        let most = if args.quick { set.kinds.len().max(12) } else { usize::MAX };
+        let most = if args.quick {
+            set.kinds.len().max(12)
+        } else {
+            usize::MAX
+        };
         let trials = set.trials.min(most).min(args.trials.unwrap_or(usize::MAX));
         let begun = Instant::now();
         let result = report::run(set, args.seed, trials, &replay)?;
@@ -268,10 +272,10 @@ fn measure(args: &Report) -> anyhow::Result<()> {
             result.tally.wrong_second.of,
         );
         done.push(result);
-    }
-    if let Some(path) = &args.misses {
-        fs::write(path, report::misses(&done, args.seed))
-            .with_context(|| format!("writing {}", path.display()))?;
+        if let Some(path) = &args.misses {
+            fs::write(path, report::misses(&done, args.seed))
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
     }
     if !args.sets.is_empty() {
         println!(

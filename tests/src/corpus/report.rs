@@ -95,8 +95,8 @@ fn median_p90(values: &[f64]) -> String {
 #[must_use]
 pub fn overview(done: &[Done]) -> String {
     let mut text = String::from(
-        "| set | trials | faults (not observable) | named | silent in spite of ample evidence | right class | exact | found | class too wide | wrong second \
-         verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| set | trials | faults (not observable) | named | silent in spite of ample evidence | right class | exact | \
+         found | class too wide | wrong second verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for done in done.iter().filter(|done| !done.set.is_healthy()) {
         let (tally, row) = (&done.tally, &done.tally.all);

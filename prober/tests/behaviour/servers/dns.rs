@@ -31,6 +31,8 @@ pub(crate) enum Say {
     /// First a wrong id, then the truth.
     WrongIdFirst(&'static [&'static str]),
     Garbage,
+    /// An answer whose name points at itself.
+    Loop,
     Nothing,
 }
 
@@ -103,7 +105,8 @@ async fn serve(
                 let mut bytes = vec![0; len.into()];
                 stream.read_exact(&mut bytes).await.unwrap();
                 let query = Message::from_vec(&bytes).unwrap();
-                if let Say::Truncated(addresses) = script(&query.queries[0]) {
+                asked.lock().push(format!("{} tcp", query.queries[0].name().to_ascii().trim_end_matches('.')));
+                if let Say::Truncated(addresses) | Say::Addresses(addresses) = script(&query.queries[0]) {
                     let answer = with_addresses(&query, addresses).to_vec().unwrap();
                     stream.write_u16(u16::try_from(answer.len()).unwrap()).await.unwrap();
                     stream.write_all(&answer).await.unwrap();
@@ -122,6 +125,13 @@ fn over_udp(query: &Message, say: Say) -> Vec<Vec<u8>> {
     match say {
         Say::Nothing => vec![],
         Say::Garbage => vec![b"no dns at all".to_vec()],
+        Say::Loop => {
+            let mut answer = empty(query).to_vec().unwrap();
+            let own = u8::try_from(answer.len()).unwrap();
+            answer[7] = 1;
+            answer.extend([0xc0, own, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 192, 0, 2, 1]);
+            vec![answer]
+        }
         Say::WrongId => vec![wrong_id()],
         Say::WrongIdFirst(addresses) => vec![wrong_id(), with_addresses(query, addresses).to_vec().unwrap()],
         Say::Addresses(addresses) => vec![with_addresses(query, addresses).to_vec().unwrap()],

@@ -148,3 +148,15 @@ pub(crate) fn failure(result: &ProbeResult) -> (Phase, FailureKind) {
         other => panic!("expected a failure, got {other:?} ({:?})", result.detail),
     }
 }
+
+/// Runs a case as often as `PARALLAX_REPEAT` says, once without it: what fails rarely fails here.
+pub(crate) async fn repeated(case: impl AsyncFn()) {
+    for _ in 0..times() {
+        case().await;
+    }
+}
+
+/// See [`repeated`].
+pub(crate) fn times() -> usize {
+    std::env::var("PARALLAX_REPEAT").map_or(1, |times| times.parse().expect("PARALLAX_REPEAT is a number"))
+}

@@ -1,0 +1,89 @@
+//! The README tells the truth: every command in it is run here, or is one that the lab's tests run.
+
+use std::process::Command;
+
+use crate::{
+    commands::{parallax, repository, text},
+    up::Up,
+};
+
+/// The lines of the README that begin with `$ `, without it and without the comment behind.
+fn commands() -> Vec<String> {
+    let readme = std::fs::read_to_string(repository("README.md")).unwrap();
+    readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ "))
+        .map(|line| line.split(" #").next().unwrap_or(line).trim().to_owned())
+        .collect()
+}
+
+/// What make would run.
+fn recipe(args: &[&str]) -> String {
+    let output = Command::new("make")
+        .arg("--dry-run")
+        .args(args)
+        .current_dir(repository(""))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "make {args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn every_command_is_run_by_a_test() {
+    let commands = commands();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        match words.as_slice() {
+            // The lab's tests run these programs with these arguments; here it is held that make calls them so.
+            ["make", "demo", rest @ ..] => {
+                let once = if rest.contains(&"ONCE=1") { " --once" } else { "" };
+                let expected = format!("parallax-lab run i1 --listen 127.0.0.1:8080{once}");
+                let recipe = recipe(&words[1..]);
+                let runs = recipe.lines().any(|line| line.trim_end().ends_with(&expected));
+                assert!(runs, "{command}: {recipe}");
+            }
+            ["make", "test"] => assert!(recipe(&["test"]).contains("tests/run-suites")),
+            // The binary under test is its result.
+            ["cargo", "build"] => {}
+            ["target/debug/parallax", "up", "--config", file] => {
+                let example = std::fs::read_to_string(repository(file)).unwrap();
+                assert!(
+                    example.contains("listen: 127.0.0.1:8080"),
+                    "the page is where the README says"
+                );
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("parallax.yaml");
+                std::fs::write(&path, example.replace("127.0.0.1:8080", "127.0.0.1:0")).unwrap();
+                let mut up = Up::start(&path);
+                up.until("vantages report");
+                assert_eq!(up.interrupt(), Some(0));
+            }
+            ["target/debug/parallax", args @ ..] => {
+                let output = parallax()
+                    .args(args)
+                    .current_dir(repository(""))
+                    .output()
+                    .unwrap();
+                assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+                assert!(!output.stdout.is_empty(), "{command}");
+            }
+            _ => panic!("no test runs {command:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_link_to_a_file_leads_to_one() {
+    let readme = std::fs::read_to_string(repository("README.md")).unwrap();
+    let links = readme
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    let files: Vec<_> = links.filter(|link| !link.contains("://")).collect();
+    assert!(files.len() >= 8, "{files:?}");
+    for file in files {
+        assert!(repository(file).exists(), "{file}");
+    }
+}

@@ -1,0 +1,299 @@
+//! From a judgement to an incident, an investigation, or nothing.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{EventTime, TargetId};
+
+use super::Engine;
+use crate::{
+    booking::{Block, default_front},
+    cells::RoundCells,
+    evidence::Desk,
+    ids::class_position,
+    incident::{Event, Report, Scope},
+    judge::{Finding, Judgement, Unit},
+    prior::PriorFact,
+    region::{Region, alpha},
+    verdict::Subject,
+    view::Investigation,
+};
+
+impl Engine {
+    /// Turns a judgement into incidents or into an investigation.
+    pub(super) fn conclude(
+        &mut self,
+        unit: &Unit,
+        judgement: &Judgement,
+        facts: &[PriorFact],
+        at: EventTime,
+    ) {
+        let named: Vec<&Finding> = judgement.findings.iter().filter(|f| f.named).collect();
+        let mut reports = Vec::new();
+        let mut waiting = None;
+        for finding in &named {
+            let verdict = {
+                let desk = self.desk(unit, judgement, finding, facts);
+                desk.verdict(judgement, finding)
+            };
+            if self.rules.must_have_worked && !self.has_worked(unit, finding.region) {
+                waiting = Some(format!("never worked so far; {}", verdict.sentence));
+                continue;
+            }
+            reports.push(Report {
+                scope: self.scope(unit, judgement, finding),
+                region: finding.region,
+                class: finding.class.clone(),
+                failing: finding.failing.clone(),
+                since: finding.first_failure.start(self.settings.interval),
+                verdict,
+            });
+        }
+        let nothing_named = named.is_empty();
+        if !judgement.unexplained {
+            self.unexplained.remove(unit);
+        }
+        self.incidents.report(unit, reports, at, &self.world);
+        let sentence = match waiting {
+            Some(sentence) => Some(sentence),
+            None if judgement.unexplained => {
+                let cells = self.residual(judgement);
+                let sentence = if cells.is_empty() {
+                    "no single cause explains the failures".to_owned()
+                } else {
+                    format!(
+                        "no single cause explains the failures; left over: {}",
+                        cells.join(", ")
+                    )
+                };
+                if self.unexplained.insert(unit.clone()) {
+                    self.incidents.note(Event::Unexplained { at, cells });
+                }
+                Some(sentence)
+            }
+            None if nothing_named && judgement.p_healthy < 0.5 => Some(self.suspicion(judgement)),
+            None => None,
+        };
+        match sentence {
+            Some(sentence) => {
+                let since = judgement
+                    .findings
+                    .iter()
+                    .map(|f| f.first_failure)
+                    .min()
+                    .unwrap_or(judgement.case.start)
+                    .start(self.settings.interval);
+                let subject = Self::subject_of(unit);
+                let investigation = self.investigating.entry(unit.clone()).or_insert(Investigation {
+                    subject,
+                    sentence: String::new(),
+                    since,
+                });
+                investigation.sentence = sentence;
+            }
+            None => {
+                self.investigating.remove(unit);
+            }
+        }
+    }
+
+    fn suspicion(&self, judgement: &Judgement) -> String {
+        let Some(class) = judgement.posterior.classes.iter().find(|c| !c.unobserved) else {
+            return "failing, cause not yet known".to_owned();
+        };
+        let names: Vec<String> = class
+            .members
+            .iter()
+            .map(|i| {
+                judgement.posterior.scored[*i]
+                    .region
+                    .describe(&self.world)
+                    .to_string()
+            })
+            .collect();
+        format!(
+            "failing, cause not yet known; likeliest so far: {} ({:.2})",
+            crate::evidence::listed(&names),
+            class.mass.min(1.0)
+        )
+    }
+
+    /// The cells that fit the best explanation worst.
+    fn residual(&self, judgement: &Judgement) -> Vec<String> {
+        let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
+        let mut worst: Vec<(u64, String)> = judgement
+            .case
+            .cells
+            .iter()
+            .filter(|(key, counts)| {
+                counts.seen_f > 0 && alpha(&regions, key, &judgement.case.scene).is_zero()
+            })
+            .map(|(key, counts)| {
+                let vantage = self.world.vantages.name(key.client);
+                (counts.seen_f, format!("{} from {vantage}", key.channel))
+            })
+            .collect();
+        worst.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        worst
+            .into_iter()
+            .take(5)
+            .map(|(failures, words)| format!("{words} ({} failures)", crate::weights::whole(failures)))
+            .collect()
+    }
+
+    fn subject_of(unit: &Unit) -> Subject {
+        match unit {
+            Unit::Front(front) => Subject::Front(*front),
+            Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
+            Unit::Dns => Subject::Name("every name".to_owned()),
+            Unit::Mesh => Subject::Network,
+        }
+    }
+
+    fn has_worked(&self, unit: &Unit, region: Region) -> bool {
+        match (unit, region) {
+            (_, Region::DnsName(name)) => self.resolved.contains(&name),
+            (Unit::Front(front), _) => {
+                self.worked.contains(&Block::Vip(*front))
+                    || self
+                        .targets_of(unit)
+                        .iter()
+                        .any(|target| self.matrix.ever_ok(target))
+            }
+            (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target),
+            (Unit::Dns, _) => self.worked.contains(&Block::Dns),
+            (Unit::Mesh, _) => self.worked.contains(&Block::Mesh),
+        }
+    }
+
+    fn scope(&self, unit: &Unit, judgement: &Judgement, finding: &Finding) -> Scope {
+        if finding.region.is_global() {
+            return Scope::Cluster;
+        }
+        match unit {
+            Unit::Front(front) => self
+                .topology
+                .fronts()
+                .get(front)
+                .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
+            Unit::Target(target) => {
+                let placed = self.topology.targets().get(target);
+                match placed.and_then(|p| p.entry.as_ref()) {
+                    // A broken endpoint is the same endpoint whatever the phase it breaks.
+                    Some((service, _)) if matches!(finding.region, Region::Backend(_)) => {
+                        Scope::Service(service.clone())
+                    }
+                    Some((service, _)) => {
+                        Scope::Answers(service.clone(), self.main_class(judgement, finding.region))
+                    }
+                    None => Scope::Target(target.clone()),
+                }
+            }
+            Unit::Whole(target) => Scope::Target(target.clone()),
+            Unit::Dns | Unit::Mesh => Scope::Cluster,
+        }
+    }
+
+    /// The most frequent class of failure inside a region.
+    fn main_class(&self, judgement: &Judgement, region: Region) -> usize {
+        let mut sums = [0_u64; 10];
+        for (key, counts) in &judgement.case.cells {
+            if alpha(&[region], key, &judgement.case.scene).is_zero() {
+                continue;
+            }
+            for ((kind, status), (_, seen)) in &counts.kinds {
+                sums[class_position(self.world.class_of(*kind, *status))] += seen;
+            }
+        }
+        let most = sums.iter().copied().max().unwrap_or(0);
+        sums.iter().position(|s| *s == most).unwrap_or(0)
+    }
+
+    /// Everything that a subject's failure keeps people from.
+    fn targets_of(&self, unit: &Unit) -> Vec<TargetId> {
+        match unit {
+            Unit::Target(target) | Unit::Whole(target) => vec![target.clone()],
+            Unit::Front(front) => {
+                let mut targets: BTreeSet<TargetId> = self.matrix.targets_of(front).cloned().collect();
+                if let Some(info) = self.topology.fronts().get(front) {
+                    targets.extend(
+                        self.topology
+                            .targets()
+                            .iter()
+                            .filter(|(id, placed)| {
+                                placed
+                                    .entry
+                                    .as_ref()
+                                    .is_some_and(|(s, p)| *s == info.service && *p == info.target_port)
+                                    && default_front(&self.topology, id) == Some(*front)
+                            })
+                            .map(|(id, _)| id.clone()),
+                    );
+                }
+                targets.into_iter().collect()
+            }
+            Unit::Dns | Unit::Mesh => Vec::new(),
+        }
+    }
+
+    fn desk<'a>(
+        &'a self,
+        unit: &'a Unit,
+        judgement: &'a Judgement,
+        finding: &Finding,
+        facts: &[PriorFact],
+    ) -> Desk<'a> {
+        let front = self.front_of_unit(unit);
+        let start = judgement.case.start;
+        let sum = |block: &Block| {
+            let mut cells = RoundCells::new();
+            if let Some(ring) = self.blocks.get(block) {
+                ring.sum_into(start, &mut cells);
+            }
+            cells
+        };
+        let siblings = match (unit, front.and_then(|f| self.topology.fronts().get(&f))) {
+            (Unit::Front(own), Some(info)) => self
+                .topology
+                .fronts()
+                .iter()
+                .filter(|(other, i)| *other != own && i.service == info.service)
+                .map(|(other, _)| (*other, sum(&Block::Vip(*other))))
+                .filter(|(_, cells)| !cells.is_empty())
+                .collect(),
+            _ => Vec::new(),
+        };
+        let everywhere = (finding.region.is_global() && matches!(unit, Unit::Mesh | Unit::Dns)).then(|| {
+            let mut cells = RoundCells::new();
+            for (block, ring) in &self.blocks {
+                if matches!(block, Block::Vip(_) | Block::Direct(..)) {
+                    ring.sum_into(start, &mut cells);
+                }
+            }
+            cells
+        });
+        let ttl = front.map_or_else(Vec::new, |front| {
+            let address = front.address.ip();
+            self.ttl
+                .iter()
+                .filter(|((asked, _), _)| *asked == address)
+                .map(|((_, vantage), evidence)| (vantage.clone(), *evidence))
+                .collect()
+        });
+        Desk {
+            topology: &self.topology,
+            world: &self.world,
+            scene: &judgement.case.scene,
+            unit,
+            front,
+            siblings,
+            everywhere,
+            ttl,
+            facts: facts
+                .iter()
+                .filter(|fact| finding.class.iter().any(|region| fact.applies(*region)))
+                .map(|fact| fact.fact.clone())
+                .collect(),
+            targets: self.targets_of(unit),
+        }
+    }
+}

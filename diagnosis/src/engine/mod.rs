@@ -1,0 +1,447 @@
+//! The one door: topology and observations in, a view out.
+
+mod concluding;
+mod judging;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use parallax_model::{
+    Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, Round, TtlEvidence, Vantage,
+};
+
+use crate::{
+    booking::{Block, Split, book, default_front, front_of},
+    cells::{Ring, RoundCells},
+    ids::{NameIx, World},
+    incident::{Event, Incidents, known_at},
+    judge::{Streams, Unit},
+    likelihood::Likelihood,
+    matrix::Matrix,
+    rounds::{Refused, Rounds},
+    scene::Nodes,
+    topology::{Topology, TrafficPolicy},
+    view::{Counters, Investigation, View},
+};
+
+/// What holds for the whole mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Length of a round; not zero.
+    pub interval: Micros,
+    /// Longest timeout of any probe.
+    pub timeout: Micros,
+}
+
+/// What became of one observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Booked {
+    /// It will be judged with its round.
+    Counted {
+        /// Where client and entry sit.
+        placement: Placement,
+    },
+    /// Its round was judged already, or the same report was counted before; history only.
+    Late,
+    /// The prober's own fault; says nothing about the target.
+    OwnFault,
+    /// Target or vantage are not in the topology.
+    Unknown,
+    /// The times cannot be.
+    Implausible,
+}
+
+/// How a stream is judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// How a probe's outcome is shared among subjects.
+    pub(crate) split: Split,
+    /// What never worked opens no incident.
+    pub(crate) must_have_worked: bool,
+    /// The Service implementation is known and is not kube-proxy.
+    pub(crate) foreign_proxy: bool,
+    /// A client keeps the endpoint it once had (`sessionAffinity: ClientIP`).
+    pub(crate) affinity: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            split: Split::Phases,
+            must_have_worked: true,
+            foreign_proxy: false,
+            affinity: false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct UnitState {
+    streams: Streams,
+    /// Evidence before this round belongs to something that is over.
+    floor: Option<Round>,
+}
+
+/// Rounds, cells, verdicts and incidents of one mesh.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    rules: Rules,
+    topology: Arc<Topology>,
+    known: BTreeSet<Vantage>,
+    world: World,
+    nodes: Arc<Nodes>,
+    rounds: Rounds,
+    blocks: BTreeMap<Block, Ring>,
+    restarted: BTreeMap<Block, EventTime>,
+    /// Blocks in which something once succeeded.
+    worked: BTreeSet<Block>,
+    resolved: BTreeSet<NameIx>,
+    units: BTreeMap<Unit, UnitState>,
+    incidents: Incidents,
+    investigating: BTreeMap<Unit, Investigation>,
+    /// Said to be unexplained already.
+    unexplained: BTreeSet<Unit>,
+    matrix: Matrix,
+    ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
+    likelihood: Likelihood,
+    counters: Counters,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings, topology: Arc<Topology>) -> Self {
+        Self::with_rules(settings, topology, Rules::default())
+    }
+
+    pub(crate) fn with_rules(settings: Settings, topology: Arc<Topology>, rules: Rules) -> Self {
+        let mut engine = Self {
+            settings,
+            rules,
+            known: topology.vantages().into_iter().collect(),
+            topology,
+            world: World::default(),
+            nodes: Arc::default(),
+            rounds: Rounds::new(settings),
+            blocks: BTreeMap::new(),
+            restarted: BTreeMap::new(),
+            worked: BTreeSet::new(),
+            resolved: BTreeSet::new(),
+            units: BTreeMap::new(),
+            incidents: Incidents::default(),
+            investigating: BTreeMap::new(),
+            unexplained: BTreeSet::new(),
+            matrix: Matrix::default(),
+            ttl: BTreeMap::new(),
+            likelihood: Likelihood::default(),
+            counters: Counters::default(),
+        };
+        engine.learn_names();
+        engine
+    }
+
+    /// Numbers the topology's names in their own order, before any observation does.
+    fn learn_names(&mut self) {
+        let topology = Arc::clone(&self.topology);
+        self.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.known));
+    }
+
+    /// Endpoints, nodes or targets changed at `at`. Only the cells they touch start over, with the probes that start
+    /// from then on.
+    pub fn replace_topology(&mut self, topology: Arc<Topology>, at: EventTime) {
+        let old = std::mem::replace(&mut self.topology, topology);
+        self.known = self.topology.vantages().into_iter().collect();
+        self.learn_names();
+        let touched: Vec<Block> = self
+            .blocks
+            .keys()
+            .filter(|block| paths(&old, block) != paths(&self.topology, block))
+            .cloned()
+            .collect();
+        for block in touched {
+            self.restart(&block, at);
+        }
+        // A block without cells yet may have observations of before the change waiting in an open round.
+        for front in self.topology.fronts().keys() {
+            let block = Block::Vip(*front);
+            if !self.blocks.contains_key(&block) && paths(&old, &block) != paths(&self.topology, &block) {
+                self.restarted.insert(block, at);
+            }
+        }
+        let topology = Arc::clone(&self.topology);
+        let gone = |unit: &Unit| match unit {
+            Unit::Target(target) => !topology.targets().contains_key(target),
+            Unit::Front(front) => old.fronts().contains_key(front) && !topology.fronts().contains_key(front),
+            Unit::Dns | Unit::Mesh | Unit::Whole(_) => false,
+        };
+        self.incidents.close_gone(at, gone);
+        self.units.retain(|unit, _| !gone(unit));
+        self.investigating.retain(|unit, _| !gone(unit));
+        self.blocks.retain(|block, _| match block {
+            Block::Target(target) => topology.targets().contains_key(target),
+            Block::Vip(front) => !gone(&Unit::Front(*front)),
+            Block::Direct(service, _) => topology.service(service).is_some(),
+            Block::Dns | Block::Mesh => true,
+        });
+        let known = &self.known;
+        self.matrix
+            .retain(&topology, |vantage| is_known(known, &topology, vantage));
+        self.ttl
+            .retain(|(_, vantage), _| is_known(known, &topology, vantage));
+    }
+
+    fn restart(&mut self, block: &Block, at: EventTime) {
+        if let Some(ring) = self.blocks.get_mut(block) {
+            ring.clear();
+        }
+        self.restarted.insert(block.clone(), at);
+        for unit in self.units_of(block) {
+            if let Some(state) = self.units.get_mut(&unit) {
+                state.streams.clear();
+                state.floor = Some(at.round(self.settings.interval));
+            }
+        }
+    }
+
+    /// Books one observation into its round.
+    pub fn observe(&mut self, recorded: &Recorded) -> Booked {
+        let observation = &recorded.observation;
+        let known_target =
+            observation.channel == Channel::Mesh || self.topology.targets().contains_key(&observation.target);
+        if !known_target || !is_known(&self.known, &self.topology, &recorded.vantage) {
+            self.counters.unknown += 1;
+            return Booked::Unknown;
+        }
+        match self.rounds.put(recorded) {
+            Err(Refused::Implausible) => {
+                self.counters.implausible += 1;
+                return Booked::Implausible;
+            }
+            Err(Refused::Late) => {
+                self.counters.late += 1;
+                return Booked::Late;
+            }
+            Err(Refused::Duplicate) => return Booked::Late,
+            Ok(()) => {}
+        }
+        if !self.known.contains(&recorded.vantage) {
+            // A second prober of a known node (its host network, say) counts from its first word on.
+            self.known.insert(recorded.vantage.clone());
+            self.learn_names();
+        }
+        self.matrix.take(recorded, &self.topology, self.settings);
+        if let Some(ttl) = observation.ttl {
+            self.ttl.insert((ttl.address, recorded.vantage.clone()), ttl);
+        }
+        if matches!(observation.outcome, Outcome::NotAsked { .. }) {
+            self.counters.own_faults += 1;
+            return Booked::OwnFault;
+        }
+        self.counters.counted += 1;
+        let front = front_of(&self.topology, observation);
+        let placement =
+            self.topology
+                .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
+        Booked::Counted { placement }
+    }
+
+    /// A vantage says that everything it started before `complete` has been observed: the round may close early once
+    /// every speaking vantage is past its end.
+    pub fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
+        self.rounds.progress(vantage, complete);
+    }
+
+    /// Closes every round that is over at `now` and judges it. Returns whether anything was judged.
+    pub fn advance(&mut self, now: EventTime) -> bool {
+        let mut judged = false;
+        while self.judge_next(now) {
+            judged = true;
+        }
+        judged
+    }
+
+    /// Closes and judges the next round that is over.
+    pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
+        let Some((round, observations)) = self.rounds.close(now) else {
+            return false;
+        };
+        self.incidents.begin();
+        let at = known_at(round.end(self.settings.interval), &observations);
+        let booked = book(
+            &observations,
+            &self.topology,
+            &mut self.world,
+            self.rules.split,
+            &self.restarted,
+        );
+        let interval = self.settings.interval;
+        self.restarted
+            .retain(|_, restarted| *restarted > round.end(interval));
+        let mut touched = BTreeSet::new();
+        for (block, cells) in booked {
+            self.note_successes(&block, &cells);
+            touched.extend(self.units_of(&block));
+            self.blocks.entry(block).or_default().push(round, cells, interval);
+        }
+        for unit in &touched {
+            self.step(unit, round);
+        }
+        let (known, topology, world) = (&self.known, &self.topology, &self.world);
+        let freed = self.incidents.close(at, |client| {
+            is_known(known, topology, world.vantages.name(client))
+        });
+        for unit in freed {
+            if let Some(state) = self.units.get_mut(&unit) {
+                state.streams.clear();
+                state.floor = Some(Round(round.0 + 1));
+            }
+        }
+        for unit in &touched {
+            self.judge_unit(unit, round, at);
+        }
+        true
+    }
+
+    /// What changed with the round that was judged last.
+    pub(crate) fn events(&self) -> &[Event] {
+        self.incidents.events()
+    }
+
+    fn note_successes(&mut self, block: &Block, cells: &RoundCells) {
+        if cells.values().any(|c| c.n > c.f) && !self.worked.contains(block) {
+            self.worked.insert(block.clone());
+        }
+        if *block == Block::Dns {
+            for (key, counts) in cells {
+                if let crate::cells::Dest::Name(name) = key.dest
+                    && counts.n > counts.f
+                {
+                    self.resolved.insert(name);
+                }
+            }
+        }
+    }
+
+    /// The subjects that a block is evidence of.
+    fn units_of(&self, block: &Block) -> Vec<Unit> {
+        if self.rules.split == Split::Whole {
+            // Names asked as a control are targets too, without an entry.
+            let targets = self.topology.targets().iter();
+            let main = targets
+                .filter(|(_, placed)| placed.entry.is_some())
+                .map(|(id, _)| id);
+            return main.take(1).cloned().map(Unit::Whole).collect();
+        }
+        match block {
+            Block::Dns => vec![Unit::Dns],
+            Block::Mesh => vec![Unit::Mesh],
+            Block::Vip(front) => vec![Unit::Front(*front)],
+            Block::Target(target) => vec![Unit::Target(target.clone())],
+            Block::Direct(service, port) => self
+                .topology
+                .fronts()
+                .iter()
+                .filter(|(_, info)| info.service == *service && info.target_port == *port)
+                .map(|(front, _)| Unit::Front(*front))
+                .collect(),
+        }
+    }
+
+    /// A subject's own blocks, and those that serve it as controls.
+    fn blocks_of(&self, unit: &Unit) -> (Vec<Block>, Vec<Block>) {
+        match unit {
+            Unit::Whole(_) => (self.blocks.keys().cloned().collect(), Vec::new()),
+            Unit::Dns => (vec![Block::Dns], vec![Block::Mesh]),
+            Unit::Mesh => (vec![Block::Mesh], Vec::new()),
+            Unit::Target(target) => (vec![Block::Target(target.clone())], Vec::new()),
+            Unit::Front(front) => {
+                let mut own = vec![Block::Vip(*front)];
+                if let Some(info) = self.topology.fronts().get(front) {
+                    let direct = Block::Direct(info.service.clone(), info.target_port);
+                    // Endpoints that never answered directly while the front works are forbidden to us, not broken.
+                    if self.worked.contains(&direct) || !self.worked.contains(&own[0]) {
+                        own.push(direct);
+                    }
+                }
+                (own, vec![Block::Mesh])
+            }
+        }
+    }
+
+    /// The front whose paths a subject's probes take.
+    fn front_of_unit(&self, unit: &Unit) -> Option<Front> {
+        match unit {
+            Unit::Front(front) => Some(*front),
+            Unit::Target(target) | Unit::Whole(target) => default_front(&self.topology, target),
+            Unit::Dns | Unit::Mesh => None,
+        }
+    }
+
+    /// What is known at `now`.
+    #[must_use]
+    pub fn view(&self, now: EventTime) -> View {
+        let vantages = self.matrix.vantages(&self.known, now, self.settings);
+        let silent: BTreeSet<&Vantage> = vantages
+            .iter()
+            .filter(|v| v.state != crate::view::VantageState::Reporting)
+            .map(|v| &v.vantage)
+            .collect();
+        let incidents = self.incidents.list(|unit, clients| {
+            let own = self.blocks_of(unit).0;
+            let last = own.iter().filter_map(|b| self.blocks.get(b)?.last()).max()?;
+            let end = last.end(self.settings.interval);
+            let all_silent = !clients.is_empty()
+                && clients
+                    .iter()
+                    .all(|c| silent.contains(self.world.vantages.name(*c)));
+            (all_silent || now - end > Rounds::patience(self.settings))
+                .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
+        });
+        View {
+            at: now,
+            interval: self.settings.interval,
+            judged: self.rounds.judged(),
+            matrix: self.matrix.rows(&self.topology, &vantages, now, self.settings),
+            vantages,
+            incidents,
+            investigating: self.investigating.values().cloned().collect(),
+            counters: self.counters,
+        }
+    }
+}
+
+fn is_known(known: &BTreeSet<Vantage>, topology: &Topology, vantage: &Vantage) -> bool {
+    known.contains(vantage)
+        || vantage
+            .node()
+            .is_some_and(|node| topology.nodes().contains_key(node))
+}
+
+/// Everything of the topology that decides where a block's probes end up; a change of it starts the block over.
+type Paths = (
+    Vec<crate::topology::Endpoint>,
+    Option<(TrafficPolicy, TrafficPolicy)>,
+);
+
+fn paths(topology: &Topology, block: &Block) -> Paths {
+    let service = match block {
+        Block::Dns | Block::Mesh => None,
+        Block::Vip(front) => topology.service_of(front),
+        Block::Direct(service, _) => topology.service(service),
+        Block::Target(target) => topology
+            .targets()
+            .get(target)
+            .and_then(|placed| placed.entry.as_ref())
+            .and_then(|(service, _)| topology.service(service)),
+    };
+    service.map_or_else(Paths::default, |service| {
+        (
+            service.usable().into_iter().cloned().collect(),
+            Some((service.external_traffic_policy, service.internal_traffic_policy)),
+        )
+    })
+}

@@ -1,0 +1,101 @@
+//! I1: the cluster cannot reach its own public name, from observations to the sentence.
+
+use crate::mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local};
+use parallax_diagnosis::{verdict::IncidentState, view::CellState};
+use parallax_model::Placement;
+
+fn healthy(_: &Probe) -> Option<(&'static str, &'static str)> {
+    None
+}
+
+/// Three nodes with an ingress pod each; at `fault_us` only the one on n1 is left.
+fn after_the_move(fault_us: i64) -> (Mesh, Option<(i64, parallax_diagnosis::view::View)>) {
+    let mut mesh = Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
+    for node in ["n1", "n2", "n3"] {
+        mesh.ttl.insert(node.to_owned(), 64);
+    }
+    for round in 0..6 {
+        let view = mesh.round(round, &healthy);
+        assert!(view.incidents.is_empty());
+    }
+    let mut moved = false;
+    for round in 6..12 {
+        let early = mesh.probes(round);
+        for probe in early.iter().filter(|p| p.at_us < fault_us) {
+            let recorded = mesh.record(probe, &healthy);
+            mesh.engine.observe(&recorded);
+        }
+        if !moved && fault_us < (round + 1) * INTERVAL {
+            mesh.change(cluster(3, &[1], 2, "Local"), fault_us);
+            moved = true;
+        }
+        let late = mesh.probes(round);
+        for probe in late.iter().filter(|p| p.at_us >= fault_us) {
+            let recorded = mesh.record(probe, &refused_without_local(&["n1"]));
+            mesh.engine.observe(&recorded);
+        }
+        let view = mesh.finish(round);
+        if !view.incidents.is_empty() {
+            return (mesh, Some((view.at.0 - fault_us, view)));
+        }
+    }
+    (mesh, None)
+}
+
+#[test]
+fn it_is_named_within_fifteen_seconds_whenever_in_the_round_the_pod_moves() {
+    for offset in [0, 400_000, 1_000_000, 2_500_000, 4_900_000] {
+        let (_, found) = after_the_move(6 * INTERVAL + offset);
+        let (delay, view) = found.unwrap_or_else(|| panic!("not named after a move at +{offset} µs"));
+        assert!(delay <= 15_000_000, "named after {delay} µs");
+        assert_eq!(view.incidents.len(), 1);
+        assert_eq!(view.incidents[0].verdict.region.region, "nolocal");
+    }
+}
+
+#[test]
+fn the_evidence_is_what_the_operator_needed_days_to_collect() {
+    let (_, found) = after_the_move(6 * INTERVAL);
+    let (_, view) = found.unwrap();
+    let incident = &view.incidents[0];
+    let verdict = &incident.verdict;
+    assert_eq!(incident.state, IncidentState::Open);
+    assert_eq!(verdict.subject.to_string(), "203.0.113.10:80");
+    assert_eq!(verdict.causes[0].id, "F1");
+    assert!(verdict.probability.get() > 0.98);
+    insta::assert_json_snapshot!("i1_verdict", verdict);
+}
+
+#[test]
+fn failures_show_in_the_matrix_at_once_and_silence_is_never_ok() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let probes = mesh.probes(0);
+    for probe in &probes {
+        let recorded = mesh.record(probe, &refused_without_local(&["n1"]));
+        mesh.engine.observe(&recorded);
+    }
+    let now = parallax_model::EventTime(2_000_000);
+    let view = mesh.engine.view(now);
+    let row = view
+        .matrix
+        .iter()
+        .find(|r| r.target.as_str() == "http://h0.example.test/")
+        .unwrap();
+    let states: Vec<_> = row.cells.iter().map(|c| c.state).collect();
+    assert_eq!(states, [CellState::Ok, CellState::Failing, CellState::Failing]);
+    let placements: Vec<_> = row.cells.iter().map(|c| c.placement).collect();
+    assert_eq!(
+        placements,
+        [Placement::SameNode, Placement::NoLocal, Placement::NoLocal]
+    );
+    assert_eq!(row.cells[1].failure.as_deref(), Some("refused in connect"));
+
+    let later = mesh.engine.view(parallax_model::EventTime(60_000_000));
+    assert!(
+        later
+            .matrix
+            .iter()
+            .flat_map(|r| &r.cells)
+            .all(|c| c.state == CellState::Unknown)
+    );
+}

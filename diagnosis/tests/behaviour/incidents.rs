@@ -1,0 +1,279 @@
+//! From verdicts to incidents: what is grouped, what stays silent, what ends and what comes back.
+
+use crate::mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local};
+use parallax_diagnosis::{Booked, verdict::IncidentState, view::VantageState};
+use parallax_model::EventTime;
+
+type Outcome = Option<(&'static str, &'static str)>;
+
+fn healthy(_: &Probe) -> Outcome {
+    None
+}
+
+#[test]
+fn fifty_hosts_on_one_front_are_one_incident_with_fifty_members() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 50, "Local"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let mut view = None;
+    for round in 3..6 {
+        view = Some(mesh.round(round, &refused_without_local(&["n1"])));
+    }
+    let view = view.unwrap();
+    assert_eq!(view.incidents.len(), 1);
+    let verdict = &view.incidents[0].verdict;
+    assert_eq!(verdict.region.region, "nolocal");
+    assert_eq!(verdict.targets.len(), 50);
+    let row = verdict.evidence.iter().find(|row| row.predicted).unwrap();
+    // Two clients in three rounds: a front counts once per client and round however many hosts share it.
+    assert_eq!((row.probes, row.failures), (6, 6));
+}
+
+#[test]
+fn an_incident_recovers_closes_and_comes_back_with_a_count() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 2, "Local"));
+    let refused = refused_without_local(&["n1"]);
+    let mut states = Vec::new();
+    for round in 0..60 {
+        let broken = (3..9).contains(&round) || round >= 45;
+        let view = mesh.round(round, &|p| if broken { refused(p) } else { None });
+        states.push(
+            view.incidents
+                .first()
+                .map(|i| (i.id.clone(), i.state, i.occurrences)),
+        );
+    }
+    let at = |round: usize| states[round].clone().unwrap();
+    assert_eq!(states[2], None);
+    assert_eq!(at(8).1, IncidentState::Open);
+    assert_eq!(at(11).1, IncidentState::Recovering);
+    assert!(matches!(at(40).1, IncidentState::Closed { .. }), "{:?}", at(40));
+    assert_eq!((at(50).1, at(50).2), (IncidentState::Open, 2));
+    assert_eq!(at(8).0, at(50).0);
+}
+
+#[test]
+fn what_never_worked_is_investigated_and_opens_no_incident() {
+    let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
+    let mut view = None;
+    for round in 0..6 {
+        view = Some(mesh.round(round, &|p| {
+            (p.channel == "vip" && p.front.as_deref() == Some("203.0.113.10:80") || p.channel == "direct")
+                .then_some(("connect", "connect_timeout"))
+        }));
+    }
+    let view = view.unwrap();
+    let broken: Vec<_> = view
+        .matrix
+        .iter()
+        .filter(|row| row.never_ok)
+        .map(|r| r.target.as_str())
+        .collect();
+    assert_eq!(broken, ["http://h0.example.test/", "http://h1.example.test/"]);
+    assert_eq!(view.incidents, []);
+    assert!(
+        view.investigating
+            .iter()
+            .any(|i| i.sentence.contains("never worked")),
+        "{:?}",
+        view.investigating
+    );
+}
+
+#[test]
+fn endpoints_that_forbid_direct_probes_are_left_out_not_blamed() {
+    let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
+    for round in 0..8 {
+        let view = mesh.round(round, &|p| {
+            (p.channel == "direct").then_some(("connect", "connect_timeout"))
+        });
+        assert_eq!(view.incidents, []);
+    }
+}
+
+#[test]
+fn a_broken_node_is_one_incident_about_the_node_over_all_fronts() {
+    let mut mesh = Mesh::new(cluster(5, &[1, 2], 3, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let mut view = None;
+    for round in 3..10 {
+        view = Some(mesh.round(round, &|p| {
+            (p.client == "n4").then_some(("connect", "connect_timeout"))
+        }));
+    }
+    let view = view.unwrap();
+    let found: Vec<_> = view
+        .incidents
+        .iter()
+        .map(|i| i.verdict.region.to_string())
+        .collect();
+    assert_eq!(found, ["client n4"]);
+    assert_eq!(view.incidents[0].verdict.subject.to_string(), "node n4");
+}
+
+#[test]
+fn a_stale_node_is_told_from_a_broken_one() {
+    let mut mesh = Mesh::new(cluster(5, &[1, 2], 1, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let mut view = None;
+    for round in 3..9 {
+        view = Some(mesh.round(round, &|p| {
+            (p.client == "n4" && p.front.as_deref() == Some("203.0.113.10:80"))
+                .then_some(("connect", "connect_timeout"))
+        }));
+    }
+    let view = view.unwrap();
+    let found: Vec<_> = view
+        .incidents
+        .iter()
+        .map(|i| i.verdict.region.to_string())
+        .collect();
+    assert_eq!(found, ["client-vip n4"]);
+    assert_eq!(view.incidents[0].verdict.causes[0].id, "F24");
+}
+
+#[test]
+fn an_error_of_one_host_never_blames_the_front() {
+    let mut mesh = Mesh::new(cluster(4, &[1, 2], 5, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let mut view = None;
+    for round in 3..8 {
+        view = Some(mesh.round(round, &|p| {
+            (p.target == "http://h3.example.test/").then_some(("check", "status"))
+        }));
+    }
+    let view = view.unwrap();
+    let found: Vec<_> = view
+        .incidents
+        .iter()
+        .map(|i| {
+            (
+                i.verdict.subject.to_string(),
+                i.verdict
+                    .class
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [(
+            "http://h3.example.test/".to_owned(),
+            vec!["target".to_owned(), "vip".to_owned()]
+        )]
+    );
+}
+
+#[test]
+fn a_front_that_closes_before_the_first_byte_for_all_hosts_is_the_fronts_fault() {
+    let mut mesh = Mesh::new(cluster(4, &[1, 2], 5, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let mut view = None;
+    for round in 3..8 {
+        view = Some(mesh.round(round, &|p| {
+            (p.front.as_deref() == Some("203.0.113.10:80")).then_some(("first-byte", "eof"))
+        }));
+    }
+    let view = view.unwrap();
+    assert_eq!(view.incidents.len(), 1);
+    let verdict = &view.incidents[0].verdict;
+    assert_eq!(verdict.subject.to_string(), "203.0.113.10:80");
+    assert_eq!(verdict.region.region, "vip");
+    assert_eq!(verdict.causes[0].id, "F9");
+    assert_eq!(verdict.targets.len(), 5);
+}
+
+#[test]
+fn an_endpoint_that_fails_everywhere_is_named_by_its_pod() {
+    let mut mesh = Mesh::new(cluster(4, &[1, 2, 3], 2, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let mut view = None;
+    for round in 3..8 {
+        view = Some(mesh.round(round, &|p| {
+            (p.entry.as_deref() == Some("ingress-2")).then_some(("connect", "refused"))
+        }));
+    }
+    let view = view.unwrap();
+    let found: Vec<_> = view
+        .incidents
+        .iter()
+        .map(|i| i.verdict.region.to_string())
+        .collect();
+    assert_eq!(found, ["backend ingress-2"]);
+}
+
+#[test]
+fn an_open_incident_whose_witnesses_fall_silent_stays_open_and_says_so() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    for round in 0..8 {
+        let refused = refused_without_local(&["n1"]);
+        mesh.round(round, &|p| if round < 3 { None } else { refused(p) });
+    }
+    let later = mesh.engine.view(EventTime(8 * INTERVAL + 120_000_000));
+    assert_eq!(later.incidents[0].state, IncidentState::Open);
+    assert!(later.incidents[0].verdict.sentence.contains("no fresh evidence"));
+    assert!(later.vantages.iter().all(|v| v.state == VantageState::Silent));
+}
+
+#[test]
+fn every_observation_counts_once_or_is_accounted_for() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    mesh.round(0, &healthy);
+    let first = mesh.sent[0].clone();
+    assert_eq!(mesh.engine.observe(&first), Booked::Late);
+    let mut stranger = first.clone();
+    stranger.vantage = "n9/pod".parse().unwrap();
+    assert_eq!(mesh.engine.observe(&stranger), Booked::Unknown);
+    let mut ahead = first.clone();
+    ahead.observation.seq = parallax_model::ReportSeq(900);
+    ahead.observation.at = EventTime(2 * 3_600_000_000);
+    assert_eq!(mesh.engine.observe(&ahead), Booked::Implausible);
+    ahead.observation.at = EventTime(-1);
+    assert_eq!(mesh.engine.observe(&ahead), Booked::Implausible);
+    let mut late = first;
+    late.observation.seq = parallax_model::ReportSeq(901);
+    assert_eq!(mesh.engine.observe(&late), Booked::Late);
+    let counters = mesh.engine.view(EventTime(6_000_000)).counters;
+    assert_eq!((counters.late, counters.unknown, counters.implausible), (1, 1, 2));
+    assert_eq!(counters.counted, u64::try_from(mesh.sent.len()).unwrap());
+}
+
+#[test]
+fn a_round_closes_early_only_when_every_speaking_vantage_is_past_it() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    for probe in mesh.probes(0) {
+        let recorded = mesh.record(&probe, &healthy);
+        mesh.engine.observe(&recorded);
+    }
+    let end = EventTime(INTERVAL);
+    for node in ["n1", "n2"] {
+        mesh.engine.progress(&format!("{node}/pod").parse().unwrap(), end);
+    }
+    assert!(!mesh.engine.advance(end.shifted(500_000)));
+    mesh.engine.progress(&"n3/pod".parse().unwrap(), end);
+    assert!(mesh.engine.advance(end.shifted(500_000)));
+}
+
+#[test]
+fn a_round_closes_by_time_when_a_vantage_never_says_that_it_is_complete() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    for probe in mesh.probes(0) {
+        let recorded = mesh.record(&probe, &healthy);
+        mesh.engine.observe(&recorded);
+    }
+    assert!(!mesh.engine.advance(EventTime(INTERVAL + 3_999_999)));
+    assert!(mesh.engine.advance(EventTime(INTERVAL + 4_000_000)));
+}

@@ -1,0 +1,8 @@
+//! The crate from outside: observations in, verdicts, incidents and lines of a replay out.
+
+mod corpus;
+mod incident_one;
+mod incidents;
+mod mesh;
+mod replay;
+mod splitmix;

@@ -1,0 +1,97 @@
+//! What may arrive on the socket of a DNS question, over UDP and, where that says "truncated", over TCP.
+
+use std::net::SocketAddr;
+
+use parallax_model::{FailureKind, Outcome};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, UdpSocket},
+};
+
+use crate::probing::{Rig, assignment, holds};
+
+struct Server {
+    udp: UdpSocket,
+    tcp: TcpListener,
+    address: SocketAddr,
+}
+
+const AAAA: u8 = 1;
+const OTHER_ID: u8 = 2;
+
+/// The first byte chooses the record type and whether the answer bears the question's id; the rest is the answer
+/// (its first two bytes give way to the id).
+pub fn check(bytes: &[u8]) {
+    thread_local! {
+        static RIG: Rig<Server> = Rig::new(|| async {
+            let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a free loopback port");
+            let address = udp.local_addr().expect("a bound socket has an address");
+            let tcp = TcpListener::bind(address).await.expect("the same port is free for TCP");
+            Server { udp, tcp, address }
+        });
+    }
+    let Some((mode, answer)) = bytes.split_first() else {
+        return;
+    };
+    RIG.with(|rig| {
+        let record = if mode & AAAA == 0 { "A" } else { "AAAA" };
+        let probe = json!({"kind": "dns", "name": "shop.example.test", "record": record,
+                           "resolver": rig.server().address});
+        let result = rig.probe(&assignment(&probe, &json!("resolve")), |server| {
+            serve(server, *mode, answer)
+        });
+        let addresses = result.dns.as_ref().map_or(0, |dns| dns.addresses.len());
+        match &result.outcome {
+            Outcome::Ok { .. } => assert_ne!(addresses, 0),
+            Outcome::Failed { kind, .. } => {
+                assert_eq!(addresses, 0, "{result:?}");
+                if mode & OTHER_ID != 0 {
+                    assert_eq!(*kind, FailureKind::NxDomain, "a stranger's datagram decided");
+                }
+            }
+            Outcome::NotAsked { own } => panic!("the fuzzer's own fault: {own}"),
+        }
+        holds(result);
+    });
+}
+
+/// Sends the answer and then an honest "no such name", so that a question always ends.
+async fn serve(server: &Server, mode: u8, answer: &[u8]) {
+    let mut query = [0; 512];
+    let (len, client) = server
+        .udp
+        .recv_from(&mut query)
+        .await
+        .expect("a question on loopback");
+    let query = &query[..len];
+    let flip = if mode & OTHER_ID == 0 { 0 } else { 0x55 };
+    let mut bytes = answer.to_vec();
+    bytes
+        .iter_mut()
+        .zip(&query[..2])
+        .for_each(|(byte, id)| *byte = id ^ flip);
+    let mut honest = query.to_vec();
+    // A response, recursion available, NXDOMAIN; question as asked.
+    honest[2..4].copy_from_slice(&[0x81, 0x83]);
+    for datagram in [&bytes, &honest] {
+        // The second may find the socket closed.
+        let _ = server.udp.send_to(datagram, client).await;
+    }
+    let Ok((mut stream, _)) = server.tcp.accept().await else {
+        return;
+    };
+    let mut again = [0; 514];
+    if matches!(stream.read(&mut again).await, Ok(4..)) {
+        let mut framed = u16::try_from(bytes.len())
+            .unwrap_or(u16::MAX)
+            .to_be_bytes()
+            .to_vec();
+        bytes
+            .iter_mut()
+            .zip(&again[2..4])
+            .for_each(|(byte, id)| *byte = id ^ flip);
+        framed.extend(bytes);
+        let _ = stream.write_all(&framed).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! Real probes of servers in the same thread, over loopback sockets: the whole way from the connect to the
+//! observation, without a seam that only the fuzzer would use.
+
+use std::{future::Future, path::PathBuf};
+
+use parallax_model::{Assignment, FailureKind, Observation, Outcome, ReportSeq};
+use parallax_prober::{Context, ProbeResult, Tls};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+/// Servers here always end by themselves, so a probe that waits so long is one that hangs.
+const NEVER_US: u64 = 15_000_000;
+
+/// A runtime and what probes share, once a thread.
+pub(crate) struct Rig<S> {
+    runtime: Runtime,
+    context: Context,
+    server: S,
+}
+
+impl<S> Rig<S> {
+    pub(crate) fn new<F: Future<Output = S>>(server: impl FnOnce() -> F) -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime, or nothing can be tested");
+        let server = runtime.block_on(server());
+        Self {
+            runtime,
+            // No resolver is ever asked: every assignment carries an address.
+            context: Context::with_tls(PathBuf::from("/nonexistent/resolv.conf"), Tls::with_roots(root())),
+            server,
+        }
+    }
+
+    /// Probes while the server does its part; the server may stay behind when the probe has ended.
+    pub(crate) fn probe<'a, F: Future>(
+        &'a self,
+        assignment: &Assignment,
+        serve: impl FnOnce(&'a S) -> F,
+    ) -> ProbeResult {
+        self.runtime.block_on(async {
+            let mut probe = std::pin::pin!(parallax_prober::run(assignment, &self.context));
+            tokio::select! {
+                biased;
+                result = &mut probe => result,
+                _ = serve(&self.server) => probe.await,
+            }
+        })
+    }
+
+    pub(crate) const fn server(&self) -> &S {
+        &self.server
+    }
+}
+
+/// A root nobody holds the key of: handshakes are attempted, and none can succeed.
+fn root() -> Option<CertificateDer<'static>> {
+    CertificateDer::from_pem_slice(include_bytes!("root.pem")).ok()
+}
+
+/// An assignment that dials one address.
+pub(crate) fn assignment(probe: &Value, dial: &Value) -> Assignment {
+    serde_json::from_value(json!({
+        "id": "fuzz", "target": "http://shop.example.test/", "channel": "vip", "probe": probe, "dial": dial,
+        "interval_us": NEVER_US, "timeout_us": NEVER_US,
+    }))
+    .expect("an assignment is written correctly here")
+}
+
+/// What holds for every result, whatever the peer did.
+pub(crate) fn holds(result: ProbeResult) {
+    if let Outcome::Failed { phase, kind, .. } = &result.outcome {
+        let waited = matches!(
+            kind,
+            FailureKind::ConnectTimeout
+                | FailureKind::FirstByteTimeout
+                | FailureKind::TlsTimeout
+                | FailureKind::BodyStalled
+                | FailureKind::ResolveTimeout
+        );
+        assert!(
+            !waited,
+            "the server ended and the probe went on waiting in {phase}"
+        );
+    }
+    if let Some(detail) = &result.detail {
+        assert!(
+            detail.chars().count() <= 300 && !detail.contains(char::is_control),
+            "{detail:?}"
+        );
+    }
+    let observation = result.into_observation(ReportSeq(1));
+    let written = serde_json::to_string(&observation).expect("an observation can be written");
+    assert!(!written.contains('\n'), "one line: {written}");
+    let read: Observation = serde_json::from_str(&written).expect("what was written can be read");
+    assert_eq!(read, observation);
+}

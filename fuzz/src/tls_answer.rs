@@ -1,0 +1,46 @@
+//! What a server may send where a TLS handshake is expected. The client's part is random, so that coverage varies a
+//! little between runs of one input; that nothing succeeds does not.
+
+use std::net::SocketAddr;
+
+use parallax_model::Outcome;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::probing::{Rig, assignment, holds};
+
+struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// The bytes are what the server sends after the client's hello.
+pub fn check(bytes: &[u8]) {
+    thread_local! {
+        static RIG: Rig<Server> = Rig::new(|| async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free loopback port");
+            let address = listener.local_addr().expect("a bound socket has an address");
+            Server { listener, address }
+        });
+    }
+    RIG.with(|rig| {
+        let probe = json!({"kind": "http", "scheme": "https", "host": "shop.example.test", "port": 443, "path": "/",
+                           "expect_status": "<500"});
+        let assignment = assignment(&probe, &json!({"address": rig.server().address}));
+        let result = rig.probe(&assignment, |server| serve(server, bytes));
+        assert!(matches!(result.outcome, Outcome::Failed { .. }), "{result:?}");
+        holds(result);
+    });
+}
+
+async fn serve(server: &Server, answer: &[u8]) {
+    let (mut stream, _) = server.listener.accept().await.expect("a connection on loopback");
+    let mut hello = [0; 4096];
+    if matches!(stream.read(&mut hello).await, Ok(1..)) {
+        // The prober may have seen enough.
+        let _ = stream.write_all(answer).await;
+    }
+}

@@ -1,0 +1,37 @@
+//! Every committed seed, and every input that once broke something, through the target it belongs to.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use parallax_fuzz::TARGETS;
+
+fn seeds() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds"))
+}
+
+#[test]
+fn every_target_has_seeds_and_a_binary_of_its_name() {
+    let folders: BTreeSet<String> = fs::read_dir(seeds())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let names: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(folders, names);
+    for name in names {
+        let source = format!("{}/targets/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        assert!(Path::new(&source).is_file(), "{source}");
+    }
+}
+
+#[test]
+fn every_seed_passes() {
+    let mut passed = 0;
+    for (name, check) in TARGETS {
+        for entry in fs::read_dir(seeds().join(name)).unwrap() {
+            let path = entry.unwrap().path();
+            println!("{}", path.display());
+            check(&fs::read(&path).unwrap());
+            passed += 1;
+        }
+    }
+    assert!(passed >= TARGETS.len());
+}

@@ -1,0 +1,252 @@
+//! What can be expected of an answer besides its status: patterns, handshakes, redirects, silence.
+
+use std::{collections::BTreeSet, fmt};
+
+use regex::bytes::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use super::{ExpectedStatus, Scheme, TlsVersion};
+use crate::{FailureKind, HostName, KindClass, channel::label_enum};
+
+/// Longest pattern, in bytes.
+const LONGEST_PATTERN: usize = 1024;
+
+/// Memory of a compiled pattern and of its lazy automaton, in bytes. Matching is linear in the answer in any case.
+const PATTERN_MEMORY: usize = 256 * 1024;
+
+/// A regular expression over the bytes of an answer, compiled once; in the syntax of the crate `regex`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BodyPattern(Regex);
+
+/// The text is no usable pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected a regular expression of at most {LONGEST_PATTERN} bytes that compiles within {PATTERN_MEMORY} bytes: {0}"
+)]
+pub struct InvalidPattern(String);
+
+impl BodyPattern {
+    /// Whether the pattern is found anywhere.
+    #[must_use]
+    pub fn is_match(&self, body: &[u8]) -> bool {
+        self.0.is_match(body)
+    }
+}
+
+impl TryFrom<String> for BodyPattern {
+    type Error = InvalidPattern;
+
+    fn try_from(text: String) -> Result<Self, InvalidPattern> {
+        if text.len() > LONGEST_PATTERN {
+            return Err(InvalidPattern(format!("it has {} bytes", text.len())));
+        }
+        RegexBuilder::new(&text)
+            .size_limit(PATTERN_MEMORY)
+            .dfa_size_limit(PATTERN_MEMORY)
+            .build()
+            .map(Self)
+            .map_err(|error| InvalidPattern(error.to_string()))
+    }
+}
+
+impl From<BodyPattern> for String {
+    fn from(pattern: BodyPattern) -> Self {
+        pattern.0.as_str().to_owned()
+    }
+}
+
+impl PartialEq for BodyPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for BodyPattern {}
+
+/// What must hold of a TLS handshake, besides that it verifies.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct TlsExpectation {
+    /// Oldest version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_version: Option<TlsVersion>,
+    /// A name the certificate must be for, besides the one asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<HostName>,
+    /// Days every certificate of the chain must still be valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days_left: Option<u16>,
+    /// Text the issuer of some certificate of the chain must contain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+}
+
+/// Where redirects may lead. What is absent allows only what the target itself is: its own host, and the ports 80, 443
+/// and its own. Never to third parties by default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectPolicy {
+    /// Most redirects to follow, 1 to 20.
+    pub max: u8,
+    /// Schemes to follow to; both where empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schemes: Vec<Scheme>,
+    /// Hosts to follow to besides the target's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostName>,
+    /// Ports to follow to; 80, 443 and the target's own where empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
+}
+
+label_enum! {
+    /// A way of not answering.
+    Silence {
+        /// Refused at once.
+        Refused = "refused",
+        /// No answer to connect, handshake or request.
+        Timeout = "timeout",
+        /// No route, or administratively prohibited.
+        Unreachable = "unreachable",
+        /// Reset or closed without a byte.
+        Reset = "reset",
+        /// The handshake fails: a client certificate is demanded, for example.
+        Tls = "tls",
+        /// The name does not exist or has no address.
+        NxDomain = "nxdomain",
+    }
+}
+
+impl Silence {
+    fn of(kind: &FailureKind) -> Option<Self> {
+        Some(match kind.class(None) {
+            KindClass::Refused => Self::Refused,
+            KindClass::Unreachable => Self::Unreachable,
+            KindClass::Tls => Self::Tls,
+            KindClass::NxDomain => Self::NxDomain,
+            _ => match kind {
+                FailureKind::ConnectTimeout | FailureKind::TlsTimeout | FailureKind::FirstByteTimeout => {
+                    Self::Timeout
+                }
+                FailureKind::Reset | FailureKind::Eof => Self::Reset,
+                _ => return None,
+            },
+        })
+    }
+}
+
+/// The ways in which a target that must not answer may be silent, and the statuses that count as silence: a default
+/// backend's 404. Written `refused,timeout,404`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MustNotAnswer {
+    ways: BTreeSet<Silence>,
+    statuses: Option<ExpectedStatus>,
+}
+
+/// The string names no ways of silence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected a list of refused, timeout, unreachable, reset, tls, nxdomain and statuses, as in \"refused,timeout,404\", got {0:?}"
+)]
+pub struct InvalidMustNotAnswer(String);
+
+impl MustNotAnswer {
+    /// Whether this failure is the silence that was asked for.
+    #[must_use]
+    pub fn allows(&self, kind: &FailureKind) -> bool {
+        Silence::of(kind).is_some_and(|way| self.ways.contains(&way))
+    }
+
+    /// Whether an answer of this status counts as silence.
+    #[must_use]
+    pub fn allows_status(&self, status: u16) -> bool {
+        self.statuses.as_ref().is_some_and(|set| set.holds(status))
+    }
+
+    /// Whether it depends on the status, so that the answer must be waited for.
+    #[must_use]
+    pub const fn has_statuses(&self) -> bool {
+        self.statuses.is_some()
+    }
+}
+
+impl TryFrom<String> for MustNotAnswer {
+    type Error = InvalidMustNotAnswer;
+
+    fn try_from(text: String) -> Result<Self, InvalidMustNotAnswer> {
+        let mut ways = BTreeSet::new();
+        let mut statuses = Vec::new();
+        for word in text.split(',').map(str::trim) {
+            match Silence::ALL.iter().find(|way| way.label() == word) {
+                Some(way) => {
+                    ways.insert(*way);
+                }
+                None => statuses.push(word),
+            }
+        }
+        let wrong = || InvalidMustNotAnswer(text.clone());
+        let statuses = match statuses.as_slice() {
+            [] => None,
+            // "<500" is no list; as silence it would allow nearly every answer.
+            some => match ExpectedStatus::try_from(some.join(",")).map_err(|_| wrong())? {
+                ExpectedStatus::Below500 => return Err(wrong()),
+                ranges @ ExpectedStatus::Ranges(_) => Some(ranges),
+            },
+        };
+        Ok(Self { ways, statuses })
+    }
+}
+
+impl fmt::Display for MustNotAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        for way in &self.ways {
+            write!(f, "{comma}{way}")?;
+            comma = ",";
+        }
+        match &self.statuses {
+            Some(statuses) => write!(f, "{comma}{statuses}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<MustNotAnswer> for String {
+    fn from(value: MustNotAnswer) -> Self {
+        value.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silence(text: &str) -> Result<MustNotAnswer, InvalidMustNotAnswer> {
+        MustNotAnswer::try_from(text.to_owned())
+    }
+
+    #[test]
+    fn silence_is_a_list_of_ways_and_statuses() {
+        let wanted = silence("refused, timeout,404,50x").unwrap_err();
+        assert!(wanted.to_string().contains("refused,timeout,404"));
+        let wanted = silence("timeout, refused,404").unwrap();
+        assert_eq!(wanted.to_string(), "refused,timeout,404");
+        assert!(wanted.allows(&FailureKind::ConnectTimeout) && wanted.allows(&FailureKind::Refused));
+        assert!(!wanted.allows(&FailureKind::NxDomain) && !wanted.allows(&FailureKind::BodyCut));
+        assert!(wanted.allows_status(404) && !wanted.allows_status(200));
+        for wrong in ["", "never", "<500", "refused,"] {
+            assert!(silence(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_bounded_in_length_and_in_what_it_compiles_to() {
+        let pattern = |text: &str| BodyPattern::try_from(text.to_owned());
+        assert!(pattern("^ok [0-9]+$").unwrap().is_match(b"ok 17"));
+        assert!(pattern("(unclosed").is_err());
+        assert!(pattern(&"x".repeat(1025)).is_err());
+        assert!(pattern(r"(\w{100}){100}").is_err(), "compiles to megabytes");
+    }
+}

@@ -1,0 +1,109 @@
+//! Sets of HTTP statuses as people write them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The statuses that count as success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ExpectedStatus {
+    /// Any final answer below 500: the default. A front that routes the host somewhere answers; a 401 or 404 is an
+    /// application's business unless somebody says what it should be.
+    Below500,
+    /// One of these ranges, each inclusive.
+    Ranges(Vec<(u16, u16)>),
+}
+
+impl ExpectedStatus {
+    /// Whether a status counts as success.
+    #[must_use]
+    pub fn holds(&self, status: u16) -> bool {
+        match self {
+            Self::Below500 => status < 500,
+            Self::Ranges(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).contains(&status)),
+        }
+    }
+}
+
+/// The string is no set of statuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected statuses like \"200\", \"200-299,404\", \"2xx\" or \"<500\", got {0:?}")]
+pub struct InvalidStatuses(String);
+
+impl TryFrom<String> for ExpectedStatus {
+    type Error = InvalidStatuses;
+
+    fn try_from(value: String) -> Result<Self, InvalidStatuses> {
+        let wrong = || InvalidStatuses(value.clone());
+        let status = |text: &str| {
+            text.parse::<u16>()
+                .ok()
+                .filter(|s| (100..=599).contains(s))
+                .ok_or_else(wrong)
+        };
+        if value == "<500" {
+            return Ok(Self::Below500);
+        }
+        let ranges = value
+            .split(',')
+            .map(str::trim)
+            .map(|part| {
+                if let Some(hundreds) = part.strip_suffix("xx") {
+                    let low = status(&format!("{hundreds}00"))?;
+                    return Ok((low, low + 99));
+                }
+                let (low, high) = part.split_once('-').unwrap_or((part, part));
+                let (low, high) = (status(low)?, status(high)?);
+                if low > high { Err(wrong()) } else { Ok((low, high)) }
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self::Ranges(ranges))
+    }
+}
+
+impl From<ExpectedStatus> for String {
+    fn from(value: ExpectedStatus) -> Self {
+        value.to_string()
+    }
+}
+
+impl fmt::Display for ExpectedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Below500 => f.write_str("<500"),
+            Self::Ranges(ranges) => {
+                for (i, (low, high)) in ranges.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    if low == high {
+                        write!(f, "{comma}{low}")?;
+                    } else {
+                        write!(f, "{comma}{low}-{high}")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statuses(text: &str) -> Result<ExpectedStatus, InvalidStatuses> {
+        ExpectedStatus::try_from(text.to_owned())
+    }
+
+    #[test]
+    fn status_sets_are_written_as_people_write_them() {
+        assert!(statuses("2xx").unwrap().holds(204));
+        assert!(!statuses("2xx").unwrap().holds(301));
+        assert!(statuses("200-299,404").unwrap().holds(404));
+        assert!(statuses("<500").unwrap().holds(404));
+        assert!(!statuses("<500").unwrap().holds(503));
+        for wrong in ["", "20", "299-200", "abc", "7xx", "200,"] {
+            assert!(statuses(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! From what people write to what a probe does.
+
+use url::Url;
+
+use super::{InvalidTarget, Target, TargetSpec};
+use crate::{
+    DnsProbe, DnsTransport, ExpectedStatus, HostName, HttpProbe, HttpVersion, Method, Micros, ProbeSpec,
+    RecordType, Scheme, TargetId, TcpProbe,
+};
+
+/// Shortest and longest interval, in milliseconds: below the first the probe is a load test, above the second a
+/// verdict takes longer than anybody waits.
+const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
+
+/// Shortest and longest timeout, in milliseconds. Below about 1 s one lost SYN reads as "down" (R6): allowed, since
+/// a local test may want it.
+const TIMEOUT_MS: (u64, u64) = (50, 60_000);
+
+/// Bytes of an answer that are kept for the content checks.
+const KEPT: u64 = 64 * 1024;
+
+/// Most bytes of a POST.
+const MOST_BODY: u64 = 16 * 1024;
+
+/// Most headers expected of one answer.
+const MOST_HEADERS: u64 = 32;
+
+impl TryFrom<TargetSpec> for Target {
+    type Error = InvalidTarget;
+
+    fn try_from(spec: TargetSpec) -> Result<Self, InvalidTarget> {
+        let wrong = |reason: &str| InvalidTarget::Url {
+            url: spec.url.clone(),
+            reason: reason.to_owned(),
+        };
+        let url = Url::parse(&spec.url).map_err(|e| wrong(&e.to_string()))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(InvalidTarget::Credentials);
+        }
+        let host = url
+            .host_str()
+            .filter(|h| !h.is_empty())
+            .ok_or_else(|| wrong("no host"))?;
+        if host.contains('*') {
+            return Err(InvalidTarget::Wildcard(host.to_owned()));
+        }
+        let host = HostName::new(host.trim_start_matches('[').trim_end_matches(']'))?;
+        if !matches!(url.scheme(), "http" | "https") && !matches!(url.path(), "" | "/") {
+            return Err(wrong(&format!("a {}:// target has no path", url.scheme())));
+        }
+        spec.fields_for(url.scheme())?;
+        let interval =
+            within("intervalMs", "milliseconds", INTERVAL_MS, spec.interval_ms)?.map(Micros::from_millis);
+        let timeout =
+            within("timeoutMs", "milliseconds", TIMEOUT_MS, spec.timeout_ms)?.map(Micros::from_millis);
+        let (probe, id) = match url.scheme() {
+            "http" => spec.http(&url, Scheme::Http, host)?,
+            "https" => spec.http(&url, Scheme::Https, host)?,
+            "tcp" | "tls" => spec.tcp(&url, host)?,
+            "dns" => spec.dns(host),
+            other => return Err(wrong(&format!("the scheme {other:?} is not known"))),
+        };
+        Ok(Self {
+            id: TargetId::new(id)?,
+            probe,
+            interval,
+            timeout,
+        })
+    }
+}
+
+impl TargetSpec {
+    /// Refuses every field that means nothing for the scheme.
+    fn fields_for(&self, scheme: &str) -> Result<(), InvalidTarget> {
+        let http = ("http and https", &["http", "https"][..]);
+        let tls = ("https and tls", &["https", "tls"][..]);
+        let tcp = ("tcp and tls", &["tcp", "tls"][..]);
+        let streams = ("http, https, tcp and tls", &["http", "https", "tcp", "tls"][..]);
+        let dns = ("dns", &["dns"][..]);
+        for (field, given, (schemes, allowed)) in [
+            ("expectStatus", self.expect_status.is_some(), http),
+            ("expectBodyContains", self.expect_body_contains.is_some(), http),
+            ("expectBodyEquals", self.expect_body_equals.is_some(), http),
+            ("expectBodyMatches", self.expect_body_matches.is_some(), http),
+            ("expectHeaders", !self.expect_headers.is_empty(), http),
+            ("maxBodyBytes", self.max_body_bytes.is_some(), http),
+            ("method", self.method.is_some(), http),
+            ("body", self.body.is_some(), http),
+            ("contentType", self.content_type.is_some(), http),
+            ("httpVersion", self.http_version.is_some(), http),
+            ("redirects", self.redirects.is_some(), http),
+            ("keepAlive", self.keep_alive, http),
+            ("expectTls", self.expect_tls.is_some(), tls),
+            ("tlsVerify", self.tls_verify.is_some(), tls),
+            ("mustNotAnswer", self.must_not_answer.is_some(), streams),
+            ("proxyHeader", self.proxy_header.is_some(), streams),
+            ("send", self.send.is_some(), tcp),
+            ("expect", self.expect.is_some(), tcp),
+            ("record", self.record.is_some(), dns),
+            ("resolver", self.resolver.is_some(), dns),
+            ("transport", self.transport.is_some(), dns),
+            ("search", self.search.is_some(), dns),
+        ] {
+            // An unknown scheme is the url's own error and comes later.
+            let known = streams.1.contains(&scheme) || scheme == "dns";
+            if given && known && !allowed.contains(&scheme) {
+                return Err(InvalidTarget::NotForScheme {
+                    field,
+                    schemes,
+                    scheme: scheme.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn http(&self, url: &Url, scheme: Scheme, host: HostName) -> Result<(ProbeSpec, String), InvalidTarget> {
+        self.http_values(scheme)?;
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let port = url.port().unwrap_or(match scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        });
+        let lower = |(name, value): (&String, &Option<String>)| (name.to_ascii_lowercase(), value.clone());
+        let probe = HttpProbe {
+            expect_status: self.expect_status.clone().unwrap_or(ExpectedStatus::Below500),
+            expect_body_contains: self.expect_body_contains.clone(),
+            expect_body_equals: self.expect_body_equals.clone(),
+            expect_body_matches: self.expect_body_matches.clone(),
+            expect_headers: self.expect_headers.iter().map(lower).collect(),
+            expect_tls: self.expect_tls.clone(),
+            must_not_answer: self.must_not_answer.clone(),
+            max_body: self.max_body_bytes,
+            method: self.method.unwrap_or(Method::Get),
+            body: self.body.clone(),
+            content_type: self.content_type.clone(),
+            version: self.http_version.unwrap_or(HttpVersion::Http11),
+            redirects: self.redirects.clone(),
+            any_certificate: self.tls_verify == Some(false),
+            keep_alive: self.keep_alive,
+            proxy_header: self.proxy_header,
+            ..HttpProbe::get(scheme, host, port, path)
+        };
+        let mut plain = url.clone();
+        plain.set_fragment(self.keep_alive.then_some("keep-alive"));
+        Ok((ProbeSpec::Http(probe), plain.to_string()))
+    }
+
+    /// Whether the values of the HTTP fields can be used, alone and together.
+    fn http_values(&self, scheme: Scheme) -> Result<(), InvalidTarget> {
+        let conflict = |field, why| Err(InvalidTarget::Conflict { field, why });
+        let length = |text: &Option<String>| text.as_ref().map(|text| text.len() as u64);
+        within(
+            "expectBodyContains",
+            "bytes",
+            (1, KEPT),
+            length(&self.expect_body_contains),
+        )?;
+        within(
+            "expectBodyEquals",
+            "bytes",
+            (0, KEPT),
+            length(&self.expect_body_equals),
+        )?;
+        within("body", "bytes", (0, MOST_BODY), length(&self.body))?;
+        within("contentType", "bytes", (1, 128), length(&self.content_type))?;
+        within("maxBodyBytes", "bytes", (0, 1 << 30), self.max_body_bytes)?;
+        within(
+            "expectHeaders",
+            "headers",
+            (0, MOST_HEADERS),
+            Some(self.expect_headers.len() as u64),
+        )?;
+        for name in self.expect_headers.keys() {
+            if name.is_empty()
+                || name.len() > 128
+                || !name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            {
+                return Err(InvalidTarget::Value {
+                    field: "expectHeaders",
+                    expected: "header names of letters, digits, - and _",
+                    got: name.clone(),
+                });
+            }
+        }
+        if let Some(redirects) = &self.redirects {
+            within("redirects.max", "redirects", (1, 20), Some(redirects.max.into()))?;
+        }
+        if self.body.is_some() && self.method != Some(Method::Post) {
+            return conflict(
+                "body",
+                "only a POST has one; set method: POST or leave the body out",
+            );
+        }
+        if self.content_type.is_some() && self.body.is_none() {
+            return conflict("contentType", "there is no body whose type it could be");
+        }
+        if self.method == Some(Method::Head)
+            && (self.expect_body_contains.is_some()
+                || self.expect_body_equals.is_some()
+                || self.expect_body_matches.is_some())
+        {
+            return conflict(
+                "method",
+                "the answer to a HEAD has no body that could be expected",
+            );
+        }
+        if self.http_version == Some(HttpVersion::Http2) && scheme == Scheme::Http {
+            return conflict(
+                "httpVersion",
+                "HTTP/2 is agreed on in the TLS handshake; use an https:// url",
+            );
+        }
+        if self.keep_alive && self.http_version == Some(HttpVersion::Http2) {
+            return conflict(
+                "keepAlive",
+                "an HTTP/2 connection is always kept; ask for HTTP/1.1",
+            );
+        }
+        if self.keep_alive && (self.redirects.is_some() || self.must_not_answer.is_some()) {
+            return conflict(
+                "keepAlive",
+                "it repeats one request on one connection; leave out redirects and mustNotAnswer",
+            );
+        }
+        Ok(())
+    }
+
+    fn tcp(&self, url: &Url, host: HostName) -> Result<(ProbeSpec, String), InvalidTarget> {
+        let port = url.port().ok_or_else(|| InvalidTarget::NoPort {
+            scheme: url.scheme().to_owned(),
+            url: self.url.clone(),
+        })?;
+        let id = format!("{}://{}:{port}", url.scheme(), url.host_str().unwrap_or_default());
+        let probe = TcpProbe {
+            tls: url.scheme() == "tls",
+            expect_tls: self.expect_tls.clone(),
+            any_certificate: self.tls_verify == Some(false),
+            send: self.send.clone(),
+            expect: self.expect.clone(),
+            must_not_answer: self.must_not_answer.clone(),
+            proxy_header: self.proxy_header,
+            ..TcpProbe::connect(host, port)
+        };
+        Ok((ProbeSpec::Tcp(probe), id))
+    }
+
+    fn dns(&self, host: HostName) -> (ProbeSpec, String) {
+        let mut id = format!("dns://{host}");
+        // The same name asked otherwise is another subject.
+        let mut apart = Vec::new();
+        apart.extend(self.record.filter(|r| *r != RecordType::A).map(|r| r.to_string()));
+        apart.extend(
+            self.transport
+                .filter(|t| *t != DnsTransport::Udp)
+                .map(|t| t.to_string()),
+        );
+        apart.extend(self.search.map(|s| s.to_string()));
+        apart.extend(self.resolver.map(|r| format!("@{r}")));
+        if !apart.is_empty() {
+            id = format!("{id}#{}", apart.join(","));
+        }
+        let probe = DnsProbe {
+            resolver: self.resolver,
+            transport: self.transport.unwrap_or(DnsTransport::Udp),
+            search: self.search,
+            ..DnsProbe::ask(host, self.record.unwrap_or(RecordType::A))
+        };
+        (ProbeSpec::Dns(probe), id)
+    }
+}
+
+fn within(
+    field: &'static str,
+    unit: &'static str,
+    (low, high): (u64, u64),
+    got: Option<u64>,
+) -> Result<Option<u64>, InvalidTarget> {
+    match got {
+        Some(got) if !(low..=high).contains(&got) => Err(InvalidTarget::OutOfRange {
+            field,
+            low,
+            high,
+            unit,
+            got,
+        }),
+        got => Ok(got),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn target(url: &str) -> Result<Target, InvalidTarget> {
+        TargetSpec::of(url).try_into()
+    }
+
+    #[test]
+    fn the_four_schemes_become_probes_with_a_stable_id() {
+        assert_eq!(
+            target("http://Shop.example.test").unwrap().id.as_str(),
+            "http://shop.example.test/"
+        );
+        assert_eq!(
+            target("https://shop.example.test:443/a?b=1#c")
+                .unwrap()
+                .id
+                .as_str(),
+            "https://shop.example.test/a?b=1"
+        );
+        assert_eq!(
+            target("tcp://10.0.0.1:5432").unwrap().id.as_str(),
+            "tcp://10.0.0.1:5432"
+        );
+        assert_eq!(
+            target("dns://kubernetes.default.svc").unwrap().id.as_str(),
+            "dns://kubernetes.default.svc"
+        );
+    }
+
+    #[test]
+    fn an_ipv6_literal_keeps_its_brackets_in_the_id_and_loses_them_in_the_host() {
+        let target = target("http://[2001:db8::1]:8080/").unwrap();
+        assert_eq!(target.id.as_str(), "http://[2001:db8::1]:8080/");
+        let ProbeSpec::Http(http) = target.probe else {
+            panic!("an HTTP probe")
+        };
+        assert_eq!((http.host.as_str(), http.port), ("2001:db8::1", 8080));
+    }
+
+    #[test]
+    fn each_impossible_target_is_refused_with_the_field_and_the_expectation() {
+        for (url, words) in [
+            ("shop.example.test", "expected http://"),
+            ("ftp://shop.example.test/", "is not known"),
+            ("tcp://db.example.test", "needs a port"),
+            ("http://user:secret@shop.example.test/", "user name or password"),
+            ("http://*.example.test/", "wildcard"),
+            ("tcp://db:5432/path", "no path"),
+            ("tls://db", "tls:// target needs a port"),
+        ] {
+            let said = target(url).unwrap_err().to_string();
+            assert!(said.contains(words), "{url}: {said}");
+        }
+        let mut spec = TargetSpec::of("dns://a.example.test");
+        spec.expect_body_contains = Some("x".into());
+        assert!(
+            Target::try_from(spec)
+                .unwrap_err()
+                .to_string()
+                .contains("expectBodyContains")
+        );
+        let mut spec = TargetSpec::of("http://a.example.test");
+        spec.interval_ms = Some(1);
+        assert!(
+            Target::try_from(spec)
+                .unwrap_err()
+                .to_string()
+                .contains("200 to 3600000")
+        );
+    }
+
+    fn checked(spec: serde_json::Value) -> Result<Target, String> {
+        let spec: TargetSpec = serde_json::from_value(spec).map_err(|e| e.to_string())?;
+        Target::try_from(spec).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn everything_people_write_reaches_the_probe() {
+        let target = checked(json!({
+            "url": "https://shop.example.test/health", "method": "POST", "body": "{}", "contentType": "application/json",
+            "expectStatus": "200", "expectBodyMatches": "^ok", "expectHeaders": {"X-Cache": null, "Server": "shop"},
+            "expectTls": {"minVersion": "1.3", "daysLeft": 14, "issuer": "R11"}, "maxBodyBytes": 1000,
+            "httpVersion": "2", "redirects": {"max": 3, "hosts": ["www.example.test"]}, "tlsVerify": false,
+            "proxyHeader": "unknown"
+        }))
+        .unwrap();
+        let ProbeSpec::Http(probe) = target.probe else {
+            panic!("an HTTP probe")
+        };
+        assert_eq!(
+            (probe.method, probe.version, probe.max_body),
+            (Method::Post, HttpVersion::Http2, Some(1000))
+        );
+        assert_eq!(probe.expect_headers["server"].as_deref(), Some("shop"));
+        assert_eq!(probe.expect_headers["x-cache"], None);
+        assert!(probe.any_certificate && probe.redirects.is_some() && probe.expect_tls.is_some());
+        let target =
+            checked(json!({"url": "tls://db.example.test:5432", "send": "PING\\r\\n", "expect": "PONG"}))
+                .unwrap();
+        assert_eq!(target.id.as_str(), "tls://db.example.test:5432");
+        let ProbeSpec::Tcp(probe) = target.probe else {
+            panic!("a TCP probe")
+        };
+        assert!(probe.tls);
+        assert_eq!(probe.send.unwrap().as_bytes(), b"PING\r\n");
+    }
+
+    #[test]
+    fn the_same_url_probed_in_another_way_has_another_id() {
+        for (spec, id) in [
+            (
+                json!({"url": "http://a.test/", "keepAlive": true}),
+                "http://a.test/#keep-alive",
+            ),
+            (
+                json!({"url": "dns://a.test", "record": "AAAA"}),
+                "dns://a.test#AAAA",
+            ),
+            (
+                json!({"url": "dns://a.test", "transport": "tcp", "resolver": "10.0.0.1:53"}),
+                "dns://a.test#tcp,@10.0.0.1:53",
+            ),
+            (
+                json!({"url": "dns://a.test", "search": "musl"}),
+                "dns://a.test#musl",
+            ),
+            (json!({"url": "dns://a.test", "record": "A"}), "dns://a.test"),
+        ] {
+            assert_eq!(checked(spec).unwrap().id.as_str(), id);
+        }
+    }
+
+    #[test]
+    fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
+        for (spec, words) in [
+            (
+                json!({"url": "tcp://a:1", "expectStatus": "200"}),
+                "expectStatus: only for http and https",
+            ),
+            (
+                json!({"url": "http://a/", "expectTls": {}}),
+                "expectTls: only for https and tls",
+            ),
+            (
+                json!({"url": "http://a/", "send": "x"}),
+                "send: only for tcp and tls",
+            ),
+            (json!({"url": "tls://a:1", "record": "A"}), "record: only for dns"),
+            (json!({"url": "http://a/", "body": "x"}), "body: only a POST"),
+            (
+                json!({"url": "http://a/", "contentType": "x/y"}),
+                "contentType: there is no body",
+            ),
+            (
+                json!({"url": "http://a/", "method": "HEAD", "expectBodyContains": "x"}),
+                "method: the answer to a HEAD",
+            ),
+            (
+                json!({"url": "http://a/", "httpVersion": "2"}),
+                "httpVersion: HTTP/2 is agreed",
+            ),
+            (
+                json!({"url": "http://a/", "redirects": {"max": 21}}),
+                "redirects.max: expected 1 to 20",
+            ),
+            (
+                json!({"url": "http://a/", "redirects": {"max": 1, "host": []}}),
+                "unknown field `host`",
+            ),
+            (
+                json!({"url": "http://a/", "expectBodyMatches": "("}),
+                "regular expression",
+            ),
+            (
+                json!({"url": "http://a/", "expectHeaders": {"a b": null}}),
+                "expectHeaders: expected header names",
+            ),
+            (
+                json!({"url": "http://a/", "maxBodyBytes": 1_u64 << 31}),
+                "maxBodyBytes: expected 0 to 1073741824 bytes",
+            ),
+            (
+                json!({"url": "http://a/", "mustNotAnswer": "never"}),
+                "refused, timeout",
+            ),
+            (
+                json!({"url": "http://a/", "method": "PUT"}),
+                "unknown variant `PUT`",
+            ),
+            (json!({"url": "tcp://a:1", "send": "\\q"}), "behind a backslash"),
+            (
+                json!({"url": "http://a/", "keepAlive": true, "redirects": {"max": 1}}),
+                "keepAlive: it repeats",
+            ),
+            (
+                json!({"url": "http://a/", "expectStatsu": "200"}),
+                "unknown field `expectStatsu`",
+            ),
+        ] {
+            let said = checked(spec.clone()).unwrap_err();
+            assert!(said.contains(words), "{spec}: {said}");
+        }
+    }
+}

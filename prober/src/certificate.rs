@@ -1,0 +1,154 @@
+//! What a server showed in its handshake, read whether or not it verified.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use parallax_model::{FailureKind, TlsVersion};
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use crate::result::tamed;
+
+/// Certificates of one chain that are read; a server may send any number.
+const MOST_CERTIFICATES: usize = 8;
+
+/// Names of one certificate that are kept.
+const MOST_NAMES: usize = 32;
+
+/// What a TLS server showed. Filled as far as the handshake got, also where its certificate is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsFacts {
+    /// The name that was asked for (SNI), or the literal address.
+    pub server_name: String,
+    /// The negotiated version; absent where the handshake broke off before its end.
+    pub version: Option<TlsVersion>,
+    /// The application protocol the server chose (`h2`, `http/1.1`), where one was offered and chosen.
+    pub alpn: Option<String>,
+    /// The chain as presented, the server's own certificate first; at most eight.
+    pub chain: Vec<CertificateFacts>,
+    /// Certificates of the chain beyond those eight, or in no readable form.
+    pub left_out: usize,
+    /// Why the chain does not verify here; absent where it does, or where nothing was to be verified.
+    pub refused: Option<FailureKind>,
+}
+
+/// One certificate of a chain. All text is bounded and free of control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// Distinguished name of the holder.
+    pub subject: String,
+    /// Distinguished name of who signed it.
+    pub issuer: String,
+    /// DNS names and addresses it is for; at most 32.
+    pub names: Vec<String>,
+    /// Names beyond those.
+    pub names_left_out: usize,
+    /// Start of its validity, in seconds since the Unix epoch.
+    pub not_before: i64,
+    /// End of its validity, in seconds since the Unix epoch.
+    pub not_after: i64,
+    /// Signed with its own key, by the signature and not by the name alone.
+    pub self_signed: bool,
+}
+
+impl CertificateFacts {
+    fn read(der: &CertificateDer<'_>) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let alternative = certificate.subject_alternative_name().ok().flatten();
+        let all = alternative.map_or(&[][..], |extension| extension.value.general_names.as_slice());
+        let mut names: Vec<String> = all.iter().filter_map(name).collect();
+        let names_left_out = names.len().saturating_sub(MOST_NAMES);
+        names.truncate(MOST_NAMES);
+        Some(Self {
+            subject: tamed(&certificate.subject().to_string()),
+            issuer: tamed(&certificate.issuer().to_string()),
+            names,
+            names_left_out,
+            not_before: certificate.validity().not_before.timestamp(),
+            not_after: certificate.validity().not_after.timestamp(),
+            self_signed: certificate.subject() == certificate.issuer()
+                && certificate.verify_signature(None).is_ok(),
+        })
+    }
+}
+
+fn name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(dns) => Some(tamed(dns)),
+        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
+            .map(|v4| Ipv4Addr::from(v4).to_string())
+            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| Ipv6Addr::from(v6).to_string()))
+            .ok(),
+        _ => None,
+    }
+}
+
+/// Reads a chain; the number of certificates that are left out stands beside it.
+pub(crate) fn chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usize) {
+    let chain: Vec<_> = ders
+        .iter()
+        .take(MOST_CERTIFICATES)
+        .filter_map(CertificateFacts::read)
+        .collect();
+    let left_out = ders.len() - chain.len();
+    (chain, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
+
+    fn der(names: Vec<String>, common: &str) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common);
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_certificate_reads_as_names_issuer_and_absolute_times() {
+        let names = vec!["shop.example.test".to_owned(), "192.0.2.7".to_owned()];
+        let (chain, left_out) = chain(&[der(names.clone(), "shop")]);
+        let [facts] = chain.as_slice() else {
+            panic!("one certificate")
+        };
+        assert_eq!(
+            (facts.subject.as_str(), facts.issuer.as_str()),
+            ("CN=shop", "CN=shop")
+        );
+        assert_eq!(facts.names, names);
+        assert_eq!(
+            (facts.not_before, facts.not_after),
+            (1_577_836_800, 1_609_459_200)
+        );
+        assert!(facts.self_signed);
+        assert_eq!(left_out, 0);
+    }
+
+    #[test]
+    fn names_and_chain_are_bounded_and_control_characters_tamed() {
+        let names = (0..50).map(|i| format!("h{i}.example.test")).collect();
+        let one = der(names, "\u{1b}[31mred");
+        let (read, left_out) = chain(&vec![one; 20]);
+        assert_eq!((read.len(), left_out), (8, 12));
+        assert_eq!((read[0].names.len(), read[0].names_left_out), (32, 18));
+        assert!(!read[0].subject.contains('\u{1b}'), "{}", read[0].subject);
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_left_out_and_counted() {
+        let (read, left_out) = chain(&[CertificateDer::from(vec![1, 2, 3])]);
+        assert_eq!((read, left_out), (vec![], 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = chain(&[CertificateDer::from(bytes)]);
+        }
+    }
+}

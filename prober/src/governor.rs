@@ -1,0 +1,76 @@
+//! How often one target may be asked from this node, whatever the plan says. A value without clock: time is handed in.
+//!
+//! One pair of addresses has some 28 000 ports a minute (R10), connection tracking remembers each for two minutes (R11),
+//! and a target is no load generator's. What is over the budget is reported as our own fault, never as the target's.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use parallax_model::TargetId;
+use tokio::time::Instant;
+
+/// Starts a second for one target, over all its assignments.
+const A_SECOND: u32 = 50;
+
+/// Starts at once after a rest.
+const AT_ONCE: u32 = 100;
+
+/// Targets remembered; with more of them all begin anew, which can only let a burst through.
+const MOST_TARGETS: usize = 8192;
+
+#[derive(Debug, Default)]
+pub(crate) struct Governor {
+    /// The time until which each target's budget is spent (a "generic cell rate" of one instant a target).
+    spent: BTreeMap<TargetId, Instant>,
+}
+
+impl Governor {
+    /// Whether one more probe of the target may start now; counts it if so.
+    pub(crate) fn allows(&mut self, target: &TargetId, now: Instant) -> bool {
+        let step = Duration::from_secs(1) / A_SECOND;
+        if self.spent.len() >= MOST_TARGETS && !self.spent.contains_key(target) {
+            self.spent.clear();
+        }
+        let spent = self.spent.get(target).map_or(now, |until| (*until).max(now));
+        if spent - now > step * (AT_ONCE - 1) {
+            return false;
+        }
+        self.spent.insert(target.clone(), spent + step);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(n: usize) -> TargetId {
+        format!("http://h{n}.example.test/").parse().unwrap()
+    }
+
+    fn started(governor: &mut Governor, n: usize, now: Instant) -> usize {
+        (0..1000).filter(|_| governor.allows(&target(n), now)).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_target_has_a_burst_and_then_its_rate_and_others_have_their_own() {
+        let mut governor = Governor::default();
+        let now = Instant::now();
+        assert_eq!(started(&mut governor, 1, now), 100);
+        assert_eq!(started(&mut governor, 1, now + Duration::from_secs(1)), 50);
+        assert_eq!(started(&mut governor, 2, now), 100, "another target");
+        assert_eq!(
+            started(&mut governor, 1, now + Duration::from_mins(1)),
+            100,
+            "rest is not saved up"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_memory_is_bounded() {
+        let mut governor = Governor::default();
+        for n in 0..3 * MOST_TARGETS {
+            assert!(governor.allows(&target(n), Instant::now()));
+        }
+        assert!(governor.spent.len() <= MOST_TARGETS);
+    }
+}

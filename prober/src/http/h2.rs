@@ -1,0 +1,111 @@
+//! The same exchange over HTTP/2.
+//!
+//! A server sends its settings unasked, so the first byte of the connection is not the first byte of the answer: the
+//! head of the answer is what is waited for here.
+
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use http::{Response, Uri, Version, header};
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioIo;
+use parallax_model::{OwnFault, Phase};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    Ask, Exchange, HEAD,
+    driver::{Driver, Tasks},
+    read::read,
+};
+use crate::{
+    classify::{Stop, of_http},
+    clock::{Deadline, Passed},
+};
+
+/// Sends the request over HTTP/2 and reads the answer, both under the deadline.
+pub(crate) async fn exchange<S>(stream: S, request: Ask, most: Option<u64>, deadline: Deadline) -> Exchange
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut result = Exchange::default();
+    let mut sent = None;
+    let stop = run(stream, request, most, deadline, &mut sent, &mut result)
+        .await
+        .err();
+    if result.first_byte.is_none() {
+        result.first_byte = sent.map(|sent: Instant| sent.elapsed());
+    } else {
+        let until_head = result.first_byte.unwrap_or(Duration::ZERO);
+        result.body = sent.map(|sent| sent.elapsed().saturating_sub(until_head));
+    }
+    result.stop = stop;
+    result
+}
+
+async fn run<S>(
+    stream: S,
+    request: Ask,
+    most: Option<u64>,
+    deadline: Deadline,
+    sent: &mut Option<Instant>,
+    result: &mut Exchange,
+) -> Result<(), Stop>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let tasks = Tasks::default();
+    let shaking = http2::Builder::new(tasks.clone())
+        .max_header_list_size(u32::try_from(HEAD).unwrap_or(u32::MAX))
+        .handshake(TokioIo::new(stream));
+    let (mut sender, connection) = match deadline.bound(shaking).await {
+        Err(Passed) => return Err(Stop::timeout(Phase::Request)),
+        Ok(shaken) => shaken.map_err(|error| of_http(&error, Phase::Request, false))?,
+    };
+    let connection = pin!(connection);
+    let mut driver = Driver::new(connection, tasks);
+    let request = of_version_2(request)?;
+    let begun = *sent.insert(Instant::now());
+    let response = match deadline.bound(driver.drive(sender.send_request(request))).await {
+        Err(Passed) => return Err(Stop::timeout(Phase::FirstByte)),
+        Ok(Err(error)) => {
+            let cause = driver
+                .failure()
+                .filter(|_| error.is_canceled() || error.is_closed());
+            return Err(of_http(cause.unwrap_or(&error), Phase::FirstByte, false));
+        }
+        Ok(Ok(response)) => response,
+    };
+    result.first_byte = Some(begun.elapsed());
+    let (head, body) = Response::into_parts(response);
+    result.head = Some(head);
+    read(body, &mut driver, deadline, most, result, |_, error| {
+        of_http(error, Phase::Body, true)
+    })
+    .await
+}
+
+/// HTTP/2 has no `Host` and no `Connection`: the first is a part of the target, the second forbidden (RFC 9113 §8.2.2).
+fn of_version_2(request: Ask) -> Result<Ask, Stop> {
+    let wrong = |detail: String| Stop::new(Phase::Request, OwnFault::Unaskable).because(detail);
+    let (mut parts, body) = request.into_parts();
+    let authority = parts
+        .headers
+        .remove(header::HOST)
+        .unwrap_or_else(|| http::HeaderValue::from_static(""));
+    parts.headers.remove(header::CONNECTION);
+    parts.version = Version::HTTP_2;
+    let path = parts
+        .uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned();
+    parts.uri = Uri::builder()
+        .scheme("https")
+        .authority(authority.as_bytes())
+        .path_and_query(path)
+        .build()
+        .map_err(|error| wrong(error.to_string()))?;
+    Ok(Ask::from_parts(parts, body))
+}

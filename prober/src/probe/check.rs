@@ -1,0 +1,263 @@
+//! Holding what came against what was expected. Pure but for the clock that certificates are held against.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::response::Parts;
+use parallax_model::{FailureKind, HttpProbe, MustNotAnswer, Phase, TlsExpectation};
+
+use super::Ended;
+use crate::{
+    certificate::{CertificateFacts, TlsFacts},
+    classify::{Fault, Stop},
+    http::Exchange,
+};
+
+const DAY: i64 = 24 * 60 * 60;
+
+/// Whether a whole answer is the expected one.
+pub(super) fn answer(spec: &HttpProbe, head: &Parts, exchange: &Exchange) -> Result<(), Stop> {
+    let failed = |kind| Stop::new(Phase::Check, kind);
+    if !spec.expect_status.holds(head.status.as_u16()) {
+        return Err(failed(FailureKind::Status));
+    }
+    for (name, value) in &spec.expect_headers {
+        let mut values = head.headers.get_all(name.as_str()).iter();
+        let holds = match value {
+            None => values.next().is_some(),
+            Some(wanted) => values.any(|got| got.as_bytes() == wanted.as_bytes()),
+        };
+        if !holds {
+            return Err(
+                failed(FailureKind::WrongHeader).because(format!("the header {name} is not as expected"))
+            );
+        }
+    }
+    let contains = |wanted: &String| contains(&exchange.kept, wanted.as_bytes());
+    let equals = |wanted: &String| exchange.read == wanted.len() as u64 && exchange.kept == wanted.as_bytes();
+    let holds = spec.expect_body_contains.as_ref().is_none_or(contains)
+        && spec.expect_body_equals.as_ref().is_none_or(equals)
+        && spec
+            .expect_body_matches
+            .as_ref()
+            .is_none_or(|pattern| pattern.is_match(&exchange.kept));
+    if holds {
+        Ok(())
+    } else {
+        Err(failed(FailureKind::WrongBody))
+    }
+}
+
+pub(super) fn contains(body: &[u8], wanted: &[u8]) -> bool {
+    wanted.is_empty() || body.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// Whether a handshake that verified is the expected one. What is wrong is the front's and not the answer's, so it is
+/// booked in the TLS phase.
+pub(super) fn handshake(expected: &TlsExpectation, facts: &TlsFacts) -> Result<(), Stop> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
+    handshake_at(expected, facts, now)
+}
+
+fn handshake_at(expected: &TlsExpectation, facts: &TlsFacts, now: i64) -> Result<(), Stop> {
+    let failed = |kind, detail: String| Err(Stop::new(Phase::Tls, kind).because(detail));
+    if let (Some(least), Some(agreed)) = (expected.min_version, facts.version)
+        && agreed < least
+    {
+        return failed(
+            FailureKind::TlsTooOld,
+            format!("TLS {agreed} was agreed on, at least {least} is demanded"),
+        );
+    }
+    if let Some(name) = &expected.name
+        && !facts
+            .chain
+            .first()
+            .is_some_and(|leaf| leaf.names.iter().any(|n| covers(n, name.as_str())))
+    {
+        return failed(
+            FailureKind::CertificateWrongName,
+            format!("the certificate is not for {name}"),
+        );
+    }
+    if let Some(issuer) = &expected.issuer
+        && !facts
+            .chain
+            .iter()
+            .any(|certificate| certificate.issuer.contains(issuer.as_str()))
+    {
+        return failed(
+            FailureKind::CertificateWrongIssuer,
+            format!("no certificate of the chain is issued by {issuer:?}"),
+        );
+    }
+    if let Some(days) = expected.days_left
+        && let Some(first) = facts.chain.iter().min_by_key(|certificate| certificate.not_after)
+        && left(first, now) < i64::from(days)
+    {
+        return failed(
+            FailureKind::CertificateExpiresSoon,
+            format!(
+                "{} expires in {} days, {days} are demanded",
+                first.subject,
+                left(first, now)
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn left(certificate: &CertificateFacts, now: i64) -> i64 {
+    (certificate.not_after - now).div_euclid(DAY)
+}
+
+/// A certificate's name against a host: a wildcard stands for one whole label (RFC 6125 §6.4.3).
+fn covers(pattern: &str, host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    if pattern.eq_ignore_ascii_case(host) {
+        return true;
+    }
+    match (pattern.strip_prefix("*."), host.split_once('.')) {
+        (Some(parent), Some((_, rest))) => parent.eq_ignore_ascii_case(rest),
+        _ => false,
+    }
+}
+
+/// Turns the outcome over where the target must not answer.
+pub(super) fn silence(
+    wanted: Option<&MustNotAnswer>,
+    ended: Result<Option<u16>, Ended>,
+) -> Result<Option<u16>, Ended> {
+    let Some(wanted) = wanted else {
+        return ended;
+    };
+    let forbidden = |status| {
+        Err(Ended {
+            stop: Stop::new(Phase::Check, FailureKind::AnsweredThoughForbidden),
+            status,
+        })
+    };
+    match ended {
+        Ok(Some(status))
+        | Err(Ended {
+            status: Some(status), ..
+        }) => {
+            if wanted.allows_status(status) {
+                Ok(Some(status))
+            } else {
+                forbidden(Some(status))
+            }
+        }
+        Ok(None) => forbidden(None),
+        Err(failed) => match &failed.stop.fault {
+            Fault::Target(kind) if wanted.allows(kind) => Ok(None),
+            // Something spoke, whatever it was. Silence of another kind than asked for stays the failure it is.
+            Fault::Target(kind) if spoke(kind) => forbidden(None),
+            _ => Err(failed),
+        },
+    }
+}
+
+fn spoke(kind: &FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::Malformed
+            | FailureKind::WrongBody
+            | FailureKind::BodyStalled
+            | FailureKind::BodyCut
+            | FailureKind::BodyTooLarge
+            | FailureKind::NotTls
+            | FailureKind::CertificateExpired
+            | FailureKind::CertificateNotYetValid
+            | FailureKind::CertificateWrongName
+            | FailureKind::CertificateUntrusted
+            | FailureKind::CertificateExpiresSoon
+            | FailureKind::CertificateWrongIssuer
+            | FailureKind::TlsTooOld
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_model::TlsVersion;
+
+    use super::*;
+
+    fn facts() -> TlsFacts {
+        let certificate = |subject: &str, not_after| CertificateFacts {
+            subject: subject.into(),
+            issuer: "O=Let's Encrypt, CN=R11".into(),
+            names: vec!["*.example.test".into()],
+            names_left_out: 0,
+            not_before: 0,
+            not_after,
+            self_signed: false,
+        };
+        TlsFacts {
+            version: Some(TlsVersion::Tls12),
+            chain: vec![certificate("CN=leaf", 20 * DAY), certificate("CN=R11", 10 * DAY)],
+            ..TlsFacts::default()
+        }
+    }
+
+    fn held(expected: &str, now: i64) -> Option<FailureKind> {
+        let expected = serde_json::from_str(expected).unwrap();
+        handshake_at(&expected, &facts(), now)
+            .err()
+            .map(|stop| match stop.fault {
+                Fault::Target(kind) => kind,
+                Fault::Own(own) => panic!("{own}"),
+            })
+    }
+
+    #[test]
+    fn each_expectation_of_a_handshake_has_its_kind() {
+        for (expected, kind) in [
+            (r#"{"minVersion":"1.2"}"#, None),
+            (r#"{"minVersion":"1.3"}"#, Some(FailureKind::TlsTooOld)),
+            (r#"{"name":"shop.example.test"}"#, None),
+            (
+                r#"{"name":"a.shop.example.test"}"#,
+                Some(FailureKind::CertificateWrongName),
+            ),
+            (r#"{"issuer":"R11"}"#, None),
+            (r#"{"issuer":"R12"}"#, Some(FailureKind::CertificateWrongIssuer)),
+            (r#"{"daysLeft":10}"#, None),
+            (r#"{"daysLeft":11}"#, Some(FailureKind::CertificateExpiresSoon)),
+        ] {
+            assert_eq!(held(expected, 0), kind, "{expected}");
+        }
+    }
+
+    #[test]
+    fn the_first_certificate_of_the_chain_to_expire_decides() {
+        let stop =
+            handshake_at(&serde_json::from_str(r#"{"daysLeft":11}"#).unwrap(), &facts(), 0).unwrap_err();
+        assert!(stop.detail.unwrap().starts_with("CN=R11 expires in 10 days"));
+    }
+
+    #[test]
+    fn silence_is_success_only_in_the_way_that_was_asked_for() {
+        let wanted: MustNotAnswer = "refused,404".to_owned().try_into().unwrap();
+        let failed = |kind| Err(Stop::new(Phase::Connect, kind).into());
+        let judged = |ended| silence(Some(&wanted), ended).map_err(|ended| ended.stop.fault);
+        let forbidden = Err(FailureKind::AnsweredThoughForbidden.into());
+        assert_eq!(judged(failed(FailureKind::Refused)), Ok(None));
+        assert_eq!(judged(Ok(Some(404))), Ok(Some(404)));
+        assert_eq!(judged(Ok(Some(200))), forbidden);
+        assert_eq!(judged(Ok(None)), forbidden, "a TCP connection is an answer");
+        assert_eq!(judged(failed(FailureKind::Malformed)), forbidden);
+        assert_eq!(judged(failed(FailureKind::CertificateExpired)), forbidden);
+        assert_eq!(
+            judged(failed(FailureKind::ConnectTimeout)),
+            Err(FailureKind::ConnectTimeout.into()),
+            "another silence than asked for"
+        );
+        let own = parallax_model::OwnFault::NoPort;
+        assert_eq!(
+            judged(Err(Stop::new(Phase::Connect, own).into())),
+            Err(own.into())
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Another prober's echo. The answer must name the pod and the node that were meant to be asked.
+
+use parallax_model::{
+    Assignment, Dial, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, FailureKind, OwnFault, Phase, TargetId,
+};
+use url::Url;
+
+use super::{Ended, Probe, leg::Opening, place::bracketed};
+use crate::{
+    classify::Stop,
+    http::{self, Asking, Exchange, Manner},
+};
+
+impl Probe<'_> {
+    pub(super) async fn echo(
+        &mut self,
+        assignment: &Assignment,
+        nonce: &str,
+        size: Option<u32>,
+    ) -> Result<Option<u16>, Ended> {
+        let (host, port) = match assignment.dial {
+            Dial::Address(address) => (address.ip().to_string(), address.port()),
+            Dial::Resolve => host_of(&assignment.target)?,
+        };
+        let path = match size {
+            Some(size) => format!("{ECHO_PATH}?size={size}"),
+            None => ECHO_PATH.to_owned(),
+        };
+        let mut request = Asking::get(&bracketed(&host, Some(port)), &path).request()?;
+        let nonce = nonce.parse().map_err(|_| {
+            Stop::new(Phase::Request, OwnFault::Unaskable).because("the nonce cannot be a header value")
+        })?;
+        request.headers_mut().insert(ECHO_NONCE_HEADER, nonce);
+        let address = self.address(assignment.dial, &host, port).await?;
+        let stream = self.open(address, Opening::default()).await?;
+        let exchange = http::exchange(stream, request, Manner::default(), self.deadline).await;
+        let status = self.finish(&exchange)?.status.as_u16();
+        let wrong = |kind| Ended {
+            stop: Stop::new(Phase::Check, kind),
+            status: Some(status),
+        };
+        if status != 200 {
+            return Err(wrong(FailureKind::Status));
+        }
+        if size.is_some_and(|size| exchange.read != u64::from(size)) {
+            return Err(wrong(FailureKind::WrongBody));
+        }
+        self.identity(assignment, &exchange, size).map_err(wrong)?;
+        Ok(Some(status))
+    }
+
+    fn identity(
+        &mut self,
+        assignment: &Assignment,
+        exchange: &Exchange,
+        size: Option<u32>,
+    ) -> Result<(), FailureKind> {
+        let text = exchange.kept.trim_ascii();
+        if text.is_empty() && size.is_some() {
+            // Asked for fewer bytes than it takes to say who answers.
+            return Ok(());
+        }
+        let echo: EchoIdentity = serde_json::from_slice(text).map_err(|_| FailureKind::WrongBody)?;
+        let other_pod = assignment.entry.as_ref().is_some_and(|e| e.pod != echo.pod);
+        let other_node = assignment.peer.as_ref().is_some_and(|node| *node != echo.node);
+        // Who answered is booked also where it is the wrong one: that is the finding.
+        self.result.entry = Some(echo.pod.clone());
+        self.result.dst_node = Some(echo.node.clone());
+        self.result.echo = Some(echo);
+        if other_pod || other_node {
+            Err(FailureKind::WrongBody)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Host and port of an echo that is approached by name: its target says them.
+fn host_of(target: &TargetId) -> Result<(String, u16), Stop> {
+    Url::parse(target.as_str())
+        .ok()
+        .and_then(|url| {
+            let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+            Some((host, url.port_or_known_default()?))
+        })
+        .ok_or_else(|| {
+            Stop::new(Phase::Resolve, OwnFault::Unaskable)
+                .because("an echo without an address needs a target like http://HOST:PORT/")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_approached_by_name_takes_host_and_port_from_its_target() {
+        let (host, port) = host_of(&"http://echo.parallax.svc:8080/".parse().unwrap()).unwrap();
+        assert_eq!((host.as_str(), port), ("echo.parallax.svc", 8080));
+        assert!(host_of(&"dns://echo".parse().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! A request over HTTP, and the redirects behind it. Each hop is a connection of its own whose phases add up.
+
+use parallax_model::{Channel, Dial, HttpProbe, HttpVersion, Method, Scheme};
+use tokio_util::either::Either;
+
+use super::{
+    Ended, Probe, check,
+    leg::Opening,
+    place::Place,
+    redirect::{Rules, Trail, keeps_method},
+};
+use crate::{
+    http::{self, Asking, Exchange, Manner},
+    result::Hop,
+    tls::Handshake,
+};
+
+const H2: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+impl Probe<'_> {
+    pub(super) async fn http(&mut self, dial: Dial, spec: &HttpProbe) -> Result<Option<u16>, Ended> {
+        let ended = self.requests(dial, spec).await;
+        check::silence(spec.must_not_answer.as_ref(), ended)
+    }
+
+    /// The request and what it is sent on to; the last answer is the one that is checked.
+    async fn requests(&mut self, dial: Dial, spec: &HttpProbe) -> Result<Option<u16>, Ended> {
+        let mut at = Place::of(spec);
+        let mut method = spec.method;
+        let mut trail = Trail::begin(&at);
+        let rules = spec.redirects.as_ref().map(|policy| Rules::of(policy, &at));
+        let mut to = dial;
+        let mut own_front = None;
+        loop {
+            let exchange = self.request(to, &at, method, spec).await?;
+            own_front = own_front.or(self.result.front);
+            let head = self.finish(&exchange)?;
+            let status = head.status.as_u16();
+            let with_status = |stop| Ended {
+                stop,
+                status: Some(status),
+            };
+            let next = match &rules {
+                Some(rules) => trail.next(&at, head, rules).map_err(with_status)?,
+                None => None,
+            };
+            let Some(next) = next else {
+                // A success is the target's own front's; a failure stays with the front that failed.
+                self.result.front = own_front;
+                check::answer(spec, head, &exchange).map_err(with_status)?;
+                return Ok(Some(status));
+            };
+            self.result.hops.push(Hop {
+                url: at.url(),
+                status,
+                front: self.result.front,
+            });
+            if !keeps_method(head.status) && method == Method::Post {
+                method = Method::Get;
+            }
+            to = self.dial_of_hop(dial, &at, &next);
+            at = next;
+        }
+    }
+
+    /// A forced address stays forced on its own host, as a user's own connections do who reaches that host there; but
+    /// an endpoint's port belongs to the endpoint.
+    fn dial_of_hop(&self, dial: Dial, from: &Place, to: &Place) -> Dial {
+        match dial {
+            Dial::Address(mut address) if from.host.eq_ignore_ascii_case(&to.host) => {
+                if from.port != to.port {
+                    if self.channel == Channel::Direct {
+                        return Dial::Resolve;
+                    }
+                    address.set_port(to.port);
+                }
+                Dial::Address(address)
+            }
+            _ => Dial::Resolve,
+        }
+    }
+
+    async fn request(
+        &mut self,
+        dial: Dial,
+        at: &Place,
+        method: Method,
+        spec: &HttpProbe,
+    ) -> Result<Exchange, Ended> {
+        let authority = at.authority();
+        let body = spec.body.as_deref().map(|body| {
+            let kind = spec.content_type.as_deref();
+            (kind.unwrap_or("application/octet-stream"), body)
+        });
+        let asking = Asking {
+            method,
+            body: body.filter(|_| method == Method::Post),
+            close: !spec.keep_alive,
+            ..Asking::get(&authority, &at.path)
+        };
+        let request = asking.request()?;
+        let again = spec
+            .keep_alive
+            .then(|| {
+                Asking {
+                    close: true,
+                    ..asking
+                }
+                .request()
+            })
+            .transpose()?;
+        let address = self.address(dial, &at.host, at.port).await?;
+        let http2 = spec.version == HttpVersion::Http2 && at.scheme == Scheme::Https;
+        let opening = Opening {
+            proxy_header: self.proxy_header(spec.proxy_header),
+            tls: (at.scheme == Scheme::Https).then_some(Handshake {
+                host: &at.host,
+                alpn: if http2 { H2 } else { &[] },
+                verify: !spec.any_certificate,
+            }),
+            expect_tls: spec.expect_tls.as_ref(),
+        };
+        let stream = self.open(address, opening).await?;
+        let manner = Manner {
+            most: spec.max_body,
+            again,
+        };
+        Ok(match stream {
+            Either::Right(tls) if http2 => {
+                Box::pin(http::exchange_h2(tls, request, manner.most, self.deadline)).await
+            }
+            stream => http::exchange(stream, request, manner, self.deadline).await,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! One connection with all its phases: connect → PROXY header → TLS. A probe has one, or one a redirect.
+
+use std::{net::SocketAddr, time::Instant};
+
+use parallax_model::{FailureKind, Phase, PhaseTimes, ProxyHeader, TlsExpectation};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
+
+use super::{Context, check};
+use crate::{
+    certificate::TlsFacts,
+    classify::Stop,
+    clock::{Deadline, Passed},
+    connect, proxy_header,
+    tls::Handshake,
+};
+
+pub(crate) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
+
+/// What a connection is opened with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Opening<'a> {
+    pub(crate) proxy_header: Option<ProxyHeader>,
+    pub(crate) tls: Option<Handshake<'a>>,
+    pub(crate) expect_tls: Option<&'a TlsExpectation>,
+}
+
+/// What was learnt of it, as far as it got.
+#[derive(Debug, Default)]
+pub(crate) struct Leg {
+    pub(crate) times: PhaseTimes,
+    pub(crate) tls: Option<TlsFacts>,
+}
+
+impl Leg {
+    /// Opens a connection to one address. Never tries another one.
+    pub(crate) async fn open(
+        &mut self,
+        context: &Context,
+        address: SocketAddr,
+        opening: Opening<'_>,
+        deadline: Deadline,
+    ) -> Result<Stream, Stop> {
+        let attempt = connect::connect(address, deadline).await;
+        self.times.connect = Some(attempt.took.into());
+        self.times.kernel_rtt = attempt.kernel_rtt();
+        self.times.syn_retransmits = attempt.syn_retransmits();
+        let mut tcp = attempt.result?;
+        if let Some(header) = opening.proxy_header {
+            let begun = Instant::now();
+            let sent = announce(&mut tcp, header, deadline).await;
+            self.times.proxy_header = Some(begun.elapsed().into());
+            sent?;
+        }
+        let Some(handshake) = opening.tls else {
+            return Ok(Either::Left(tcp));
+        };
+        let begun = Instant::now();
+        let shaken = context.tls.connect(handshake, tcp, deadline).await;
+        self.times.tls = Some(begun.elapsed().into());
+        self.tls = shaken.facts;
+        let stream = shaken.result?;
+        if let (Some(expected), Some(facts)) = (opening.expect_tls, &self.tls) {
+            check::handshake(expected, facts)?;
+        }
+        let agreed = stream.get_ref().1.alpn_protocol();
+        if handshake
+            .alpn
+            .first()
+            .is_some_and(|wanted| agreed != Some(wanted))
+        {
+            return Err(Stop::new(Phase::Tls, FailureKind::TlsProtocol)
+                .because("the server did not agree to HTTP/2 in the handshake (ALPN)"));
+        }
+        Ok(Either::Right(stream))
+    }
+}
+
+async fn announce(tcp: &mut TcpStream, header: ProxyHeader, deadline: Deadline) -> Result<(), Stop> {
+    let failed = |error: std::io::Error| Stop::io(Phase::ProxyHeader, &error);
+    let line = proxy_header::v1(
+        header,
+        tcp.local_addr().map_err(failed)?,
+        tcp.peer_addr().map_err(failed)?,
+    );
+    match deadline.bound(tcp.write_all(line.as_bytes())).await {
+        Ok(sent) => sent.map_err(failed),
+        Err(Passed) => Err(Stop::timeout(Phase::ProxyHeader)),
+    }
+}

@@ -1,0 +1,212 @@
+//! One probe: resolve → connect → PROXY header → tls → request → first byte → body → check, under one absolute deadline.
+//!
+//! The result is filled as the probe goes, so that a failure still carries what was learnt before it.
+
+mod check;
+mod dns;
+mod echo;
+mod http;
+pub(crate) mod leg;
+pub(crate) mod place;
+pub(crate) mod redirect;
+pub(crate) mod reserved;
+mod tcp;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Instant,
+};
+
+use parallax_model::{
+    Assignment, Channel, Dial, FailureKind, Front, Micros, Outcome, Phase, PodName, ProbeSpec, ProxyHeader,
+    SearchManner,
+};
+use rustls::pki_types::CertificateDer;
+
+use self::leg::{Leg, Opening, Stream};
+use crate::{
+    classify::Stop,
+    clock::{Clock, Deadline},
+    http::Exchange,
+    resolve::Resolver,
+    result::{ProbeResult, tamed},
+    tls::Tls,
+};
+
+/// Response header in which a backend may name its own pod; opt-in, and the only way a probe through a virtual
+/// address learns who answered. A list, should other spellings ever be agreed on.
+pub const SERVED_BY_HEADERS: &[&str] = &["parallax-pod"];
+
+/// What all probes of a process share.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) clock: Clock,
+    pub(crate) resolver: Resolver,
+    pub(crate) tls: Tls,
+}
+
+impl Context {
+    /// Starts the clock, follows a resolv.conf and loads the roots of this machine; the extra ones are trusted too.
+    #[must_use]
+    pub fn new(resolv_conf: PathBuf, extra_roots: &[CertificateDer<'static>]) -> Self {
+        Self::with_tls(resolv_conf, Tls::with_native_roots(extra_roots))
+    }
+
+    /// As [`Context::new`], with a given set of roots instead of the machine's.
+    #[must_use]
+    pub fn with_tls(resolv_conf: PathBuf, tls: Tls) -> Self {
+        Self {
+            clock: Clock::start(),
+            resolver: Resolver::new(resolv_conf),
+            tls,
+        }
+    }
+
+    /// The clock of [`ProbeResult::at`].
+    #[must_use]
+    pub const fn clock(&self) -> Clock {
+        self.clock
+    }
+}
+
+/// Makes one probe. Never fails itself: whatever happens is the result's outcome. Dropping the future closes the
+/// socket.
+pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
+    let start = Instant::now();
+    let mut probe = Probe {
+        context,
+        channel: assignment.channel,
+        deadline: Deadline::after(start, assignment.timeout.into()),
+        result: ProbeResult::begin(assignment, context.clock.at(start)),
+    };
+    let ended = match &assignment.probe {
+        ProbeSpec::Http(spec) => probe.http(assignment.dial, spec).await,
+        ProbeSpec::Tcp(spec) => probe.tcp(assignment.dial, spec).await,
+        ProbeSpec::Dns(spec) => probe.dns(spec).await.map(|()| None),
+        ProbeSpec::Echo { nonce, size } => probe.echo(assignment, nonce, *size).await,
+    };
+    let mut result = probe.result;
+    result.outcome = match ended {
+        Ok(status) => Outcome::Ok { status },
+        Err(Ended { stop, status }) => {
+            result.detail = stop.detail.as_deref().map(tamed);
+            stop.outcome(status)
+        }
+    };
+    result.times.total = Some(start.elapsed().into());
+    result
+}
+
+/// A probe that ended before its end.
+struct Ended {
+    stop: Stop,
+    status: Option<u16>,
+}
+
+impl From<Stop> for Ended {
+    fn from(stop: Stop) -> Self {
+        Self { stop, status: None }
+    }
+}
+
+struct Probe<'a> {
+    context: &'a Context,
+    channel: Channel,
+    deadline: Deadline,
+    result: ProbeResult,
+}
+
+impl Probe<'_> {
+    /// The address to connect to: the forced one, or the first the name resolves to. One address a probe: a dead one
+    /// is never hidden behind a live one.
+    async fn address(&mut self, dial: Dial, host: &str, port: u16) -> Result<SocketAddr, Stop> {
+        match dial {
+            Dial::Address(address) => Ok(address),
+            Dial::Resolve => Ok(SocketAddr::new(self.resolve(host).await?, port)),
+        }
+    }
+
+    /// Opens a connection, books its phases on top of those of connections before it.
+    async fn open(&mut self, address: SocketAddr, opening: Opening<'_>) -> Result<Stream, Stop> {
+        self.result.front = Some(Front::tcp(address));
+        let mut leg = Leg::default();
+        let opened = leg.open(self.context, address, opening, self.deadline).await;
+        let (sum, one) = (&mut self.result.times, leg.times);
+        add(&mut sum.connect, one.connect);
+        add(&mut sum.proxy_header, one.proxy_header);
+        add(&mut sum.tls, one.tls);
+        // The kernel's own measure speaks of one handshake: the first one, that with the target's front.
+        sum.kernel_rtt = sum.kernel_rtt.or(one.kernel_rtt);
+        if let Some(again) = one.syn_retransmits {
+            sum.syn_retransmits = Some(sum.syn_retransmits.unwrap_or(0) + again);
+        }
+        if leg.tls.is_some() {
+            self.result.tls = leg.tls;
+        }
+        opened
+    }
+
+    async fn resolve(&mut self, host: &str) -> Result<IpAddr, Stop> {
+        let begun = Instant::now();
+        let resolver = &self.context.resolver;
+        let found = resolver.lookup(host, SearchManner::Glibc, self.deadline).await;
+        let (answer, first) = match found {
+            Ok(name) => {
+                let none = Stop::new(Phase::Resolve, FailureKind::NoAddress);
+                (name.answer, name.addresses.first().copied().ok_or(none))
+            }
+            Err(nowhere) => (nowhere.answer.map(|answer| *answer), Err(nowhere.stop)),
+        };
+        // A literal address has no resolve phase to time.
+        if answer.is_some() || first.is_err() {
+            add(&mut self.result.times.resolve, Some(begun.elapsed().into()));
+        }
+        // What the target's own name resolved to; a redirect's host is another subject.
+        if self.result.dns.is_none() {
+            self.result.dns = answer;
+        }
+        first
+    }
+
+    /// The channel `proxied` is approached with a header, whether or not the probe names one.
+    fn proxy_header(&self, asked: Option<ProxyHeader>) -> Option<ProxyHeader> {
+        asked.or_else(|| (self.channel == Channel::Proxied).then_some(ProxyHeader::Tcp))
+    }
+
+    /// Books an exchange; its head if it came to its end.
+    fn finish<'e>(&mut self, exchange: &'e Exchange) -> Result<&'e ::http::response::Parts, Ended> {
+        let times = &mut self.result.times;
+        add(&mut times.first_byte, exchange.first_byte.map(Into::into));
+        add(&mut times.body, exchange.body.map(Into::into));
+        times.again = exchange.again.map(Into::into);
+        if let Some(pod) = exchange.head.as_ref().and_then(served_by) {
+            self.result.entry = Some(pod);
+        }
+        match (&exchange.stop, &exchange.head) {
+            (Some(stop), _) => Err(Ended {
+                stop: stop.clone(),
+                status: exchange.status(),
+            }),
+            (None, Some(head)) => Ok(head),
+            (None, None) => Err(Stop::new(Phase::FirstByte, FailureKind::Eof).into()),
+        }
+    }
+}
+
+/// Phases of several connections add up.
+fn add(sum: &mut Option<Micros>, one: Option<Micros>) {
+    if let Some(one) = one {
+        *sum = Some(Micros(sum.unwrap_or_default().0.saturating_add(one.0)));
+    }
+}
+
+fn served_by(head: &::http::response::Parts) -> Option<PodName> {
+    SERVED_BY_HEADERS
+        .iter()
+        .filter_map(|name| head.headers.get(*name))
+        .filter_map(|value| value.to_str().ok())
+        // A Kubernetes name has at most 253 characters.
+        .filter(|pod| pod.len() <= 253)
+        .find_map(|pod| pod.parse().ok())
+}

@@ -1,0 +1,95 @@
+//! Where a request goes: a URL in parts, with its path as it was written.
+
+use parallax_model::{HttpProbe, Scheme};
+use url::Url;
+
+/// One request's destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) scheme: Scheme,
+    /// Without brackets where it is an IPv6 address.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Path and query.
+    pub(crate) path: String,
+}
+
+impl Place {
+    pub(crate) fn of(spec: &HttpProbe) -> Self {
+        Self {
+            scheme: spec.scheme,
+            host: spec.host.to_string(),
+            port: spec.port,
+            path: spec.path.clone(),
+        }
+    }
+
+    /// A place of HTTP; absent for any other scheme.
+    pub(crate) fn of_url(url: &Url) -> Option<Self> {
+        let scheme = match url.scheme() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return None,
+        };
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        Some(Self {
+            scheme,
+            host: url.host_str()?.trim_matches(['[', ']']).to_ascii_lowercase(),
+            port: url.port_or_known_default()?,
+            path,
+        })
+    }
+
+    /// The `Host` of a request: the port only where it is not the scheme's own.
+    pub(crate) fn authority(&self) -> String {
+        bracketed(&self.host, (self.port != usual(self.scheme)).then_some(self.port))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.authority(), self.path)
+    }
+}
+
+/// The scheme's own port.
+pub(crate) const fn usual(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    }
+}
+
+pub(crate) fn bracketed(host: &str, port: Option<u16>) -> String {
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    match port {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_header_has_a_port_only_where_it_is_unusual() {
+        let place = |url: &str| Place::of_url(&url.parse().unwrap()).unwrap();
+        for (url, authority) in [
+            ("http://shop.example.test/", "shop.example.test"),
+            ("http://shop.example.test:8080/", "shop.example.test:8080"),
+            ("https://shop.example.test:443/", "shop.example.test"),
+            ("https://shop.example.test:80/", "shop.example.test:80"),
+            ("http://[2001:db8::1]:8080/a?b", "[2001:db8::1]:8080"),
+        ] {
+            assert_eq!(place(url).authority(), authority);
+        }
+        assert_eq!(place("http://[2001:db8::1]:8080/a?b").path, "/a?b");
+        assert_eq!(Place::of_url(&"ftp://a/".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Addresses that no certificate authority connects to (the IANA special-purpose registries).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whether the address is private, local or otherwise not of the public internet.
+pub(crate) fn reserved(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => reserved_v4(v4),
+        IpAddr::V6(v6) => reserved_v6(v6),
+    }
+}
+
+fn reserved_v4(v4: Ipv4Addr) -> bool {
+    let [a, b, c, _] = v4.octets();
+    match a {
+        // This network, private, loopback; multicast and the rest.
+        0 | 10 | 127 | 224.. => true,
+        // Shared by carriers.
+        100 => (64..=127).contains(&b),
+        // Link-local.
+        169 => b == 254,
+        // Private.
+        172 => (16..=31).contains(&b),
+        // Private, protocol assignments, documentation, 6to4 relay.
+        192 => b == 168 || (b, c) == (88, 99) || (b == 0 && matches!(c, 0 | 2)),
+        // Benchmarks, documentation.
+        198 => matches!(b, 18 | 19) || (b, c) == (51, 100),
+        // Documentation.
+        203 => (b, c) == (0, 113),
+        _ => false,
+    }
+}
+
+fn reserved_v6(v6: Ipv6Addr) -> bool {
+    let [a, b, ..] = v6.segments();
+    // Only 2000::/3 is global unicast, less protocol assignments, documentation and 6to4.
+    !(0x2000..=0x3fff).contains(&a)
+        || matches!(
+            (a, b),
+            (0x2001, 0..=0x01ff | 0x0db8) | (0x2002, _) | (0x3fff, ..=0x0fff)
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_public_internet_are_not_reserved() {
+        for (address, is) in [
+            ("10.1.2.3", true),
+            ("127.0.0.1", true),
+            ("100.64.0.1", true),
+            ("169.254.169.254", true),
+            ("172.32.0.1", false),
+            ("203.0.113.10", true),
+            ("255.255.255.255", true),
+            ("8.8.8.8", false),
+            ("::1", true),
+            ("fd00::1", true),
+            ("fe80::1", true),
+            ("2001:db8::1", true),
+            ("::ffff:10.0.0.1", true),
+            ("2606:4700::1111", false),
+        ] {
+            assert_eq!(reserved(address.parse().unwrap()), is, "{address}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Names to addresses as a client sees them, with every server and question under our own control.
+//!
+//! `/etc/hosts` is not consulted: a probe asks what the cluster's resolvers say, and an entry of the prober's own image
+//! would hide that. `localhost` alone is answered without a question, as RFC 6761 §6.3 demands.
+
+mod all;
+mod walk;
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use parallax_model::{DnsAnswer, FailureKind, OwnFault, Phase, RecordType, SearchManner};
+use parking_lot::Mutex;
+
+pub use self::all::{
+    FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
+};
+use self::walk::{Asked, Walk, no_server};
+use crate::{
+    classify::{Fault, Stop},
+    clock::Deadline,
+    dns::{self, Question, Transport},
+    resolv_conf::ResolvConf,
+};
+
+/// How long addresses of the one family wait for the other one's (RFC 8305 §3, "Resolution Delay").
+const OTHER_FAMILY: Duration = Duration::from_millis(50);
+
+/// How often the file is looked at again; glibc looks at each lookup.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What a name led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// Addresses in order of preference: IPv4 first, each family as the server ordered it.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Who said so; absent for a literal address and for `localhost`.
+    pub(crate) answer: Option<DnsAnswer>,
+}
+
+/// A name that led nowhere, and what was learnt of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unresolved {
+    pub(crate) stop: Stop,
+    pub(crate) answer: Option<Box<DnsAnswer>>,
+}
+
+impl From<Stop> for Unresolved {
+    fn from(stop: Stop) -> Self {
+        Self { stop, answer: None }
+    }
+}
+
+/// The machine's resolvers and search list, followed as the file changes.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    path: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Clone)]
+struct Seen {
+    looked: Option<Instant>,
+    changed: Option<SystemTime>,
+    conf: Arc<ResolvConf>,
+}
+
+impl Resolver {
+    /// Follows a file in the form of `resolv.conf(5)`. Without the file there is no resolver, and asking is
+    /// [`OwnFault::NoResolver`].
+    #[must_use]
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            seen: Mutex::new(Seen {
+                looked: None,
+                changed: None,
+                conf: Arc::default(),
+            }),
+        }
+    }
+
+    pub(crate) fn conf(&self) -> Arc<ResolvConf> {
+        let mut seen = self.seen.lock();
+        if seen.looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+            return Arc::clone(&seen.conf);
+        }
+        seen.looked = Some(Instant::now());
+        // A small local file: reading it takes less than handing it to another thread.
+        let changed = fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
+        if changed.is_none() || changed != seen.changed {
+            let text = fs::read_to_string(&self.path).unwrap_or_default();
+            seen.conf = Arc::new(ResolvConf::parse(&text));
+            seen.changed = changed;
+        }
+        Arc::clone(&seen.conf)
+    }
+
+    /// The machine's own first resolver.
+    pub(crate) fn first(&self) -> Option<SocketAddr> {
+        self.conf().servers.first().copied()
+    }
+
+    /// Looks a name up: both families at once, search list and `ndots` in the manner of a C library.
+    pub(crate) async fn lookup(
+        &self,
+        name: &str,
+        manner: SearchManner,
+        deadline: Deadline,
+    ) -> Result<Resolved, Unresolved> {
+        if let Some(addresses) = without_question(name) {
+            return Ok(Resolved {
+                addresses,
+                answer: None,
+            });
+        }
+        let conf = self.conf();
+        if conf.servers.is_empty() {
+            let detail = format!("{} names no nameserver", self.path.display());
+            return Err(Stop::new(Phase::Resolve, OwnFault::NoResolver)
+                .because(detail)
+                .into());
+        }
+        let walk = Walk {
+            conf: &conf,
+            manner,
+            deadline,
+            patience: (manner == SearchManner::Glibc).then_some(OTHER_FAMILY),
+        };
+        let asked = walk.walk(name).await;
+        match asked.last() {
+            Some(last) if last.failure(manner).is_none() => Ok(resolved(last)),
+            _ => Err(verdict(&asked, name, &walk)),
+        }
+    }
+}
+
+/// Literal addresses and `localhost` need no resolver.
+fn without_question(name: &str) -> Option<Vec<IpAddr>> {
+    if let Ok(address) = name.parse() {
+        return Some(vec![address]);
+    }
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    (name == "localhost" || name.ends_with(".localhost"))
+        .then(|| vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])
+}
+
+fn resolved(asked: &Asked) -> Resolved {
+    let answer = answer(asked);
+    let addresses = [&asked.a, &asked.aaaa]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .flat_map(|reply| reply.addresses.iter().copied())
+        .collect();
+    Resolved {
+        addresses,
+        answer: Some(answer),
+    }
+}
+
+/// Both families of one server as one answer.
+fn answer(asked: &Asked) -> DnsAnswer {
+    let replies = || [&asked.a, &asked.aaaa].into_iter().flatten().flatten();
+    let mut addresses: Vec<IpAddr> = replies().flat_map(|r| r.addresses.iter().copied()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    DnsAnswer {
+        resolver: asked.server,
+        name: asked.name.clone(),
+        addresses,
+        ttl_s: replies().filter_map(|reply| reply.ttl).min(),
+        tcp: replies().any(|reply| reply.tcp),
+    }
+}
+
+/// The failures of a search, of which the client sees one: what ended the search tells most; else an existing name
+/// without address, else a failed resolver, else what was said of the name as it is.
+fn verdict(asked: &[Asked], name: &str, walk: &Walk<'_>) -> Unresolved {
+    let failed = |one: &Asked| {
+        one.failure(walk.manner).map(|stop| Unresolved {
+            stop,
+            answer: Some(Box::new(answer(one))),
+        })
+    };
+    let Some(last) = asked.last().and_then(failed) else {
+        return no_server().into();
+    };
+    if !walk.goes_on(&last.stop.fault) {
+        return last;
+    }
+    let plain = name.trim_end_matches('.');
+    let with = |kind: FailureKind| {
+        asked
+            .iter()
+            .rev()
+            .filter_map(failed)
+            .find(|one| one.stop.fault == Fault::Target(kind.clone()))
+    };
+    with(FailureKind::NoAddress)
+        .or_else(|| with(FailureKind::ServFail))
+        .or_else(|| asked.iter().rev().find(|one| one.name == plain).and_then(failed))
+        .unwrap_or(last)
+}
+
+/// One question to one named server, for the `dns` channel: no search list, no second attempt, no other server.
+pub(crate) async fn question(
+    server: SocketAddr,
+    name: &str,
+    record: RecordType,
+    transport: Transport,
+    deadline: Deadline,
+) -> Result<DnsAnswer, Unresolved> {
+    let name = name.trim_end_matches('.');
+    let question = Question::new(name, record).map_err(|wrong| {
+        Stop::new(Phase::Resolve, FailureKind::NxDomain).because(format!("{name:?}: {wrong}"))
+    })?;
+    let reply = dns::ask(server, &question, transport, deadline).await;
+    let asked = Asked {
+        name: name.to_owned(),
+        server,
+        a: Some(reply),
+        aaaa: None,
+    };
+    let answer = answer(&asked);
+    match asked.failure(SearchManner::Glibc) {
+        None => Ok(answer),
+        Some(stop) => Err(Unresolved {
+            stop,
+            answer: Some(Box::new(answer)),
+        }),
+    }
+}

@@ -1,0 +1,297 @@
+//! The servers, and what each must show.
+
+use std::{pin::Pin, time::Duration};
+
+use parallax_model::{FailureKind, Phase};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::servers::{AMPLE, SHORT, request, reset, tls::VALID, until_gone};
+
+pub(super) type Conversation = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a server does with a connection.
+#[derive(Clone)]
+pub(super) enum Does {
+    /// Nothing listens.
+    Refuses,
+    /// Answers a request with this and closes.
+    Answers(&'static str),
+    /// Answers with this and keeps the connection.
+    Stalls(&'static str),
+    /// Whatever else.
+    Acts(fn(TcpStream) -> Conversation),
+    /// A TLS server of this certificate.
+    Shows(&'static str, (i32, i32), Trusted),
+    /// A TLS server that wants to see a certificate of the client.
+    Demands,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trusted {
+    Yes,
+    No,
+}
+
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) does: Does,
+    /// Over TLS.
+    pub(super) tls: bool,
+    pub(super) timeout: Duration,
+    pub(super) change: Value,
+    /// What it must be; more than one where the kernel has the choice.
+    pub(super) kinds: &'static [(Phase, FailureKind)],
+}
+
+pub(super) const HOST: &str = "shop.example.test";
+pub(super) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn case(name: &'static str, does: Does, kinds: &'static [(Phase, FailureKind)]) -> Case {
+    Case {
+        name,
+        does,
+        tls: false,
+        timeout: AMPLE,
+        change: json!({}),
+        kinds,
+    }
+}
+
+fn tls(name: &'static str, does: Does, kinds: &'static [(Phase, FailureKind)]) -> Case {
+    Case {
+        tls: true,
+        ..case(name, does, kinds)
+    }
+}
+
+/// It is the deadline that ends it.
+fn short(case: Case) -> Case {
+    Case {
+        timeout: SHORT,
+        ..case
+    }
+}
+
+fn with(change: Value, case: Case) -> Case {
+    Case { change, ..case }
+}
+
+/// All of them. Black holes are not here: a full backlog stands in for one in `http.rs`, real drops and rejects are in
+/// the lab.
+pub(super) fn cases() -> Vec<Case> {
+    [connections(), answers(), policies(), handshakes()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn connections() -> Vec<Case> {
+    use FailureKind as K;
+    use Phase as P;
+    vec![
+        case("refuses", Does::Refuses, &[(P::Connect, K::Refused)]),
+        case(
+            "resets after accept",
+            Does::Acts(|stream| Box::pin(async move { reset(stream) })),
+            &[(P::Request, K::Reset), (P::FirstByte, K::Reset)],
+        ),
+        case(
+            "resets after the request",
+            Does::Acts(|mut stream| {
+                Box::pin(async move {
+                    request(&mut stream).await;
+                    reset(stream);
+                })
+            }),
+            &[(P::FirstByte, K::Reset)],
+        ),
+        short(case(
+            "accepts and is silent",
+            Does::Acts(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
+            &[(P::FirstByte, K::FirstByteTimeout)],
+        )),
+        case(
+            "closes without an answer",
+            Does::Answers(""),
+            &[(P::FirstByte, K::Eof)],
+        ),
+        case(
+            "closes its half",
+            Does::Acts(|mut stream| {
+                Box::pin(async move {
+                    request(&mut stream).await;
+                    stream.shutdown().await.unwrap();
+                    until_gone(&mut stream).await;
+                })
+            }),
+            &[(P::FirstByte, K::Eof)],
+        ),
+        short(case(
+            "stops in its head",
+            Does::Stalls("HTTP/1.1 200 OK\r\nServ"),
+            &[(P::Body, K::BodyStalled)],
+        )),
+        short(case(
+            "stops in its body",
+            Does::Stalls("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
+            &[(P::Body, K::BodyStalled)],
+        )),
+    ]
+}
+
+fn answers() -> Vec<Case> {
+    use FailureKind as K;
+    use Phase as P;
+    vec![
+        case(
+            "sends less than announced",
+            Does::Answers("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
+            &[(P::Body, K::BodyCut)],
+        ),
+        case(
+            "cuts a chunk",
+            Does::Answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nok"),
+            &[(P::Body, K::BodyCut)],
+        ),
+        with(
+            json!({"max_body": 1}),
+            case(
+                "sends more than allowed",
+                Does::Answers(OK),
+                &[(P::Body, K::BodyTooLarge)],
+            ),
+        ),
+        case(
+            "speaks another protocol",
+            Does::Answers("SSH-2.0-x\r\n"),
+            &[(P::FirstByte, K::Malformed)],
+        ),
+        case(
+            "garbles its status",
+            Does::Answers("HTTP/1.1 2x0 OK\r\n\r\n"),
+            &[(P::FirstByte, K::Malformed)],
+        ),
+        case(
+            "answers 503",
+            Does::Answers("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+            &[(P::Check, K::Status)],
+        ),
+        with(
+            json!({"expect_body_contains": "hello"}),
+            case(
+                "says something else",
+                Does::Answers(OK),
+                &[(P::Check, K::WrongBody)],
+            ),
+        ),
+        with(
+            json!({"expect_headers": {"x-cache": null}}),
+            case("lacks a header", Does::Answers(OK), &[(P::Check, K::WrongHeader)]),
+        ),
+    ]
+}
+
+fn redirects() -> Value {
+    json!({"redirects": {"max": 2}})
+}
+
+fn policies() -> Vec<Case> {
+    use FailureKind as K;
+    use Phase as P;
+    vec![
+        with(
+            json!({"must_not_answer": "refused"}),
+            case(
+                "answers though forbidden",
+                Does::Answers(OK),
+                &[(P::Check, K::AnsweredThoughForbidden)],
+            ),
+        ),
+        with(
+            redirects(),
+            case(
+                "redirects in a circle",
+                Does::Answers("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
+                &[(P::Check, K::RedirectLoop)],
+            ),
+        ),
+        with(
+            redirects(),
+            case(
+                "redirects to another scheme",
+                Does::Answers(
+                    "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
+                ),
+                &[(P::Check, K::RedirectRefused)],
+            ),
+        ),
+        with(
+            redirects(),
+            case(
+                "redirects to another host",
+                Does::Answers("HTTP/1.1 302 Found\r\nLocation: //evil.test/\r\nContent-Length: 0\r\n\r\n"),
+                &[(P::Check, K::RedirectRefused)],
+            ),
+        ),
+    ]
+}
+
+fn handshakes() -> Vec<Case> {
+    use FailureKind as K;
+    use Phase as P;
+    vec![
+        case(
+            "speaks TLS on the HTTP port",
+            Does::Shows(HOST, VALID, Trusted::Yes),
+            &[(P::FirstByte, K::Malformed)],
+        ),
+        tls(
+            "speaks HTTP on the TLS port",
+            Does::Acts(|mut stream| {
+                Box::pin(async move {
+                    stream
+                        .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                        .await
+                        .unwrap();
+                    until_gone(&mut stream).await;
+                })
+            }),
+            &[(P::Tls, K::NotTls)],
+        ),
+        short(tls(
+            "is silent in the handshake",
+            Does::Acts(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
+            &[(P::Tls, K::TlsTimeout)],
+        )),
+        tls(
+            "closes in the handshake",
+            Does::Acts(|mut stream| Box::pin(async move { drop(stream.read(&mut [0; 4096]).await) })),
+            &[(P::Tls, K::Eof)],
+        ),
+        tls(
+            "shows an expired certificate",
+            Does::Shows(HOST, (2020, 2021), Trusted::Yes),
+            &[(P::Tls, K::CertificateExpired)],
+        ),
+        tls(
+            "shows a certificate of tomorrow",
+            Does::Shows(HOST, (2080, 2090), Trusted::Yes),
+            &[(P::Tls, K::CertificateNotYetValid)],
+        ),
+        tls(
+            "shows a certificate of another name",
+            Does::Shows("other.example.test", VALID, Trusted::Yes),
+            &[(P::Tls, K::CertificateWrongName)],
+        ),
+        tls(
+            "shows a certificate nobody knows",
+            Does::Shows(HOST, VALID, Trusted::No),
+            &[(P::Tls, K::CertificateUntrusted)],
+        ),
+        tls("demands a certificate", Does::Demands, &[(P::Tls, K::TlsAlert)]),
+    ]
+}

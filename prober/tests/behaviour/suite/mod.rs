@@ -1,0 +1,129 @@
+//! Every server that misbehaves, in one table: each must always show the same phase and kind. With `PARALLAX_REPEAT=1000`
+//! each is met that often, all of them beside each other.
+
+mod cases;
+
+use std::{net::UdpSocket, sync::Arc, time::Duration};
+
+use hickory_proto::op::ResponseCode;
+use parallax_model::{FailureKind, Phase};
+use parallax_prober::{Context, Tls, run};
+use serde_json::json;
+use tokio::{io::AsyncWriteExt, task::JoinSet};
+
+use self::cases::{Case, Does, HOST, OK, Trusted, cases};
+use crate::servers::{
+    AMPLE, SHORT, Server, answering, assignment, context,
+    dns::{Dns, Say},
+    failure, http, request, times,
+    tls::{Ca, https},
+    until_gone,
+};
+
+async fn start(does: Does, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, Option<Server>) {
+    let server = match does {
+        Does::Refuses => {
+            let gone = answering("").await;
+            let addr = gone.addr;
+            gone.join().await;
+            return (addr, None);
+        }
+        Does::Answers(answer) => answering(answer).await,
+        Does::Stalls(answer) => {
+            Server::start(move |mut stream| async move {
+                request(&mut stream).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+                until_gone(&mut stream).await;
+            })
+            .await
+        }
+        Does::Acts(act) => Server::start(act).await,
+        Does::Shows(name, years, Trusted::Yes) => https(ours.server(name, years), OK).await,
+        Does::Shows(name, years, Trusted::No) => https(stranger.server(name, years), OK).await,
+        Does::Demands => https(ours.demanding(HOST), OK).await,
+    };
+    (server.addr, Some(server))
+}
+
+async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<Context>) {
+    let mut change = case.change.clone();
+    if case.tls {
+        change["scheme"] = json!("https");
+        change["port"] = json!(443);
+    }
+    let (addr, server) = start(case.does, &ours, &stranger).await;
+    for time in 0..times() {
+        let result = run(&http(addr, &change, case.timeout), &context).await;
+        let got = failure(&result);
+        assert!(
+            case.kinds.contains(&got),
+            "{}, time {time}: {got:?} ({:?})",
+            case.name,
+            result.detail
+        );
+    }
+    if let Some(server) = server {
+        assert_eq!(
+            server.join().await,
+            times(),
+            "{}: one connection a probe",
+            case.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_misbehaving_server_always_shows_the_same_phase_and_kind() {
+    let (ours, stranger) = (Arc::new(Ca::new()), Arc::new(Ca::new()));
+    let context = Arc::new(context(ours.trusted()));
+    let mut meetings = JoinSet::new();
+    for case in cases() {
+        meetings.spawn(met(
+            case,
+            Arc::clone(&ours),
+            Arc::clone(&stranger),
+            Arc::clone(&context),
+        ));
+    }
+    while let Some(met) = meetings.join_next().await {
+        met.unwrap();
+    }
+}
+
+async fn asked(say: Say, kind: FailureKind, timeout: Duration, context: Arc<Context>) {
+    let dns = Dns::start(move |_| say).await;
+    let probe = json!({"kind": "dns", "name": HOST, "record": "A", "resolver": dns.addr});
+    for time in 0..times() {
+        let result = run(&assignment(&probe, &json!("resolve"), timeout), &context).await;
+        assert_eq!(failure(&result), (Phase::Resolve, kind.clone()), "time {time}");
+    }
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn every_misbehaving_resolver_always_shows_the_same_kind() {
+    let context = Arc::new(context(Tls::with_roots([])));
+    let mut meetings = JoinSet::new();
+    for (say, kind, timeout) in [
+        (Say::Code(ResponseCode::ServFail), FailureKind::ServFail, AMPLE),
+        (Say::Code(ResponseCode::Refused), FailureKind::DnsRefused, AMPLE),
+        (Say::Code(ResponseCode::NXDomain), FailureKind::NxDomain, AMPLE),
+        (Say::Code(ResponseCode::NoError), FailureKind::NoAddress, AMPLE),
+        (Say::WrongId, FailureKind::DnsMalformed, SHORT),
+        (Say::Garbage, FailureKind::DnsMalformed, SHORT),
+        (Say::Loop, FailureKind::DnsMalformed, SHORT),
+        (Say::Nothing, FailureKind::ResolveTimeout, SHORT),
+    ] {
+        meetings.spawn(asked(say, kind, timeout, Arc::clone(&context)));
+    }
+    while let Some(met) = meetings.join_next().await {
+        met.unwrap();
+    }
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let probe = json!({"kind": "dns", "name": HOST, "record": "A", "resolver": closed});
+    let result = run(&assignment(&probe, &json!("resolve"), AMPLE), &context).await;
+    assert_eq!(
+        failure(&result),
+        (Phase::Resolve, FailureKind::ResolverUnreachable)
+    );
+}

@@ -1,0 +1,351 @@
+//! The tables of `docs/performance.md`, ratios first, between two markers.
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+
+use anyhow::Context as _;
+
+use crate::results::{Results, Sample, Spread, Tool, count};
+
+const BEGIN: &str = "<!-- bench: begin, written by `make bench` -->";
+const END: &str = "<!-- bench: end -->";
+
+/// Rows of the first table and what they are called.
+const ROWS: &[(&str, &str)] = &[
+    ("http-200", "HTTP, 200/s"),
+    ("http-1000", "HTTP, 1 000/s"),
+    ("https-500", "HTTPS, full handshake, 500/s"),
+    ("tcp-1000", "TCP connect, 1 000/s"),
+    ("dns-1000", "DNS over UDP, 1 000/s"),
+];
+
+/// Writes the tables into the document.
+pub(crate) fn write(results: &Results, document: &Path) -> anyhow::Result<()> {
+    let text = fs::read_to_string(document).with_context(|| format!("read {}", document.display()))?;
+    let (before, rest) = text
+        .split_once(BEGIN)
+        .with_context(|| format!("{}: no line {BEGIN:?}", document.display()))?;
+    let (_, after) = rest
+        .split_once(END)
+        .with_context(|| format!("{}: no line {END:?}", document.display()))?;
+    let new = format!("{before}{BEGIN}\n{}{END}{after}", tables(results));
+    fs::write(document, new).with_context(|| format!("write {}", document.display()))
+}
+
+/// All tables as Markdown.
+pub(crate) fn tables(results: &Results) -> String {
+    let mut out = String::new();
+    let parts = [
+        facts(results),
+        costs(results),
+        budgets(results),
+        limits(results),
+        validity(results),
+    ];
+    for part in parts {
+        out.push('\n');
+        out.push_str(&part);
+    }
+    out.push('\n');
+    out
+}
+
+/// Into a string nothing can fail.
+macro_rules! line {
+    ($out:expr, $($arg:tt)*) => {{ let _ = writeln!($out, $($arg)*); }};
+}
+
+fn facts(results: &Results) -> String {
+    let m = &results.machine;
+    let mut out = String::new();
+    line!(
+        out,
+        "{}: `{}` at commit {}. {}, {} cores, {} GB, Linux {}; {}; {}. Load average {:.2} before, {:.2} after. Medians of {} \
+         interleaved windows of {} s, least to most in brackets.",
+        results.date,
+        results.command,
+        m.commit,
+        m.cpu,
+        m.cores,
+        m.memory_gb,
+        m.kernel,
+        m.rustc,
+        m.blackbox.trim(),
+        results.load_before,
+        results.load_after,
+        results.repeats,
+        results.window_s,
+    );
+    out
+}
+
+fn costs(results: &Results) -> String {
+    let mut out = String::new();
+    line!(
+        out,
+        "| load | of blackbox_exporter's CPU | times the floor | Parallax | bare `run()` | blackbox_exporter | floor | memory: Parallax, blackbox | start lateness p50, p99 |"
+    );
+    line!(out, "|---|---|---|---|---|---|---|---|---|");
+    for (row, name) in ROWS {
+        let cpu = |tool| results.spread(row, tool, Sample::per_thousand);
+        let memory = |tool| results.spread(row, tool, |s| s.rss_mb);
+        let Some(ours) = cpu(Tool::Parallax) else {
+            continue;
+        };
+        let (blackbox, floor) = (cpu(Tool::Blackbox), cpu(Tool::Floor));
+        let part = blackbox.map_or("–".into(), |b| format!("**1/{:.1}**", b.median / ours.median));
+        let times = floor.map_or("–".into(), |f| format!("{:.1}", ours.median / f.median));
+        line!(
+            out,
+            "| {name} | {part} | {times} | {} | {} | {} | {} | {}, {} MB | {} |",
+            seconds(Some(ours)),
+            seconds(cpu(Tool::Bare)),
+            seconds(blackbox),
+            seconds(floor),
+            whole(memory(Tool::Parallax)),
+            whole(memory(Tool::Blackbox)),
+            lateness(results, row),
+        );
+    }
+    line!(out, "\nCPU seconds of the probing process for 1 000 probes.");
+    out
+}
+
+fn seconds(spread: Option<Spread>) -> String {
+    spread.map_or("–".into(), |s| {
+        format!("{:.3} ({:.3}–{:.3})", s.median, s.least, s.most)
+    })
+}
+
+fn whole(spread: Option<Spread>) -> String {
+    spread.map_or("–".into(), |s| format!("{:.0}", s.median))
+}
+
+fn lateness(results: &Results, row: &str) -> String {
+    let at = |value: fn(&Sample) -> Option<u64>| {
+        Spread::of(results.of(row, Tool::Parallax).filter_map(value).map(count)).map(|s| s.median / 1000.0)
+    };
+    match (at(|s| s.late_p50_us), at(|s| s.late_p99_us)) {
+        (Some(p50), Some(p99)) => format!("{p50:.1}, {p99:.1} ms"),
+        _ => "–".into(),
+    }
+}
+
+fn budgets(results: &Results) -> String {
+    let mut out = String::new();
+    line!(out, "| budget | measured | |");
+    line!(out, "|---|---|---|");
+    let mut row = |text: &str, measured: Option<Spread>, most: f64, digits: usize| {
+        if let Some(measured) = measured {
+            let met = if measured.median <= most {
+                "met"
+            } else {
+                "**missed**"
+            };
+            line!(
+                out,
+                "| {text} | {:.digits$} ({:.digits$}–{:.digits$}) | {met} |",
+                measured.median,
+                measured.least,
+                measured.most
+            );
+        }
+    };
+    let spread = |row, value: fn(&Sample) -> f64| results.spread(row, Tool::Parallax, value);
+    row(
+        "HTTP at 1 000/s: ≤ 0.15 CPU-s per 1 000 probes",
+        spread("http-1000", Sample::per_thousand),
+        0.15,
+        3,
+    );
+    row(
+        "HTTP at 1 000/s: ≤ 40 MB",
+        spread("http-1000", |s| s.peak_mb),
+        40.0,
+        1,
+    );
+    row(
+        "60 targets every 10 s: ≤ 5 m CPU",
+        spread("small", Sample::milli_cores),
+        5.0,
+        2,
+    );
+    row(
+        "60 targets every 10 s: ≤ 20 MB",
+        spread("small", |s| s.peak_mb),
+        20.0,
+        1,
+    );
+    out
+}
+
+fn limits(results: &Results) -> String {
+    let mut out = String::new();
+    line!(
+        out,
+        "| limit, HTTP on one core | probes a second | CPU-s per 1 000 there |"
+    );
+    line!(out, "|---|---|---|");
+    // The last window that held, of each repeat.
+    let mut best = BTreeMap::new();
+    for sample in results.of("max", Tool::Parallax) {
+        best.insert(sample.repeat, (sample.rate, sample.per_thousand()));
+    }
+    let rows = [
+        (
+            "Parallax: 99.9 % made, p99 less than a tenth of the interval late",
+            Spread::of(best.values().map(|(rate, _)| *rate)),
+            Spread::of(best.values().map(|(_, cpu)| *cpu)),
+        ),
+        limit(results, "bare `run()`, 16 at a time", Tool::Bare),
+        limit(results, "blackbox_exporter, 16 at a time", Tool::Blackbox),
+        limit(results, "floor, one at a time", Tool::Floor),
+    ];
+    for (name, rate, cpu) in rows {
+        if rate.is_some() {
+            line!(out, "| {name} | {} | {} |", thousands(rate), seconds(cpu));
+        }
+    }
+    if let Some(slope) = slope(results) {
+        line!(
+            out,
+            "\nMemory for each further target in the plan: {slope:.1} kB (500 against 4 000 targets every 10 s)."
+        );
+    }
+    out
+}
+
+fn limit<'a>(results: &Results, name: &'a str, tool: Tool) -> (&'a str, Option<Spread>, Option<Spread>) {
+    (
+        name,
+        results.spread("max", tool, |s| s.rate),
+        results.spread("max", tool, Sample::per_thousand),
+    )
+}
+
+fn thousands(spread: Option<Spread>) -> String {
+    spread.map_or("–".into(), |s| {
+        format!("{:.0} ({:.0}–{:.0})", s.median, s.least, s.most)
+    })
+}
+
+/// Kilobytes a target, between the smallest and the largest plan.
+fn slope(results: &Results) -> Option<f64> {
+    let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for sample in results.of("memory", Tool::Parallax) {
+        by_size.entry(sample.targets).or_default().push(sample.rss_mb);
+    }
+    let (small, large) = (by_size.first_key_value()?, by_size.last_key_value()?);
+    let targets = large.0.checked_sub(*small.0).filter(|more| *more > 0)?;
+    let more = Spread::of(large.1.iter().copied())?.median - Spread::of(small.1.iter().copied())?.median;
+    Some(more * 1000.0 / count(targets))
+}
+
+fn validity(results: &Results) -> String {
+    let fixed: Vec<&Sample> = results.samples.iter().filter(|s| s.row != "max").collect();
+    let counted = fixed.iter().filter(|s| s.valid).count();
+    let foreign = Spread::of(results.samples.iter().map(|s| s.foreign_cores));
+    let mut out = String::new();
+    line!(
+        out,
+        "{counted} of {} windows at a fixed rate counted. Other programs used {} cores meanwhile.",
+        fixed.len(),
+        foreign.map_or("–".into(), |f| format!(
+            "{:.2} ({:.2}–{:.2})",
+            f.median, f.least, f.most
+        )),
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+
+    fn sample(row: &str, tool: Tool, cpu_s: f64) -> Sample {
+        Sample {
+            row: row.to_owned(),
+            tool,
+            repeat: 1,
+            seconds: 10.0,
+            probes: 1_000,
+            rate: 100.0,
+            failures: 0,
+            cpu_s,
+            cpu_stat_s: cpu_s,
+            rss_mb: 10.0,
+            peak_mb: 12.0,
+            targets: 60,
+            late_p50_us: Some(500),
+            late_p99_us: Some(1_200),
+            foreign_cores: 0.0,
+            valid: true,
+        }
+    }
+
+    fn results() -> Results {
+        Results {
+            command: "parallax-bench run".to_owned(),
+            date: "2026-01-01 00:00 UTC".to_owned(),
+            machine: Machine {
+                cpu: "cpu".to_owned(),
+                cores: 2,
+                memory_gb: 1.0,
+                kernel: "6".to_owned(),
+                rustc: "rustc 1".to_owned(),
+                blackbox: "blackbox_exporter, version 0".to_owned(),
+                commit: "abc".to_owned(),
+            },
+            load_before: 0.1,
+            load_after: 0.2,
+            window_s: 10,
+            repeats: 1,
+            samples: vec![
+                sample("http-1000", Tool::Parallax, 0.1),
+                sample("http-1000", Tool::Blackbox, 0.6),
+                sample("http-1000", Tool::Floor, 0.02),
+                sample("small", Tool::Parallax, 0.06),
+            ],
+        }
+    }
+
+    #[test]
+    fn ratios_come_first_and_a_missed_budget_is_called_so() {
+        let text = tables(&results());
+        assert!(
+            text.contains("| HTTP, 1 000/s | **1/6.0** | 5.0 | 0.100 (0.100–0.100) |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("≤ 0.15 CPU-s per 1 000 probes | 0.100 (0.100–0.100) | met |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("≤ 5 m CPU | 6.00 (6.00–6.00) | **missed** |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_window_that_does_not_count_is_in_no_figure() {
+        let mut results = results();
+        results.samples.push(Sample {
+            valid: false,
+            ..sample("http-1000", Tool::Parallax, 9.0)
+        });
+        let text = tables(&results);
+        assert!(
+            text.contains("0.100 (0.100–0.100)") && text.contains("4 of 5 windows"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_stands_around_the_markers_stays() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("before\n{BEGIN}\nold\n{END}\nafter\n")).unwrap();
+        write(&results(), file.path()).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        assert!(text.starts_with("before\n") && text.ends_with("after\n") && !text.contains("old"));
+    }
+}

@@ -1,0 +1,220 @@
+//! The order of the cells: tool after tool for each load, all of it again for each repeat, so that whatever else the
+//! machine does falls on all of them.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use parallax_model::Micros;
+use tokio::task::LocalSet;
+
+use crate::{
+    RunArgs,
+    cell::{Bench, SETTLE, Wanted},
+    machine::{self, Machine},
+    plan::Kind,
+    process::{Core, pin},
+    report,
+    results::{Results, Sample, Tool, count},
+};
+
+/// Loads at a fixed rate.
+pub(crate) const LOADS: &[(&str, Kind, u64, &[Tool])] = &[
+    (
+        "http-200",
+        Kind::Http,
+        200,
+        &[Tool::Parallax, Tool::Blackbox, Tool::Floor],
+    ),
+    (
+        "http-1000",
+        Kind::Http,
+        1_000,
+        &[Tool::Parallax, Tool::Bare, Tool::Blackbox, Tool::Floor],
+    ),
+    ("https-500", Kind::Https, 500, &[Tool::Parallax, Tool::Blackbox]),
+    (
+        "tcp-1000",
+        Kind::Tcp,
+        1_000,
+        &[Tool::Parallax, Tool::Blackbox, Tool::Floor],
+    ),
+    (
+        "dns-1000",
+        Kind::Dns,
+        1_000,
+        &[Tool::Parallax, Tool::Blackbox, Tool::Floor],
+    ),
+];
+
+/// A cluster's usual plan: 60 targets every 10 s.
+const SMALL: (u64, Micros, Duration) = (60, Micros::from_secs(10), Duration::from_secs(30));
+
+/// Targets every 10 s, for the slope of memory.
+const MEMORY: [u64; 2] = [500, 4_000];
+
+/// The search for the limit: where it starts, and by how much it goes on.
+const LIMIT: (u64, u64) = (4_000, 1_250);
+
+/// Measures everything and writes it down.
+pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
+    // The clients of this process ask for the process's own provider.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    pin(Core::Rest).context("pin to a core")?;
+    machine::quiet(args.load, Duration::from_secs(args.patience)).await;
+    let mut results = Results {
+        command: std::env::args()
+            .skip(1)
+            .fold("parallax-bench".to_owned(), |line, word| line + " " + &word),
+        date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        machine: Machine::here(args.commit.clone()),
+        load_before: machine::load(),
+        load_after: 0.0,
+        window_s: args.seconds,
+        repeats: args.repeats,
+        samples: Vec::new(),
+    };
+    let local = LocalSet::new();
+    local
+        .run_until(async {
+            let mut bench = Bench::start(Duration::from_secs(args.seconds)).await?;
+            for repeat in 1..=args.repeats {
+                bench.repeat = repeat;
+                round(&mut bench, args, &mut results.samples).await?;
+                results.load_after = machine::load();
+                // A run that is cut short has measured something all the same.
+                results.write(&args.results)?;
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+    if let Some(document) = &args.document {
+        report::write(&results, document)?;
+    }
+    print!("{}", report::tables(&results));
+    Ok(())
+}
+
+async fn round(bench: &mut Bench, args: &RunArgs, samples: &mut Vec<Sample>) -> anyhow::Result<()> {
+    let wanted = |row: &str| args.only.is_empty() || args.only.iter().any(|only| only == row);
+    let mut add = |sample: Sample| {
+        eprintln!(
+            "{}  {:<10} {:<9} {:>6.0}/s  {:.3} CPU-s/1000  {:>5.1} MB  late p99 {:>6} µs  others {:.2} cores{}",
+            sample.repeat,
+            sample.row,
+            format!("{:?}", sample.tool),
+            sample.rate,
+            sample.per_thousand(),
+            sample.rss_mb,
+            sample.late_p99_us.unwrap_or(0),
+            sample.foreign_cores,
+            if sample.valid { "" } else { "  DOES NOT COUNT" },
+        );
+        samples.push(sample);
+    };
+    for (row, kind, rate, tools) in LOADS.iter().filter(|(row, ..)| wanted(row)) {
+        for tool in *tools {
+            let cell = Wanted {
+                row,
+                tool: *tool,
+                kind: *kind,
+                rate: *rate,
+            };
+            add(bench
+                .measure(cell)
+                .await
+                .with_context(|| format!("measure {row} with {tool:?}"))?);
+        }
+    }
+    if wanted("small") {
+        add(small(bench).await.context("measure a small plan")?);
+    }
+    if wanted("memory") {
+        for sample in memory(bench).await.context("measure memory")? {
+            add(sample);
+        }
+    }
+    if wanted("max") {
+        for sample in limit(bench).await.context("find the limit")? {
+            add(sample);
+        }
+        for tool in [Tool::Bare, Tool::Blackbox, Tool::Floor] {
+            let cell = Wanted {
+                row: "max",
+                tool,
+                kind: Kind::Http,
+                rate: 0,
+            };
+            add(bench
+                .measure(cell)
+                .await
+                .with_context(|| format!("find the limit of {tool:?}"))?);
+        }
+    }
+    Ok(())
+}
+
+async fn small(bench: &mut Bench) -> anyhow::Result<Sample> {
+    let (targets, interval, window) = SMALL;
+    let wanted = Wanted {
+        row: "small",
+        tool: Tool::Parallax,
+        kind: Kind::Http,
+        rate: targets * 1_000_000 / interval.0,
+    };
+    let mut agent = bench.agent(wanted.kind).await?;
+    agent.plan(bench.ports, wanted.kind, targets, interval);
+    let sample = bench.agent_window(&mut agent, wanted, SETTLE, window).await;
+    agent.process.stop().await?;
+    sample
+}
+
+async fn memory(bench: &mut Bench) -> anyhow::Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for targets in MEMORY {
+        let interval = Micros::from_secs(10);
+        let wanted = Wanted {
+            row: "memory",
+            tool: Tool::Parallax,
+            kind: Kind::Http,
+            rate: targets / 10,
+        };
+        let mut agent = bench.agent(wanted.kind).await?;
+        agent.plan(bench.ports, wanted.kind, targets, interval);
+        let sample = bench
+            .agent_window(&mut agent, wanted, SETTLE, Duration::from_secs(10))
+            .await;
+        agent.process.stop().await?;
+        samples.push(sample?);
+    }
+    Ok(samples)
+}
+
+/// One agent, more and more targets a second, until less than 99.9 % of them are probed or one in a hundred starts more
+/// than a tenth of the interval late. All windows are given back; the last one that holds is the limit.
+async fn limit(bench: &mut Bench) -> anyhow::Result<Vec<Sample>> {
+    let (mut rate, step) = LIMIT;
+    let mut samples = Vec::new();
+    let mut agent = bench.agent(Kind::Http).await?;
+    loop {
+        let wanted = Wanted {
+            row: "max",
+            tool: Tool::Parallax,
+            kind: Kind::Http,
+            rate,
+        };
+        agent.plan(bench.ports, wanted.kind, rate, Micros::from_secs(1));
+        let mut sample = bench
+            .agent_window(&mut agent, wanted, Duration::from_secs(2), Duration::from_secs(3))
+            .await?;
+        let made = count(sample.probes) / (count(sample.probes + sample.failures)).max(1.0);
+        let enough = sample.rate >= count(rate) * 0.99;
+        sample.valid = enough && made >= 0.999 && sample.late_p99_us.is_some_and(|late| late <= 100_000);
+        let goes_on = sample.valid;
+        samples.push(sample);
+        if !goes_on || rate > 100_000 {
+            agent.process.stop().await?;
+            return Ok(samples);
+        }
+        rate = rate * step / 1_000;
+    }
+}
