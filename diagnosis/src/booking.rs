@@ -83,6 +83,27 @@ enum Stage {
     Fine,
 }
 
+impl Stage {
+    const fn failure(self) -> Option<Failure> {
+        match self {
+            Self::Connecting(failure) | Self::Silent(failure) | Self::Wrong(failure) => Some(failure),
+            Self::Fine => None,
+        }
+    }
+}
+
+/// The refusal among a client's attempts at one front, if any was refused.
+///
+/// The kernel limits how many ICMP errors it sends to one address (`net.ipv4.icmp_ratelimit`, about one a second after
+/// a burst of six): where fifty hosts share a front, a few attempts are told that the port is unreachable and the rest
+/// hear nothing. One refusal says what the silence of the others is.
+fn refusal_of(probes: &[Reached], world: &World) -> Option<Failure> {
+    probes.iter().find_map(|probe| match probe.stage {
+        Stage::Connecting(failure) if *world.kinds.name(failure.0) == FailureKind::Refused => Some(failure),
+        _ => None,
+    })
+}
+
 /// Cells of a client in one round, grouped by what is counted once.
 #[derive(Debug, Default)]
 struct Ledger {
@@ -127,7 +148,7 @@ pub(crate) fn book(
         let fresh = |block: &Block| restarted.get(block).is_none_or(|at| observation.at >= *at);
         ledger.take(client, observation, topology, world, split, &fresh);
     }
-    ledger.settle();
+    ledger.settle(world);
     ledger.weigh(split)
 }
 
@@ -257,7 +278,7 @@ impl Ledger {
     }
 
     /// Decides whose failure a missing first byte is, and books every probe on its subjects.
-    fn settle(&mut self) {
+    fn settle(&mut self, world: &World) {
         for ((client, block), probes) in std::mem::take(&mut self.reached) {
             let direct = matches!(block, Block::Direct(..));
             // An endpoint is compared with itself only: another endpoint's silence is not its own.
@@ -267,8 +288,12 @@ impl Ledger {
                     .filter(|p| !direct || p.dest == dest)
                     .all(|p| matches!(p.stage, Stage::Connecting(_) | Stage::Silent(_)))
             };
+            let refusal = if direct { None } else { refusal_of(&probes, world) };
             for probe in &probes {
                 let (front, target) = match probe.stage {
+                    Stage::Connecting((kind, _)) if *world.kinds.name(kind) == FailureKind::ConnectTimeout => {
+                        (refusal.or(probe.stage.failure()), None)
+                    }
                     Stage::Connecting(failure) => (Some(failure), None),
                     Stage::Silent(failure) if silent_throughout(probe.dest) => (Some(failure), None),
                     Stage::Silent(failure) | Stage::Wrong(failure) => (None, Some(Some(failure))),

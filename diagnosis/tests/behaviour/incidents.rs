@@ -30,6 +30,30 @@ fn fifty_hosts_on_one_front_are_one_incident_with_fifty_members() {
     assert_eq!((row.probes, row.failures), (6, 6));
 }
 
+/// The client's node says only some of its refusals aloud: the kernel limits ICMP errors to one address.
+#[test]
+fn one_refusal_says_what_the_silence_of_the_other_hosts_on_the_front_is() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 50, "Local"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let refused = refused_without_local(&["n1"]);
+    let mut view = None;
+    for round in 3..6 {
+        view = Some(mesh.round(round, &|p| {
+            let (phase, kind) = refused(p)?;
+            let aloud = p.target == "http://h7.example.test/";
+            Some((phase, if aloud { kind } else { "connect_timeout" }))
+        }));
+    }
+    let view = view.unwrap();
+    let verdict = &view.incidents[0].verdict;
+    assert_eq!(verdict.causes[0].id, "F1");
+    assert!(verdict.sentence.contains("are refused"), "{}", verdict.sentence);
+    let row = verdict.evidence.iter().find(|row| row.predicted).unwrap();
+    assert_eq!(row.kinds, [("refused".to_owned(), 6)]);
+}
+
 #[test]
 fn an_incident_recovers_closes_and_comes_back_with_a_count() {
     let mut mesh = Mesh::new(cluster(3, &[1], 2, "Local"));
