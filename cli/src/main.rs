@@ -25,6 +25,7 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "parsed once per process")]
 enum Command {
     /// Aggregator and a local prober in one process, for targets listed in YAML. No Kubernetes needed.
     Up(commands::up::Args),
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Up(args) => commands::up::run(args),
         Command::Prober(args) => commands::prober::run(args),
-        Command::Aggregator(args) => commands::aggregator::run(args),
+        Command::Aggregator(args) => commands::aggregator::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
     };
     match done {

@@ -291,7 +291,9 @@ impl Ledger {
             let refusal = if direct { None } else { refusal_of(&probes, world) };
             for probe in &probes {
                 let (front, target) = match probe.stage {
-                    Stage::Connecting((kind, _)) if *world.kinds.name(kind) == FailureKind::ConnectTimeout => {
+                    Stage::Connecting((kind, _))
+                        if *world.kinds.name(kind) == FailureKind::ConnectTimeout =>
+                    {
                         (refusal.or(probe.stage.failure()), None)
                     }
                     Stage::Connecting(failure) => (Some(failure), None),

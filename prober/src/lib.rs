@@ -1,11 +1,13 @@
 //! The prober: makes the probes of its plan from where it stands, and reports what came of them.
 //!
 //! ```text
-//! plan_client ─▶ schedule ─▶ probe (resolve ─▶ connect ─▶ tls ─▶ http) ─▶ spool ─▶ report
-//!                              └── ttl (who answers next door)    echo (answers the other probers)
+//! plan_client ─▶ schedule ─▶ governor ─▶ probe (resolve ─▶ connect ─▶ PROXY header ─▶ tls ─▶ http) ─▶ spool ─▶ report
+//!                                          └── ttl (who answers next door)    echo (answers the other probers)
 //! ```
 //!
-//! [`Agent`] is all of it; [`run`] makes a single probe without any plan or aggregator.
+//! [`Agent`] is all of it; [`run`] makes a single probe without any plan or aggregator. [`resolve_all`], [`ask_ttl`] and
+//! [`validate`] are for people and the preflight: what a name leads to, who answers next door, and what cert-manager and
+//! the certificate authorities would make of a challenge.
 
 mod agent;
 mod certificate;
@@ -44,8 +46,8 @@ pub use clock::Clock;
 pub use control::Token;
 pub use probe::{Context, SERVED_BY_HEADERS, run};
 pub use profile::{
-    AddressRule, BodyRule, Challenge, ClientProfile, DialTried, Profile, RedirectRules, Trim, Validation,
-    proxied_by, validate,
+    AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, Profile, RedirectRules, Trim,
+    Validation, proxied_by, validate,
 };
 pub use resolve::{
     FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,

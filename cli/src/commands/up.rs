@@ -83,10 +83,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         };
         let (served, ()) = tokio::join!(aggregator.run(stop.clone()), printer.run(stop.clone()));
         stop.cancel();
-        let probed = tokio::task::spawn_blocking(move || prober.join())
+        let prober_ended = tokio::task::spawn_blocking(move || prober.join())
             .await
             .map_err(Failure::could_not)?;
-        served.map_err(Failure::could_not).and(probed)
+        served.map_err(Failure::could_not).and(prober_ended)
     })
 }
 

@@ -1,4 +1,5 @@
 //! The binary as its users meet it: what it prints, what it exits with, and that it ends when told to.
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
 mod bad_input;
 mod commands;

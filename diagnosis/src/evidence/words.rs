@@ -41,7 +41,10 @@ impl Desk<'_> {
         } else {
             format!("{:.2}", finding.probability)
         };
-        let by = match (situation.own_node_answers && finding.region == Region::NoLocal, fails) {
+        let by = match (
+            situation.own_node_answers && finding.region == Region::NoLocal,
+            fails,
+        ) {
             (false, _) => "",
             (true, "are refused") => " by their own node",
             (true, _) => " at their own node",

@@ -58,6 +58,26 @@ impl<'a, C: Future<Output = hyper::Result<()>>> Driver<'a, C> {
         .await
     }
 
+    /// As [`Driver::drive`], but nothing where the connection ends first: what waits for an ended connection to be ready
+    /// waits for ever, because it is kept until the probe is over.
+    pub(crate) async fn drive_while_it_lasts<F: Future>(&mut self, wanted: F) -> Option<F::Output> {
+        let mut wanted = pin!(wanted);
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(output) = wanted.as_mut().poll(cx) {
+                    return Poll::Ready(Some(output));
+                }
+                if self.ended.is_some() {
+                    return Poll::Ready(None);
+                }
+                if !self.advance(cx) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
     /// Polls connection and tasks; whether something happened that the wanted future may not have seen.
     fn advance(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;

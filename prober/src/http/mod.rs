@@ -195,13 +195,14 @@ where
             most: manner.most,
             again: None,
         };
-        if deadline
-            .bound(driver.drive(sender.ready()))
-            .await
-            .is_ok_and(|ready| ready.is_err())
-        {
-            return Err(Stop::new(Phase::Request, FailureKind::Eof)
-                .because("the server closed the connection behind its first answer"));
+        let ready = deadline.bound(driver.drive_while_it_lasts(sender.ready())).await;
+        match ready {
+            Ok(Some(Ok(()))) => {}
+            Ok(_) => {
+                return Err(Stop::new(Phase::Request, FailureKind::Eof)
+                    .because("the server closed the connection behind its first answer"));
+            }
+            Err(Passed) => return Err(Stop::timeout(Phase::Request)),
         }
         let mut second = Exchange::default();
         one(

@@ -2,11 +2,9 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    pin::pin,
     time::{Duration, Instant},
 };
 
-use futures_util::future::{Either, select};
 use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, SearchManner};
 use tokio::time;
 
@@ -17,18 +15,13 @@ use crate::{
     http::{self, Asking, Exchange, Manner},
     probe::{
         Context,
-        leg::{Leg, Opening, Stream},
         place::{Place, bracketed},
         redirect::Trail,
         reserved::reserved,
     },
     resolve::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
     result::{Hop, tamed},
-    tls::Handshake,
 };
-
-/// How long the one family has before the other one is tried beside it (Go's `FallbackDelay`).
-const HEAD_START: Duration = Duration::from_millis(300);
 
 /// What is fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +61,19 @@ pub struct Validation {
 pub struct DialTried {
     /// Where to.
     pub address: SocketAddr,
-    /// Why it did not come about; absent where it did.
-    pub failed: Option<FailureKind>,
+    /// What became of it.
+    pub outcome: DialOutcome,
+}
+
+/// What became of one connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DialOutcome {
+    /// It came about.
+    Connected,
+    /// It did not.
+    Failed(FailureKind),
+    /// It had not answered when the other family's was there; a racing client never learns more of it.
+    Overtaken,
 }
 
 /// Fetches a challenge by a client's rules, as often as that client does. Never fails itself.
@@ -130,14 +134,12 @@ fn place(challenge: &Challenge) -> Place {
 
 type Stopped = (Stop, Option<u16>);
 
-type Dialled = (Vec<DialTried>, Result<Stream, Stop>);
-
-struct Fetch<'a> {
-    profile: &'a Profile,
+pub(super) struct Fetch<'a> {
+    pub(super) profile: &'a Profile,
     choice: &'a ResolverChoice,
-    context: &'a Context,
-    deadline: Deadline,
-    dials: Vec<DialTried>,
+    pub(super) context: &'a Context,
+    pub(super) deadline: Deadline,
+    pub(super) dials: Vec<DialTried>,
     hops: Vec<Hop>,
     resolution: Option<Resolution>,
     /// Kept over a fallback to IPv4, as Boulder keeps its records: a redirect seen before is then a loop.
@@ -265,107 +267,6 @@ impl Fetch<'_> {
             again: None,
         };
         Ok(http::exchange(stream, request, manner, self.deadline).await)
-    }
-
-    async fn dial(&mut self, at: &Place, addresses: &[IpAddr]) -> Result<Stream, Stop> {
-        match self.profile.addresses {
-            AddressRule::Raced => self.race(at, addresses).await,
-            AddressRule::V6ThenV4OnDialError | AddressRule::FirstOnly => {
-                let (tried, opened) = self
-                    .one_after_the_other(at, &addresses[..addresses.len().min(1)])
-                    .await;
-                self.dials.extend(tried);
-                opened
-            }
-        }
-    }
-
-    /// IPv6 first, IPv4 beside it after the head start or as soon as IPv6 has failed.
-    async fn race(&mut self, at: &Place, addresses: &[IpAddr]) -> Result<Stream, Stop> {
-        let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
-        let (first, second) = if v6.is_empty() { (v4, v6) } else { (v6, v4) };
-        let (tried, opened) = {
-            let this = &*self;
-            let mut lead = pin!(this.one_after_the_other(at, &first));
-            match time::timeout(HEAD_START, &mut lead).await {
-                Ok(ended) => or_else(ended, this.one_after_the_other(at, &second)).await,
-                Err(_) if second.is_empty() => lead.await,
-                Err(_) => match select(lead, pin!(this.one_after_the_other(at, &second))).await {
-                    Either::Left((ended, other)) => or_else(ended, other).await,
-                    Either::Right(((mut tried, Ok(stream)), _)) => {
-                        tried.insert(0, overtaken(at, &first));
-                        (tried, Ok(stream))
-                    }
-                    Either::Right((ended, lead)) => or_else(ended, lead).await,
-                },
-            }
-        };
-        self.dials.extend(tried);
-        opened
-    }
-
-    async fn one_after_the_other(&self, at: &Place, addresses: &[IpAddr]) -> Dialled {
-        let mut tried = Vec::new();
-        let mut ended = Err(Stop::new(Phase::Resolve, FailureKind::NoAddress));
-        for address in addresses {
-            let address = SocketAddr::new(*address, at.port);
-            // Boxed: two of these race, and a preflight is not counted in microseconds.
-            ended = Box::pin(self.open(at, address)).await;
-            let failed = match &ended {
-                Err(Stop {
-                    phase: Phase::Connect,
-                    fault: Fault::Target(kind),
-                    ..
-                }) => Some(kind.clone()),
-                _ => None,
-            };
-            let done = failed.is_none();
-            tried.push(DialTried { address, failed });
-            if done {
-                break;
-            }
-        }
-        (tried, ended)
-    }
-
-    async fn open(&self, at: &Place, address: SocketAddr) -> Result<Stream, Stop> {
-        let deadline = match self.profile.dial_timeout {
-            Some(timeout) => self.deadline.at_most(timeout),
-            None => self.deadline,
-        };
-        let opening = Opening {
-            // After a redirect nobody of them verifies the certificate.
-            tls: (at.scheme == Scheme::Https).then_some(Handshake {
-                host: &at.host,
-                alpn: &[],
-                verify: false,
-            }),
-            ..Opening::default()
-        };
-        Leg::default()
-            .open(self.context, address, opening, deadline)
-            .await
-    }
-}
-
-/// The other family's turn after a dial error. Once connected the race is over: a failed handshake has no second try.
-async fn or_else((mut tried, opened): Dialled, rest: impl Future<Output = Dialled>) -> Dialled {
-    if !matches!(&opened, Err(stop) if stop.phase == Phase::Connect) {
-        return (tried, opened);
-    }
-    let (more, later) = rest.await;
-    if more.is_empty() {
-        return (tried, opened);
-    }
-    tried.extend(more);
-    (tried, later)
-}
-
-/// The family that was overtaken had not answered by then.
-fn overtaken(at: &Place, first: &[IpAddr]) -> DialTried {
-    DialTried {
-        address: SocketAddr::new(first.first().copied().unwrap_or(IpAddr::from([0; 4])), at.port),
-        failed: Some(FailureKind::ConnectTimeout),
     }
 }
 

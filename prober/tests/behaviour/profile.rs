@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{Challenge, ClientProfile, Profile, ResolverChoice, Tls, Validation, validate};
+use parallax_prober::{
+    Challenge, ClientProfile, DialOutcome, Profile, ResolverChoice, Tls, Validation, validate,
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::servers::{
@@ -145,7 +147,7 @@ async fn a_dead_ipv6_address_fails_pebble_only_and_is_seen_in_all() {
         assert_eq!(kind(&validation), expected, "{client:?}");
         let dead = &validation.dials[0];
         assert!(
-            dead.address.is_ipv6() && dead.failed == Some(FailureKind::Refused),
+            dead.address.is_ipv6() && dead.outcome == DialOutcome::Failed(FailureKind::Refused),
             "{validation:?}"
         );
         server.join().await;

@@ -1,22 +1,14 @@
 //! Debian's `prometheus-blackbox-exporter`, driven through `/probe` the way Prometheus drives it: one request a probe,
 //! connections kept alive.
 
-use std::{
-    cell::Cell,
-    fs,
-    net::TcpListener,
-    path::Path,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, fs, net::TcpListener, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use reqwest::Client;
 use tokio::{process::Command, sync::Semaphore, task::JoinSet, time};
 
 use crate::{
-    plan::{HOST, Kind, Ports},
+    plan::{HOST, Kind, Pace, Ports},
     process::{Core, Process},
 };
 
@@ -104,10 +96,9 @@ impl Blackbox {
     pub(crate) async fn drive(self: Rc<Self>, kind: Kind, rate: u64, failed: Rc<Cell<u64>>) {
         let room = Arc::new(Semaphore::new(if rate == 0 { 16 } else { 128 }));
         let mut probes = JoinSet::new();
-        let start = Instant::now();
+        let pace = Pace::start(rate);
         for i in 0_u64.. {
-            if rate > 0 {
-                let due = start + Duration::from_nanos(i.saturating_mul(1_000_000_000 / rate));
+            if let Some(due) = pace.due(i) {
                 time::sleep_until(due.into()).await;
             }
             // Never closed.

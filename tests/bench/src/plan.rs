@@ -1,6 +1,9 @@
 //! What is asked: N probes spread over a hundred loopback addresses, so that no address runs out of ports (R10).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
 
 use parallax_model::{Assignment, Micros};
 use serde::{Deserialize, Serialize};
@@ -44,7 +47,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) const fn of(&self, kind: Kind) -> u16 {
+    pub(crate) const fn of(self, kind: Kind) -> u16 {
         match kind {
             Kind::Http => self.http,
             Kind::Https => self.https,
@@ -54,8 +57,30 @@ impl Ports {
     }
 
     /// Where the i-th probe goes.
-    pub(crate) fn address(&self, kind: Kind, i: u64) -> SocketAddr {
+    pub(crate) fn address(self, kind: Kind, i: u64) -> SocketAddr {
         SocketAddr::new(address(i), self.of(kind))
+    }
+}
+
+/// When each probe is due at a rate; without one, never: then they follow each other as fast as they can.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    start: Instant,
+    gap_ns: Option<u64>,
+}
+
+impl Pace {
+    /// From now on so many a second, 0 for as many as possible.
+    pub(crate) fn start(rate: u64) -> Self {
+        Self {
+            start: Instant::now(),
+            gap_ns: 1_000_000_000_u64.checked_div(rate),
+        }
+    }
+
+    /// When the i-th is due. What came late before does not move it.
+    pub(crate) fn due(self, i: u64) -> Option<Instant> {
+        Some(self.start + Duration::from_nanos(i.saturating_mul(self.gap_ns?)))
     }
 }
 
@@ -105,6 +130,16 @@ pub(crate) fn assignments(kind: Kind, ports: Ports, count: u64, interval: Micros
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_has_a_fixed_grid_and_none_has_no_times() {
+        let pace = Pace::start(500);
+        assert_eq!(
+            pace.due(1_000).unwrap() - pace.due(0).unwrap(),
+            Duration::from_secs(2)
+        );
+        assert_eq!(Pace::start(0).due(7), None);
+    }
 
     #[test]
     fn every_kind_makes_a_plan_whose_probes_share_no_id_and_spread_over_the_addresses() {

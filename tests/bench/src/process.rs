@@ -67,7 +67,8 @@ impl Process {
             .kill_on_drop(true)
             .spawn();
         pin(Core::Rest).context("pin to a core")?;
-        let mut child = started.with_context(|| format!("start {:?}", command.as_std().get_program()))?;
+        let mut child =
+            started.with_context(|| format!("start {}", command.as_std().get_program().display()))?;
         let pid = child.id().context("the child has ended already")?;
         let output = child.stdout.take().context("the child has no output")?;
         Ok(Self {

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::plan::{Kind, Ports, assignments};
+use crate::plan::{Kind, Pace, Ports, assignments};
 
 /// Which program this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -100,10 +100,9 @@ async fn bare(args: &Args) -> anyhow::Result<()> {
     let local = LocalSet::new();
     let probing = local.run_until(async {
         let mut probes = JoinSet::new();
-        let start = Instant::now();
+        let pace = Pace::start(args.rate);
         for i in 0_u64.. {
-            if args.rate > 0 {
-                let due = start + Duration::from_nanos(i.saturating_mul(1_000_000_000 / args.rate));
+            if let Some(due) = pace.due(i) {
                 time::sleep_until(due.into()).await;
                 while probes.try_join_next().is_some() {}
             } else if probes.len() >= 16 {
@@ -128,10 +127,9 @@ fn index(i: u64, len: usize) -> usize {
 /// What the kernel alone costs: one blocking thread, a few system calls a probe, nothing looked at.
 fn floor(args: &Args) -> anyhow::Result<()> {
     println!("ready");
-    let start = Instant::now();
+    let (start, pace) = (Instant::now(), Pace::start(args.rate));
     for i in 0_u64.. {
-        if args.rate > 0 {
-            let due = start + Duration::from_nanos(i.saturating_mul(1_000_000_000 / args.rate));
+        if let Some(due) = pace.due(i) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
         }
         if start.elapsed() > LONGEST {

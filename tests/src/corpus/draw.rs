@@ -78,16 +78,17 @@ pub fn plan(set: &Set, trial: usize, rng: &mut Rng) -> Plan {
         } else {
             rng.between((lead_in, lead_in + faults.len() * 2))
         };
-        let fault = region(kind, &world, start, rng).map(|region| Fault {
+        let fault = region(kind, &world, start, rng).map(|region| (region, scope(set, region, &world, rng)));
+        let fault = fault.map(|(region, scope)| Fault {
             region,
-            scope: scope(set, region, &world, rng),
+            scope,
             theta1: match set.theta1 {
                 Hardness::Fixed(theta1) => theta1,
                 Hardness::Uniform(low, high) => rng.range(low, high),
             },
             start,
             end: recovers.then_some(lead_in + set.rounds),
-            mix: kinds::draw(kind, &world.facts, rng),
+            mix: kinds::draw(kind, scope.host.is_some(), &world.facts, rng),
         });
         if let Some(fault) = fault.filter(|fault| fits(fault, &faults, &world)) {
             faults.push(fault);

@@ -133,8 +133,9 @@ pub fn background(way: Way) -> &'static [(Failure, f64)] {
 }
 
 /// Draws what a fault looks like: one of a few typical mixes of its cause. They are written from the catalogue's
-/// descriptions, not from the pseudo-counts of the engine.
-pub fn draw(kind: Kind, facts: &Facts, rng: &mut Rng) -> Mix {
+/// descriptions, not from the pseudo-counts of the engine. A fault of `one_host` of a front shows behind the
+/// connection, which all hosts share.
+pub fn draw(kind: Kind, one_host: bool, facts: &Facts, rng: &mut Rng) -> Mix {
     use Failure::{
         Eof, NxDomain, Refused, Reset, ServFail, Stall, Status, Timeout, Tls, Unreachable, WrongBody,
     };
@@ -192,5 +193,15 @@ pub fn draw(kind: Kind, facts: &Facts, rng: &mut Rng) -> Mix {
         ],
         Kind::DnsName => &[&[(NxDomain, 1.0)], &[(ServFail, 1.0)]],
     };
-    rng.pick(mixes).to_vec()
+    let mut mix = rng.pick(mixes).to_vec();
+    if one_host {
+        for (failure, _) in &mut mix {
+            *failure = match *failure {
+                Refused | Unreachable => Status(503),
+                Timeout => Stall,
+                behind => behind,
+            };
+        }
+    }
+    mix
 }

@@ -267,7 +267,7 @@ pub const SETS: &[Set] = &[
         name: "mixed",
         about: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, hardness .15 to 1, \
                 stalls, background to 3 %, contradicting configuration, two faults, recovery",
-        trials: 510,
+        trials: 255,
         nodes: (3, 40),
         backends: (1, 12),
         layouts: &[Layout::Spread, Layout::Random, Layout::OneNode],
@@ -288,7 +288,7 @@ pub const SETS: &[Set] = &[
     Set {
         name: "huge",
         about: "100 to 200 nodes, 10 to 50 endpoints, hard, 8 rounds",
-        trials: 33,
+        trials: 11,
         nodes: (100, 200),
         backends: (10, 50),
         rounds: 8,

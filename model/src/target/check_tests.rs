@@ -1,0 +1,207 @@
+//! Targets as people write them, and what is said of those that cannot be.
+
+use serde_json::json;
+
+use super::*;
+
+fn target(url: &str) -> Result<Target, InvalidTarget> {
+    TargetSpec::of(url).try_into()
+}
+
+#[test]
+fn the_four_schemes_become_probes_with_a_stable_id() {
+    assert_eq!(
+        target("http://Shop.example.test").unwrap().id.as_str(),
+        "http://shop.example.test/"
+    );
+    assert_eq!(
+        target("https://shop.example.test:443/a?b=1#c")
+            .unwrap()
+            .id
+            .as_str(),
+        "https://shop.example.test/a?b=1"
+    );
+    assert_eq!(
+        target("tcp://10.0.0.1:5432").unwrap().id.as_str(),
+        "tcp://10.0.0.1:5432"
+    );
+    assert_eq!(
+        target("dns://kubernetes.default.svc").unwrap().id.as_str(),
+        "dns://kubernetes.default.svc"
+    );
+}
+
+#[test]
+fn an_ipv6_literal_keeps_its_brackets_in_the_id_and_loses_them_in_the_host() {
+    let target = target("http://[2001:db8::1]:8080/").unwrap();
+    assert_eq!(target.id.as_str(), "http://[2001:db8::1]:8080/");
+    let ProbeSpec::Http(http) = target.probe else {
+        panic!("an HTTP probe")
+    };
+    assert_eq!((http.host.as_str(), http.port), ("2001:db8::1", 8080));
+}
+
+#[test]
+fn each_impossible_target_is_refused_with_the_field_and_the_expectation() {
+    for (url, words) in [
+        ("shop.example.test", "expected http://"),
+        ("ftp://shop.example.test/", "is not known"),
+        ("tcp://db.example.test", "needs a port"),
+        ("http://user:secret@shop.example.test/", "user name or password"),
+        ("http://*.example.test/", "wildcard"),
+        ("tcp://db:5432/path", "no path"),
+        ("tls://db", "tls:// target needs a port"),
+    ] {
+        let said = target(url).unwrap_err().to_string();
+        assert!(said.contains(words), "{url}: {said}");
+    }
+    let mut spec = TargetSpec::of("dns://a.example.test");
+    spec.expect_body_contains = Some("x".into());
+    assert!(
+        Target::try_from(spec)
+            .unwrap_err()
+            .to_string()
+            .contains("expectBodyContains")
+    );
+    let mut spec = TargetSpec::of("http://a.example.test");
+    spec.interval_ms = Some(1);
+    assert!(
+        Target::try_from(spec)
+            .unwrap_err()
+            .to_string()
+            .contains("200 to 3600000")
+    );
+}
+
+fn checked(spec: serde_json::Value) -> Result<Target, String> {
+    let spec: TargetSpec = serde_json::from_value(spec).map_err(|e| e.to_string())?;
+    Target::try_from(spec).map_err(|e| e.to_string())
+}
+
+#[test]
+fn everything_people_write_reaches_the_probe() {
+    let target = checked(json!({
+        "url": "https://shop.example.test/health", "method": "POST", "body": "{}", "contentType": "application/json",
+        "expectStatus": "200", "expectBodyMatches": "^ok", "expectHeaders": {"X-Cache": null, "Server": "shop"},
+        "expectTls": {"minVersion": "1.3", "daysLeft": 14, "issuer": "R11"}, "maxBodyBytes": 1000,
+        "httpVersion": "2", "redirects": {"max": 3, "hosts": ["www.example.test"]}, "tlsVerify": false,
+        "proxyHeader": "unknown"
+    }))
+    .unwrap();
+    let ProbeSpec::Http(probe) = target.probe else {
+        panic!("an HTTP probe")
+    };
+    assert_eq!(
+        (probe.method, probe.version, probe.max_body),
+        (Method::Post, HttpVersion::Http2, Some(1000))
+    );
+    assert_eq!(probe.expect_headers["server"].as_deref(), Some("shop"));
+    assert_eq!(probe.expect_headers["x-cache"], None);
+    assert!(probe.any_certificate && probe.redirects.is_some() && probe.expect_tls.is_some());
+    let target =
+        checked(json!({"url": "tls://db.example.test:5432", "send": "PING\\r\\n", "expect": "PONG"}))
+            .unwrap();
+    assert_eq!(target.id.as_str(), "tls://db.example.test:5432");
+    let ProbeSpec::Tcp(probe) = target.probe else {
+        panic!("a TCP probe")
+    };
+    assert!(probe.tls);
+    assert_eq!(probe.send.unwrap().as_bytes(), b"PING\r\n");
+}
+
+#[test]
+fn the_same_url_probed_in_another_way_has_another_id() {
+    for (spec, id) in [
+        (
+            json!({"url": "http://a.test/", "keepAlive": true}),
+            "http://a.test/#keep-alive",
+        ),
+        (
+            json!({"url": "dns://a.test", "record": "AAAA"}),
+            "dns://a.test#AAAA",
+        ),
+        (
+            json!({"url": "dns://a.test", "transport": "tcp", "resolver": "10.0.0.1:53"}),
+            "dns://a.test#tcp,@10.0.0.1:53",
+        ),
+        (
+            json!({"url": "dns://a.test", "search": "musl"}),
+            "dns://a.test#musl",
+        ),
+        (json!({"url": "dns://a.test", "record": "A"}), "dns://a.test"),
+    ] {
+        assert_eq!(checked(spec).unwrap().id.as_str(), id);
+    }
+}
+
+#[test]
+fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
+    for (spec, words) in [
+        (
+            json!({"url": "tcp://a:1", "expectStatus": "200"}),
+            "expectStatus: only for http and https",
+        ),
+        (
+            json!({"url": "http://a/", "expectTls": {}}),
+            "expectTls: only for https and tls",
+        ),
+        (
+            json!({"url": "http://a/", "send": "x"}),
+            "send: only for tcp and tls",
+        ),
+        (json!({"url": "tls://a:1", "record": "A"}), "record: only for dns"),
+        (json!({"url": "http://a/", "body": "x"}), "body: only a POST"),
+        (
+            json!({"url": "http://a/", "contentType": "x/y"}),
+            "contentType: there is no body",
+        ),
+        (
+            json!({"url": "http://a/", "method": "HEAD", "expectBodyContains": "x"}),
+            "method: the answer to a HEAD",
+        ),
+        (
+            json!({"url": "http://a/", "httpVersion": "2"}),
+            "httpVersion: HTTP/2 is agreed",
+        ),
+        (
+            json!({"url": "http://a/", "redirects": {"max": 21}}),
+            "redirects.max: expected 1 to 20",
+        ),
+        (
+            json!({"url": "http://a/", "redirects": {"max": 1, "host": []}}),
+            "unknown field `host`",
+        ),
+        (
+            json!({"url": "http://a/", "expectBodyMatches": "("}),
+            "regular expression",
+        ),
+        (
+            json!({"url": "http://a/", "expectHeaders": {"a b": null}}),
+            "expectHeaders: expected header names",
+        ),
+        (
+            json!({"url": "http://a/", "maxBodyBytes": 1_u64 << 31}),
+            "maxBodyBytes: expected 0 to 1073741824 bytes",
+        ),
+        (
+            json!({"url": "http://a/", "mustNotAnswer": "never"}),
+            "refused, timeout",
+        ),
+        (
+            json!({"url": "http://a/", "method": "PUT"}),
+            "unknown variant `PUT`",
+        ),
+        (json!({"url": "tcp://a:1", "send": "\\q"}), "behind a backslash"),
+        (
+            json!({"url": "http://a/", "keepAlive": true, "redirects": {"max": 1}}),
+            "keepAlive: it repeats",
+        ),
+        (
+            json!({"url": "http://a/", "expectStatsu": "200"}),
+            "unknown field `expectStatsu`",
+        ),
+    ] {
+        let said = checked(spec.clone()).unwrap_err();
+        assert!(said.contains(words), "{spec}: {said}");
+    }
+}

@@ -1,0 +1,211 @@
+//! The timetable over minutes and over a year, in paused time.
+
+use super::*;
+
+const INTERVAL: Duration = Duration::from_secs(5);
+
+fn assignment(id: &str, interval_s: u64) -> Assignment {
+    serde_json::from_value(serde_json::json!({
+        "id": id, "target": "tcp://10.0.0.1:80", "channel": "vip",
+        "probe": {"kind": "tcp", "host": "10.0.0.1", "port": 80},
+        "dial": "resolve", "interval_us": interval_s * 1_000_000, "timeout_us": 2_000_000,
+    }))
+    .unwrap()
+}
+
+fn schedule() -> Schedule {
+    Schedule::new(Instant::now(), &"n1/pod".parse().unwrap())
+}
+
+fn ids(starts: &[Start]) -> Vec<(&str, Duration)> {
+    starts
+        .iter()
+        .map(|start| match start {
+            Start::Run { assignment, late } => (assignment.id.as_str(), *late),
+            Start::TooLate { .. } => panic!("too late: {start:?}"),
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_starts_once_an_interval_at_its_own_phase() {
+    let mut schedule = schedule();
+    schedule.upsert(assignment("a", 5), Instant::now());
+    let first = schedule.next_due().unwrap();
+    assert!(first < Instant::now() + INTERVAL);
+    for round in 0..3 {
+        let due = schedule.next_due().unwrap();
+        assert_eq!(due, first + INTERVAL * round);
+        assert!(schedule.take_due(due - Duration::from_nanos(1)).is_empty());
+        assert_eq!(ids(&schedule.take_due(due)), [("a", Duration::ZERO)]);
+        schedule.finished(&"a".parse().unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_starts_of_many_assignments_spread_over_the_interval() {
+    let mut schedule = schedule();
+    let now = Instant::now();
+    schedule.replace((0..200).map(|i| assignment(&format!("p{i}"), 5)).collect(), now);
+    let mut most = 0;
+    for tenth in 1..=10 {
+        most = most.max(schedule.take_due(now + INTERVAL / 10 * tenth).len());
+    }
+    assert!(most < 50, "{most} of 200 in one tenth");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_target_delays_only_itself_and_is_not_made_up_for() {
+    let mut schedule = schedule();
+    let now = Instant::now();
+    schedule.replace(vec![assignment("slow", 5), assignment("fast", 5)], now);
+    let mut starts = BTreeMap::new();
+    for second in 1..=20 {
+        let now = now + Duration::from_secs(second);
+        for (id, _) in ids(&schedule.take_due(now)) {
+            *starts.entry(id.to_owned()).or_insert(0) += 1;
+        }
+        schedule.finished(&"fast".parse().unwrap());
+        if second == 18 {
+            schedule.finished(&"slow".parse().unwrap());
+        }
+    }
+    assert_eq!(starts["fast"], 4);
+    assert!(starts["slow"] <= 2, "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_late_up_to_half_the_interval_and_not_made_beyond() {
+    let mut schedule = schedule();
+    schedule.upsert(assignment("a", 5), Instant::now());
+    let due = schedule.next_due().unwrap();
+    let late = INTERVAL / 2;
+    assert_eq!(ids(&schedule.take_due(due + late)), [("a", late)]);
+    schedule.finished(&"a".parse().unwrap());
+    let due = schedule.next_due().unwrap();
+    let late = INTERVAL * 7;
+    let starts = schedule.take_due(due + late);
+    assert!(
+        matches!(starts.as_slice(), [Start::TooLate { late: l, .. }] if *l == late),
+        "one and no burst: {starts:?}"
+    );
+    assert!(schedule.next_due().unwrap() > due + late);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_plan_keeps_the_place_of_what_it_keeps() {
+    let mut schedule = schedule();
+    let now = Instant::now();
+    schedule.replace(vec![assignment("a", 5), assignment("b", 5)], now);
+    let places = schedule.due.clone();
+    let mut changed = assignment("a", 5);
+    changed.timeout = parallax_model::Micros::from_secs(1);
+    schedule.replace(
+        vec![changed.clone(), assignment("b", 5)],
+        now + Duration::from_millis(1),
+    );
+    assert_eq!(schedule.due, places);
+    assert_eq!(*schedule.entries[&changed.id].assignment, changed);
+    schedule.replace(vec![assignment("b", 5)], now);
+    assert_eq!(schedule.len(), 1);
+    assert_eq!(schedule.due.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_assignment_removed_and_added_again_while_its_probe_runs_still_has_one_probe() {
+    let mut schedule = schedule();
+    schedule.upsert(assignment("a", 5), Instant::now());
+    let due = schedule.next_due().unwrap();
+    assert_eq!(schedule.take_due(due).len(), 1);
+    schedule.remove(&"a".parse().unwrap());
+    assert_eq!(schedule.next_due(), None);
+    schedule.upsert(assignment("a", 5), due);
+    let due = schedule.next_due().unwrap();
+    assert_eq!(schedule.take_due(due), []);
+    schedule.finished(&"a".parse().unwrap());
+    assert_eq!(schedule.take_due(due + INTERVAL).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pods_address_is_believed_ten_minutes_after_the_last_word_and_a_name_for_ever() {
+    let mut schedule = schedule();
+    let start = Instant::now();
+    let bound = |id: &str, channel, dial| Assignment {
+        channel,
+        dial,
+        ..assignment(id, 60)
+    };
+    let address = Dial::Address("10.244.1.5:8080".parse().unwrap());
+    let plan = || {
+        vec![
+            bound("direct", Channel::Direct, address),
+            bound("mesh", Channel::Mesh, address),
+            bound("vip", Channel::Vip, address),
+            bound("name", Channel::Vip, Dial::Resolve),
+            bound("echo", Channel::Mesh, Dial::Resolve),
+        ]
+    };
+    schedule.replace(plan(), start);
+    schedule.heard(start + Duration::from_mins(1));
+    let due = |schedule: &mut Schedule, minute| {
+        let now = start + Duration::from_mins(minute);
+        let mut ids: Vec<_> = schedule
+            .take_due(now)
+            .into_iter()
+            .map(|start| match start {
+                Start::Run { assignment, .. } | Start::TooLate { assignment, .. } => {
+                    assignment.id.to_string()
+                }
+            })
+            .collect();
+        for id in &ids {
+            schedule.finished(&id.parse().unwrap());
+        }
+        ids.sort();
+        ids
+    };
+    assert_eq!(due(&mut schedule, 11), ["direct", "echo", "mesh", "name", "vip"]);
+    assert_eq!(due(&mut schedule, 13), ["echo", "name", "vip"]);
+    assert_eq!(schedule.len(), 3);
+    assert_eq!(
+        due(&mut schedule, 60 * 24 * 365),
+        ["echo", "name", "vip"],
+        "a year later"
+    );
+    schedule.replace(plan(), start + Duration::from_hours(24 * 365));
+    assert_eq!(schedule.len(), 5, "a new stream brings them back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_overruns_its_interval_is_counted() {
+    let mut schedule = schedule();
+    schedule.upsert(assignment("a", 5), Instant::now());
+    let due = schedule.next_due().unwrap();
+    assert_eq!(schedule.take_due(due).len(), 1);
+    for round in 1..=3 {
+        assert_eq!(schedule.take_due(due + INTERVAL * round), []);
+    }
+    assert_eq!((schedule.take_overrun(), schedule.take_overrun()), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_year_of_starts_neither_drifts_nor_bursts() {
+    let mut schedule = schedule();
+    schedule.upsert(assignment("a", 3600), Instant::now());
+    let first = schedule.next_due().unwrap();
+    for hour in 0..24 * 365 {
+        let due = schedule.next_due().unwrap();
+        assert_eq!(due, first + Duration::from_hours(1) * hour);
+        assert_eq!(ids(&schedule.take_due(due)), [("a", Duration::ZERO)]);
+        schedule.finished(&"a".parse().unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_of_zero_does_not_spin() {
+    let mut schedule = schedule();
+    schedule.upsert(assignment("a", 0), Instant::now());
+    let due = schedule.next_due().unwrap();
+    schedule.take_due(due);
+    assert_eq!(schedule.next_due().unwrap(), due + SHORTEST);
+}
