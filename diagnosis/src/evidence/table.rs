@@ -149,8 +149,10 @@ impl Desk<'_> {
                 )
             })
             .collect();
-        if whole(outside) > 0 {
-            reasons.push(format!("{} failures lie outside of it", whole(outside)));
+        match whole(outside) {
+            0 => {}
+            1 => reasons.push("1 failure lies outside of it".to_owned()),
+            more => reasons.push(format!("{more} failures lie outside of it")),
         }
         if reasons.is_empty() {
             "it fits the counts less well".to_owned()
