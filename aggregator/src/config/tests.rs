@@ -81,7 +81,7 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
         (
             "targets:\n  - url: http://a.example.test/\n  - url: ftp://b.example.test/\n",
-            "parallax.yaml:3:5: targets[1]: url: expected http://…, https://…, tcp://host:port or dns://name",
+            "parallax.yaml:3:5: targets[1]: url: expected http://…, https://…, tcp://host:port, tls://host:port or dns://name",
         ),
         (
             "targets:\n  - uri: http://a.example.test/\n",
