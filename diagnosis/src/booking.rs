@@ -236,6 +236,16 @@ impl Ledger {
                 return;
             };
             let Some(dest) = entry else { return };
+            // A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so
+            // what it finds is no evidence about those that are left.
+            let gone = observation.entry.as_ref().is_some_and(|pod| {
+                topology
+                    .service(&service)
+                    .is_none_or(|s| !s.usable().iter().any(|e| e.pod == *pod))
+            });
+            if gone {
+                return;
+            }
             (Block::Direct(service, port), dest)
         } else {
             let Some(front) = front_of(topology, observation) else {

@@ -30,6 +30,39 @@ fn fifty_hosts_on_one_front_are_one_incident_with_fifty_members() {
     assert_eq!((row.probes, row.failures), (6, 6));
 }
 
+/// Found in the lab: a prober dials the pod that moved away until its plan catches up.
+#[test]
+fn direct_probes_of_an_endpoint_that_is_gone_are_no_evidence_about_the_others() {
+    let mut mesh = Mesh::new(cluster(3, &[1, 2], 1, "Local"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let stale: Vec<Probe> = mesh
+        .probes(3)
+        .into_iter()
+        .filter(|p| p.channel == "direct" && p.node.as_deref() == Some("n2"))
+        .collect();
+    assert!(!stale.is_empty());
+    mesh.change(cluster(3, &[1], 1, "Local"), 3 * INTERVAL);
+    for probe in &stale {
+        let recorded = mesh.record(probe, &|_| Some(("connect", "connect_timeout")));
+        mesh.engine.observe(&recorded);
+    }
+    let mut view = None;
+    for round in 3..6 {
+        view = Some(mesh.round(round, &refused_without_local(&["n1"])));
+    }
+    let view = view.unwrap();
+    let verdict = &view.incidents[0].verdict;
+    assert_eq!(verdict.region.region, "nolocal");
+    let direct = verdict
+        .evidence
+        .iter()
+        .find(|row| row.who.starts_with("directly"))
+        .unwrap();
+    assert!(direct.probes > 0 && direct.kinds.is_empty(), "{direct:?}");
+}
+
 /// The client's node says only some of its refusals aloud: the kernel limits ICMP errors to one address.
 #[test]
 fn one_refusal_says_what_the_silence_of_the_other_hosts_on_the_front_is() {
