@@ -85,8 +85,8 @@ pub struct FaultTruth {
     pub probes: usize,
     /// Failures among them.
     pub failures: usize,
-    /// How strongly the outcomes speak for it against nothing at all, in nats: the logarithm of the likelihood ratio
-    /// with the true rates, over what an observer sees.
+    /// How strongly the outcomes speak for it, in nats: the logarithm of the likelihood ratio with the true rates, over
+    /// what an observer sees, against nothing at all or against the other hard fault alone.
     #[serde(default)]
     pub evidence_nats: f64,
     /// Whether anybody could have named it.
@@ -139,24 +139,29 @@ fn cell(world: &World, shot: &Shot) -> Cell {
     }
 }
 
-fn evidence(run: &Run, fault: &Fault) -> f64 {
+fn evidence(run: &Run, fault: &Fault, others: &[&Fault]) -> f64 {
     let world = &run.plan.world;
     // Without any background a single failure would prove everything.
     let theta0 = run.plan.theta0.max(1e-4);
-    let own = [(fault.region, fault.scope)];
+    let without: Vec<(Region, Scope)> = others.iter().map(|other| (other.region, other.scope)).collect();
+    let with = [&without[..], &[(fault.region, fault.scope)]].concat();
+    let broken = 1.0 - (1.0 - fault.theta1.min(0.999)) * (1.0 - theta0);
     let sum: f64 = run
         .shots
         .iter()
         .filter(|shot| fault.active(shot.round))
         .map(|shot| {
-            let share = permille(&own, &cell(world, shot), world);
-            let alpha = f64::from(u32::try_from(share).unwrap_or(0)) / 1000.0;
-            let broken = 1.0 - (1.0 - fault.theta1.min(0.999)) * (1.0 - theta0);
-            let p = alpha * broken + (1.0 - alpha) * theta0;
+            let cell = cell(world, shot);
+            let failing = |regions: &[(Region, Scope)]| {
+                let share = permille(regions, &cell, world);
+                let alpha = f64::from(u32::try_from(share).unwrap_or(0)) / 1000.0;
+                alpha * broken + (1.0 - alpha) * theta0
+            };
+            let (before, after) = (failing(&without), failing(&with));
             if shot.failure.is_some() {
-                (p / theta0).ln()
+                (after / before).ln()
             } else {
-                ((1.0 - p) / (1.0 - theta0)).ln()
+                ((1.0 - after) / (1.0 - before)).ln()
             }
         })
         .sum();
@@ -294,7 +299,7 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
         kinds: fault.mix.iter().map(|(kind, _)| kind.word()).collect(),
         probes: inside.len(),
         failures: failed.len(),
-        evidence_nats: evidence(run, fault),
+        evidence_nats: evidence(run, fault, &others),
         observable: because.is_none(),
         unobservable_because: because,
         equivalent: equivalent(fault, &others, &observed, world),
