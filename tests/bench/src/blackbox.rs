@@ -43,8 +43,10 @@ impl Blackbox {
         )?;
         // Free now; nobody else starts anything here in the next millisecond.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut command = Command::new(PROGRAM);
+        // Ends with the harness, however that ends.
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "KILL", PROGRAM])
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--log.level=error")

@@ -103,14 +103,17 @@ pub(crate) fn assignments(kind: Kind, ports: Ports, count: u64, interval: Micros
             };
             let target = match kind {
                 Kind::Http | Kind::Https => format!("{scheme}://{HOST}/{i}"),
-                Kind::Tcp => format!("tcp://{address}"),
-                Kind::Dns => format!("dns://{HOST}"),
+                Kind::Tcp => format!("tcp://{i}.{HOST}:{}", address.port()),
+                // A target each: the prober lets no target be asked more often than 50 times a second.
+                Kind::Dns => format!("dns://{i}.{HOST}"),
             };
             let probe = match kind {
                 Kind::Http | Kind::Https => json!({"kind": word, "scheme": scheme, "host": HOST,
                     "port": address.port(), "path": "/", "expect_status": "200"}),
                 Kind::Tcp => json!({"kind": word, "host": address.ip().to_string(), "port": address.port()}),
-                Kind::Dns => json!({"kind": word, "name": HOST, "record": "A", "resolver": address}),
+                Kind::Dns => {
+                    json!({"kind": word, "name": format!("{i}.{HOST}"), "record": "A", "resolver": address})
+                }
             };
             let dial = if kind == Kind::Dns {
                 json!("resolve")

@@ -30,6 +30,7 @@ pub(crate) struct Results {
     pub(crate) load_before: f64,
     pub(crate) load_after: f64,
     pub(crate) window_s: u64,
+    /// Repeats that came to their end.
     pub(crate) repeats: u32,
     pub(crate) samples: Vec<Sample>,
 }

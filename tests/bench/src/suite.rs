@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
         load_before: machine::load(),
         load_after: 0.0,
         window_s: args.seconds,
-        repeats: args.repeats,
+        repeats: 0,
         samples: Vec::new(),
     };
     let local = LocalSet::new();
@@ -80,6 +80,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
             for repeat in 1..=args.repeats {
                 bench.repeat = repeat;
                 round(&mut bench, args, &mut results.samples).await?;
+                results.repeats = repeat;
                 results.load_after = machine::load();
                 // A run that is cut short has measured something all the same.
                 results.write(&args.results)?;
