@@ -40,6 +40,18 @@ pub(crate) enum Block {
     Direct(ServiceKey, u16),
     /// Answers of a target, through its front and directly.
     Target(TargetId),
+    /// How long the successes of one of the others took.
+    Slow(Box<Block>),
+}
+
+impl Block {
+    /// The cells that this is about, whether they count failures or slowness.
+    pub(crate) fn plain(&self) -> &Self {
+        match self {
+            Self::Slow(inner) => inner,
+            other => other,
+        }
+    }
 }
 
 /// How much of a probe's outcome is booked where.
@@ -106,7 +118,7 @@ fn refusal_of(probes: &[Reached], world: &World) -> Option<Failure> {
 
 /// Cells of a client in one round, grouped by what is counted once.
 #[derive(Debug, Default)]
-struct Ledger {
+pub(crate) struct Ledger {
     reached: BTreeMap<(VantageIx, Block), Vec<Reached>>,
     entries: BTreeMap<(VantageIx, Block, Option<Dest>), Vec<Entry>>,
 }
@@ -201,8 +213,21 @@ impl Ledger {
         dest: Dest,
         failure: Option<Failure>,
     ) {
+        self.enter(client, block, channel, dest, failure, Some(dest));
+    }
+
+    /// Books an outcome. All of one group share one vote; without a destination the whole block is a group.
+    pub(crate) fn enter(
+        &mut self,
+        client: VantageIx,
+        block: Block,
+        channel: Channel,
+        dest: Dest,
+        failure: Option<Failure>,
+        group: Option<Dest>,
+    ) {
         self.entries
-            .entry((client, block, Some(dest)))
+            .entry((client, block, group))
             .or_default()
             .push(Entry {
                 dest,
@@ -231,22 +256,11 @@ impl Ledger {
             .or_else(|| observation.echo.as_ref().map(|echo| &echo.pod))
             .map(|pod| Dest::Entry(world.pods.intern(pod)));
         let (block, dest) = if observation.channel == Channel::Direct {
-            let placed = topology.targets().get(&observation.target);
-            let Some((service, port)) = placed.and_then(|p| p.entry.clone()) else {
+            let Some(dest) = entry else { return };
+            let Some(block) = direct_of(observation, topology) else {
                 return;
             };
-            let Some(dest) = entry else { return };
-            // A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so
-            // what it finds is no evidence about those that are left.
-            let gone = observation.entry.as_ref().is_some_and(|pod| {
-                topology
-                    .service(&service)
-                    .is_none_or(|s| !s.usable().iter().any(|e| e.pod == *pod))
-            });
-            if gone {
-                return;
-            }
-            (Block::Direct(service, port), dest)
+            (block, dest)
         } else {
             let Some(front) = front_of(topology, observation) else {
                 return;
@@ -336,7 +350,7 @@ impl Ledger {
     }
 
     /// Shares each group's one vote among its probes, and each stall's one vote among its failures.
-    fn weigh(self, split: Split) -> BTreeMap<Block, RoundCells> {
+    pub(crate) fn weigh(self, split: Split) -> BTreeMap<Block, RoundCells> {
         let mut clients: BTreeMap<VantageIx, ClientRound> = BTreeMap::new();
         for ((client, block, _), group) in &self.entries {
             let round = clients.entry(*client).or_default();
@@ -380,8 +394,22 @@ impl Ledger {
     }
 }
 
+/// The endpoints that a direct probe is evidence of.
+///
+/// A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so what it finds is
+/// no evidence about those that are left.
+pub(crate) fn direct_of(observation: &Observation, topology: &Topology) -> Option<Block> {
+    let (service, port) = topology.targets().get(&observation.target)?.entry.clone()?;
+    let gone = observation.entry.as_ref().is_some_and(|pod| {
+        topology
+            .service(&service)
+            .is_none_or(|s| !s.usable().iter().any(|e| e.pod == *pod))
+    });
+    (!gone).then_some(Block::Direct(service, port))
+}
+
 /// The node of a mesh probe's peer.
-fn peer_of(observation: &Observation) -> Option<parallax_model::NodeName> {
+pub(crate) fn peer_of(observation: &Observation) -> Option<parallax_model::NodeName> {
     observation
         .dst_node
         .clone()
@@ -390,7 +418,7 @@ fn peer_of(observation: &Observation) -> Option<parallax_model::NodeName> {
 }
 
 /// The name a probe asked for.
-fn asked_name(observation: &Observation, topology: &Topology) -> String {
+pub(crate) fn asked_name(observation: &Observation, topology: &Topology) -> String {
     let of_target =
         topology
             .targets()

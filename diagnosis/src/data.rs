@@ -12,7 +12,21 @@ use crate::{
     weights::probes,
 };
 
-use parallax_model::KindClass;
+use parallax_model::{Channel, KindClass};
+
+/// Channels whose failures look alike, whatever the cause.
+const CHANNELS: usize = 4;
+
+const VIP: usize = 1;
+
+const fn way(channel: Channel) -> usize {
+    match channel {
+        Channel::Dns => 0,
+        Channel::Vip | Channel::Proxied | Channel::NodePort => VIP,
+        Channel::Direct => 2,
+        Channel::Mesh => 3,
+    }
+}
 
 /// A summed cell.
 #[derive(Debug, Clone)]
@@ -81,6 +95,23 @@ impl Data {
 
     pub(crate) const fn failures(&self) -> u64 {
         self.failures
+    }
+
+    /// Whether a tenth of the failures through the front at least look like a header that was not understood: cut off,
+    /// left waiting or rejected once the connection was there.
+    pub(crate) fn rejects_what_was_said(&self) -> bool {
+        let (mut before, mut after) = (0.0, 0.0);
+        for cell in self.cells.iter().filter(|cell| way(cell.key.channel) == VIP) {
+            for (class, count) in KindClass::ALL.iter().zip(cell.kinds) {
+                match class {
+                    KindClass::Reset | KindClass::Stall | KindClass::Tls | KindClass::Http4xx => {
+                        after += count
+                    }
+                    _ => before += count,
+                }
+            }
+        }
+        after * 9.0 >= before && after > 0.0
     }
 
     /// The cells a region may touch, in order.
@@ -238,6 +269,9 @@ impl Data {
 
     /// ln of the probability of all kinds of failure, given which regions are broken. A failure that two regions may
     /// have caused counts for the one with more failures: a part of a broken whole shows nothing of its own.
+    ///
+    /// Each channel has kinds of its own, whatever the cause: a resolver does not reset connections, a web server knows
+    /// no NXDOMAIN. Mixed into one sum, the ordinary noise of two channels would look like two faults.
     pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &Scene) -> f64 {
         let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].f).sum() };
         let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
@@ -245,20 +279,24 @@ impl Data {
         let mut taken = BTreeSet::new();
         let mut total = 0.0;
         let sum = |cells: &mut dyn Iterator<Item = usize>| {
-            let mut counts = Profile::default();
+            let mut counts = [Profile::default(); CHANNELS];
             for i in cells {
-                for (count, kind) in counts.iter_mut().zip(&self.cells[i].kinds) {
+                let cell = &self.cells[i];
+                for (count, kind) in counts[way(cell.key.channel)].iter_mut().zip(&cell.kinds) {
                     *count += kind;
                 }
             }
             counts
         };
+        let ln_all = |counts: &[Profile; CHANNELS], pseudo: &Profile| -> f64 {
+            counts.iter().map(|counts| ln_kinds(counts, pseudo)).sum()
+        };
         for (region, cells) in order {
             let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
             let counts = sum(&mut own.into_iter());
-            total += ln_kinds(&counts, &of_region(region.kind(), scene.nodes.proxy_mode));
+            total += ln_all(&counts, &of_region(region.kind(), scene.nodes.proxy_mode));
         }
         let rest = sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].f > 0 && !taken.contains(i)));
-        total + ln_kinds(&rest, &BACKGROUND)
+        total + ln_all(&rest, &BACKGROUND)
     }
 }

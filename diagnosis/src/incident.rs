@@ -29,6 +29,8 @@ pub(crate) enum Scope {
     Answers(ServiceKey, usize),
     /// A target alone.
     Target(TargetId),
+    /// The same, slow instead of failing.
+    Slow(Box<Scope>),
 }
 
 /// A named finding of one subject.
@@ -106,8 +108,18 @@ impl Tracked {
         let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
         targets.extend(report.verdict.targets.iter().cloned());
         let targets: Vec<TargetId> = targets.into_iter().collect();
-        if self.lead != *unit && self.matches_exactly(report.region) {
+        // Another subject speaks for the incident only where it knows more.
+        if self.lead != *unit && report.class.len() >= self.class.len() {
             self.incident.verdict.targets = targets;
+            return;
+        }
+        // Among those that nothing tells apart, which is likelier today is no news.
+        let same: BTreeSet<Region> = report.class.iter().copied().collect();
+        if self.lead == *unit && same == self.class.iter().copied().collect() {
+            let verdict = &mut self.incident.verdict;
+            verdict.probability = report.verdict.probability;
+            verdict.evidence = report.verdict.evidence;
+            verdict.targets = targets;
             return;
         }
         let renamed = self.incident.verdict.region != report.verdict.region
@@ -127,10 +139,6 @@ impl Tracked {
                 first: false,
             });
         }
-    }
-
-    fn matches_exactly(&self, region: Region) -> bool {
-        self.class.contains(&region)
     }
 }
 

@@ -10,8 +10,9 @@ use crate::{
     fit::{UNEXPLAINED, ln_m_saturated},
     ids::{NodeIx, PodIx, VantageIx, World},
     likelihood::{Likelihood, lse},
+    pool::Pool,
     posterior::{Posterior, Problem, Scored},
-    prior::{Hypothesis, P_FAULT, PriorFact, hypotheses},
+    prior::{Hypothesis, PriorFact, hypotheses},
     region::{Region, RegionKind, alpha},
     scene::Scene,
     sequential::{Cusum, hard, soft},
@@ -30,16 +31,37 @@ pub(crate) enum Unit {
     Target(TargetId),
     /// Every channel of the one target of a recording, as one path.
     Whole(TargetId),
+    /// How long the successes of one of the others take.
+    Slow(Box<Unit>),
 }
 
 impl Unit {
+    /// The same subject, judged by how long its successes take.
+    pub(crate) fn slow(self) -> Self {
+        Self::Slow(Box::new(self))
+    }
+
+    /// The subject, whatever is judged of it.
+    pub(crate) fn plain(&self) -> &Self {
+        match self {
+            Self::Slow(inner) => inner,
+            other => other,
+        }
+    }
+
+    pub(crate) const fn is_slow(&self) -> bool {
+        matches!(self, Self::Slow(_))
+    }
+
     /// Kinds of region that can be told on the subject.
     pub(crate) fn kinds(&self, scene: &Scene, channels: &BTreeSet<Channel>) -> BTreeSet<RegionKind> {
         use RegionKind::{
-            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, NoLocal,
-            OutsideAll, Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target, Vip, Zone,
+            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, LbOwnNode,
+            NoLocal, OutsideAll, OutsideFrontNode, Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target,
+            Vip, Zone,
         };
         let mut kinds = match self {
+            Self::Slow(inner) => return inner.kinds(scene, channels),
             Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
             Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Cross, Zone]),
             Self::Front(_) => BTreeSet::from([
@@ -88,11 +110,18 @@ impl Unit {
             }
         }
         if kinds.contains(&Vip) {
-            if channels.contains(&Channel::Proxied) {
-                kinds.insert(ProtoVip);
-            }
+            kinds.insert(ProtoVip);
+            let balanced = !scene.pool.is_empty();
             if scene.nodes.clients.values().any(Option::is_none) {
                 kinds.insert(OutsideAll);
+                let lacking = scene.pool.iter().any(|node| !scene.local.contains(node));
+                if balanced && scene.pool_is_local && lacking && !scene.local.is_empty() {
+                    kinds.insert(OutsideFrontNode);
+                }
+            }
+            // Under policy Local the chosen node is the endpoint's own: the same paths as `same-vip`.
+            if balanced && !scene.pool_is_local && scene.leaves_the_node && scene.pool.len() > 1 {
+                kinds.insert(LbOwnNode);
             }
             if scene
                 .backends
@@ -183,6 +212,7 @@ pub(crate) struct Case {
     pub(crate) cells: RoundCells,
     pub(crate) data: Data,
     pub(crate) hypotheses: Vec<Hypothesis>,
+    pub(crate) pool: Pool,
 }
 
 impl Case {
@@ -195,66 +225,41 @@ impl Case {
         facts: &[PriorFact],
     ) -> Self {
         let data = Data::new(&cells, &scene, |kind, status| world.class_of(kind, status));
+        let mut kinds = kinds.clone();
+        // What a front does not understand it can reject only once it has been said.
+        if !data.rejects_what_was_said() {
+            kinds.remove(&RegionKind::ProtoVip);
+        }
         Self {
             start,
-            hypotheses: hypotheses(kinds, &scene, &data, facts),
+            hypotheses: hypotheses(&kinds, &scene, &data, facts),
             scene,
             data,
             cells,
+            pool: Pool::default(),
         }
+    }
+
+    /// Lets the other subjects have their say about causes that would concern them too.
+    pub(crate) fn with_pool(mut self, pool: Pool, l: &mut Likelihood) -> Self {
+        let global = self.hypotheses.iter_mut().filter(|h| h.region.is_global());
+        if !pool.is_empty() {
+            let base = pool.base(&[], l);
+            for hypothesis in global {
+                if self
+                    .data
+                    .touches_failure(&self.data.shares(hypothesis.region, &self.scene))
+                {
+                    hypothesis.pooled = pool.gain(&[], hypothesis.region, &base, l);
+                }
+            }
+        }
+        self.pool = pool;
+        self
     }
 
     pub(crate) fn problem(&self) -> Problem<'_> {
-        Problem::new(&self.data, &self.scene, &self.hypotheses)
-    }
-}
-
-/// What another subject says of causes that concern every subject.
-#[derive(Debug)]
-pub(crate) struct Other {
-    pub(crate) data: Data,
-    pub(crate) scene: Scene,
-    pub(crate) hypotheses: Vec<Hypothesis>,
-}
-
-/// Adds what the other subjects say to the priors of the global regions.
-///
-/// A local cause here says that the others go their own way: healthy, or with a local cause of their own. A global cause
-/// says that it rules there too. So its score gains ln m(global) − ln Σ π(local)·m(local) of each other subject; where
-/// that subject is healthy, the sum is all but equal to m(healthy).
-pub(crate) fn pool(
-    hypotheses: &mut [Hypothesis],
-    failing: &Data,
-    scene: &Scene,
-    others: &[Other],
-    l: &mut Likelihood,
-) {
-    if others.is_empty() {
-        return;
-    }
-    let own: Vec<f64> = others
-        .iter()
-        .map(|other| {
-            let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_m(&other.data.groups(&[]))];
-            if other.data.failures() > 0 {
-                for hypothesis in other.hypotheses.iter().filter(|h| !h.region.is_global()) {
-                    let shares = other.data.shares(hypothesis.region, &other.scene);
-                    if other.data.touches_failure(&shares) {
-                        terms.push(hypothesis.ln_prior + l.ln_m(&other.data.groups(&shares)));
-                    }
-                }
-            }
-            lse(&terms)
-        })
-        .collect();
-    for hypothesis in hypotheses.iter_mut().filter(|h| h.region.is_global()) {
-        if !failing.touches_failure(&failing.shares(hypothesis.region, scene)) {
-            continue;
-        }
-        for (other, own) in others.iter().zip(&own) {
-            let shares = other.data.shares(hypothesis.region, &other.scene);
-            hypothesis.ln_prior += l.ln_m(&other.data.groups(&shares)) - own;
-        }
+        Problem::new(&self.data, &self.scene, &self.hypotheses).with_pool(&self.pool)
     }
 }
 
@@ -289,6 +294,8 @@ pub(crate) struct Judgement {
 /// A verdict needs all of these.
 const MAX_HEALTHY: f64 = 0.01;
 const MIN_CLASS: f64 = 0.9;
+/// More than this tied is no answer.
+const MAX_TIED: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
@@ -297,15 +304,12 @@ const MIN_CLIENTS: usize = 2;
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::cells::CellKey>>;
 
 /// Chooses the window that speaks loudest and explains it.
-///
-/// The window is chosen by looking at the data, so the odds are divided by the number of windows looked at.
 pub(crate) fn judge(
     mut cases: Vec<Case>,
     rounds: &BTreeSet<Round>,
     failing: &FailingCells,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
-    let looked = u32::try_from(cases.len()).unwrap_or(1);
     let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem().given(&[], l)).collect();
     let mut best = 0;
     for (i, posterior) in posteriors.iter().enumerate() {
@@ -313,9 +317,11 @@ pub(crate) fn judge(
             best = i;
         }
     }
+    // Kinds weigh between causes; that something is wrong at all, the counts must say. The windows were chosen by looking
+    // at the data, so each has its share of belief.
+    let p_healthy = over_all(posteriors.iter().map(|p| p.p_none.max(p.p_none_by_counts())));
     let posterior = posteriors.into_iter().nth(best)?;
     let case = cases.swap_remove(best);
-    let p_healthy = diluted(posterior.p_none, looked);
     let problem = case.problem();
     let regions = problem.explain(&posterior, l);
     let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
@@ -354,10 +360,14 @@ fn ln_odds(posterior: &Posterior) -> f64 {
     lse(&faults) - none
 }
 
-/// A probability of "healthy" whose odds are multiplied by the number of looks.
-fn diluted(p: f64, looks: u32) -> f64 {
-    let looks = f64::from(looks);
-    p * looks / (p * looks + (1.0 - p))
+/// Probability of "healthy" when any of the windows may be the right one: the mean of their odds of a fault.
+fn over_all(healthy: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for p in healthy {
+        sum += (1.0 - p) / p.max(f64::MIN_POSITIVE);
+        count += 1.0;
+    }
+    1.0 / (1.0 + sum / f64::max(count, 1.0))
 }
 
 #[expect(
@@ -378,9 +388,17 @@ fn finding(
         .classes
         .iter()
         .find(|class| class.members.iter().any(|i| given.scored[*i].region == region))?;
-    let class_regions: Vec<Region> = class.members.iter().map(|i| given.scored[*i].region).collect();
+    let mut class_regions = given.regions_of(class);
     let head = *class_regions.first()?;
     let scene = problem.scene;
+    // Two that hardly anything tells apart are named together: what is known of them should not wait for the rest.
+    let mut mass = class.mass;
+    let mut near = problem.near_ties(given, class);
+    while mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
+        let next = near.remove(0);
+        mass += next.mass;
+        class_regions.extend(given.regions_of(next));
+    }
     // Failures that the region explains and the others alone do not.
     let mut union = others.to_vec();
     union.push(head);
@@ -393,29 +411,31 @@ fn finding(
         }
     }
     let clients: BTreeSet<VantageIx> = client_rounds.iter().map(|(_, client)| *client).collect();
+    // Only who would fail by this region alone can bear witness to it.
     let probing: BTreeSet<VantageIx> = problem
         .data
         .shares(head, scene)
         .iter()
-        .map(|(i, _)| problem.data.cells[*i].key.client)
+        .map(|(i, _)| &problem.data.cells[*i].key)
+        .filter(|key| alpha(&union, key, scene).permille() > alpha(others, key, scene).permille())
+        .map(|key| key.client)
         .collect();
     let enough_clients = clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
     let named = p_healthy < MAX_HEALTHY
-        && class.mass >= MIN_CLASS
+        && mass >= MIN_CLASS
         && !class.unobserved
         && rounds >= MIN_ROUNDS
         && client_rounds.len() >= MIN_CLIENT_ROUNDS
         && enough_clients;
-    let near = problem
-        .near_ties(given, class)
+    let near = near
         .into_iter()
-        .flat_map(|c| c.members.iter().map(|i| given.scored[*i].region))
+        .flat_map(|class| given.regions_of(class))
         .collect();
     Some(Finding {
         region: head,
         class: class_regions,
         near,
-        probability: class.mass.min(1.0),
+        probability: mass.min(1.0),
         named,
         failing: clients,
         first_failure: client_rounds.first().map_or(start, |(round, _)| *round),

@@ -70,7 +70,7 @@ pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> Profile {
     match kind {
         RegionKind::Healthy => BACKGROUND,
         RegionKind::Target => TARGET,
-        RegionKind::Vip | RegionKind::OutsideAll => VIP,
+        RegionKind::Vip | RegionKind::OutsideAll | RegionKind::OutsideFrontNode => VIP,
         RegionKind::Backend => BACKEND,
         RegionKind::Bnode
         | RegionKind::BnodeRemote
@@ -80,7 +80,11 @@ pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> Profile {
         RegionKind::Client => CLIENT,
         RegionKind::ClientVip => CLIENT_VIP,
         RegionKind::NoLocal => nolocal(mode),
-        RegionKind::Same | RegionKind::SameVip | RegionKind::SelfPod | RegionKind::SelfVip => LOOPBACK,
+        RegionKind::Same
+        | RegionKind::SameVip
+        | RegionKind::SelfPod
+        | RegionKind::SelfVip
+        | RegionKind::LbOwnNode => LOOPBACK,
         RegionKind::ProtoVip => PROTO_VIP,
         RegionKind::DnsClient | RegionKind::DnsAll | RegionKind::DnsName => DNS,
     }

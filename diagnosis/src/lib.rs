@@ -30,6 +30,7 @@ mod judge;
 mod kinds;
 mod likelihood;
 mod matrix;
+mod pool;
 mod posterior;
 mod prior;
 mod region;
@@ -37,6 +38,7 @@ mod rounds;
 mod scene;
 mod separate;
 mod sequential;
+mod slow;
 mod weights;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::{region::Alpha, weights::probes};
 
 /// θ1 with its weights: a flaky cause is the same region with a smaller θ1.
-const THETA1: [(f64, f64); 9] = [
+pub(crate) const THETA1: [(f64, f64); 9] = [
     (0.03, 0.05),
     (0.06, 0.06),
     (0.12, 0.07),
@@ -19,6 +19,59 @@ const THETA1: [(f64, f64); 9] = [
     (0.97, 0.18),
     (0.995, 0.20),
 ];
+
+/// The same, finer. Where nothing tells which endpoint was chosen, one broken endpoint of several looks like a flaky
+/// front, and only the exact rate tells them apart.
+const THETA1_FINE: [(f64, f64); 17] = [
+    (0.03, 0.0375),
+    (0.045, 0.0275),
+    (0.06, 0.03),
+    (0.09, 0.0325),
+    (0.12, 0.035),
+    (0.18, 0.04),
+    (0.25, 0.045),
+    (0.35, 0.0525),
+    (0.5, 0.06),
+    (0.62, 0.0575),
+    (0.75, 0.055),
+    (0.83, 0.0575),
+    (0.9, 0.06),
+    (0.94, 0.075),
+    (0.97, 0.09),
+    (0.985, 0.095),
+    (0.995, 0.15),
+];
+
+/// Which grids a subject is judged with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Grid {
+    /// Twice as many rates of a fault.
+    pub(crate) fine: bool,
+    /// What ordinary failures are multiplied by.
+    pub(crate) background: Background,
+}
+
+/// How much more often than usual a subject fails while nothing is wrong, in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Background(u8);
+
+/// Weighted median of [`THETA0`], and the highest that a background is taken for.
+const MEDIAN: f64 = 1e-3;
+const STEPS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
+/// Probability below which a rate stays one that a fault could exceed.
+const MOST: f64 = 0.25;
+
+impl Background {
+    /// The step whose median lies next above a measured rate; a quieter subject is judged as any other.
+    pub(crate) fn of(rate: f64) -> Self {
+        let step = STEPS.iter().position(|step| rate <= MEDIAN * step);
+        Self(u8::try_from(step.unwrap_or(STEPS.len() - 1)).unwrap_or(0))
+    }
+
+    fn factor(self) -> f64 {
+        STEPS[usize::from(self.0).min(STEPS.len() - 1)]
+    }
+}
 
 /// θ0 with its weights. The fifth point is there because without it a real background of 3–5 % raises false alarms.
 pub(crate) const THETA0: [(f64, f64); 5] = [
@@ -58,6 +111,7 @@ struct Table {
 /// The grids and the tables for each share met so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Likelihood {
+    theta1: Vec<f64>,
     theta0: Vec<f64>,
     ln_weights: Vec<f64>,
     eta: f64,
@@ -68,7 +122,7 @@ pub(crate) struct Likelihood {
 
 impl Default for Likelihood {
     fn default() -> Self {
-        Self::with(&THETA0, 1.0)
+        Self::with(&THETA1, &THETA0, 1.0)
     }
 }
 
@@ -76,18 +130,27 @@ impl Default for Likelihood {
 const MAX_TABLES: usize = 4096;
 
 impl Likelihood {
-    pub(crate) fn with(theta0: &[(f64, f64)], eta: f64) -> Self {
+    /// The likelihood on a grid.
+    pub(crate) fn on(grid: Grid) -> Self {
+        let theta1: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
+        let factor = grid.background.factor();
+        let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MOST), weight));
+        Self::with(theta1, &theta0, 1.0)
+    }
+
+    pub(crate) fn with(theta1: &[(f64, f64)], theta0: &[(f64, f64)], eta: f64) -> Self {
         Self {
+            theta1: theta1.iter().map(|(value, _)| *value).collect(),
             theta0: theta0.iter().map(|(value, _)| *value).collect(),
-            ln_weights: THETA1
+            ln_weights: theta1
                 .iter()
                 .flat_map(|(_, u)| theta0.iter().map(move |(_, v)| libm::log(*u) + libm::log(*v)))
                 .collect(),
             eta,
             tables: BTreeMap::new(),
-            ln_pair_weights: THETA1
+            ln_pair_weights: theta1
                 .iter()
-                .flat_map(|(_, a)| THETA1.iter().map(move |(_, b)| libm::log(*a) + libm::log(*b)))
+                .flat_map(|(_, a)| theta1.iter().map(move |(_, b)| libm::log(*a) + libm::log(*b)))
                 .flat_map(|u| theta0.iter().map(move |(_, v)| u + libm::log(*v)))
                 .collect(),
             pair_tables: BTreeMap::new(),
@@ -98,11 +161,11 @@ impl Likelihood {
         if self.tables.len() >= MAX_TABLES && !self.tables.contains_key(&alpha) {
             self.tables.clear();
         }
-        let theta0 = &self.theta0;
+        let (theta1, theta0) = (&self.theta1, &self.theta0);
         self.tables.entry(alpha).or_insert_with(|| {
-            let p: Vec<f64> = THETA1
+            let p: Vec<f64> = theta1
                 .iter()
-                .flat_map(|(t1, _)| theta0.iter().map(|t0| failure_probability(alpha.get(), *t1, *t0)))
+                .flat_map(|t1| theta0.iter().map(|t0| failure_probability(alpha.get(), *t1, *t0)))
                 .collect();
             Table {
                 ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
@@ -154,13 +217,13 @@ impl Likelihood {
         if self.pair_tables.len() >= MAX_TABLES && !self.pair_tables.contains_key(&shares) {
             self.pair_tables.clear();
         }
-        let theta0 = &self.theta0;
+        let (theta1, theta0) = (&self.theta1, &self.theta0);
         self.pair_tables.entry(shares).or_insert_with(|| {
             let [first, second, either] = shares.map(Alpha::get);
             let both = first + second - either;
-            let p: Vec<f64> = THETA1
+            let p: Vec<f64> = theta1
                 .iter()
-                .flat_map(|(a, _)| THETA1.iter().map(move |(b, _)| (*a, *b)))
+                .flat_map(|a| theta1.iter().map(move |b| (*a, *b)))
                 .flat_map(|(a, b)| theta0.iter().map(move |t| (a, b, *t)))
                 .map(|(a, b, t)| {
                     let miss = |rate: f64| 1.0 - (1.0 - rate) * (1.0 - t);
@@ -186,7 +249,7 @@ impl Likelihood {
         let columns = self.theta0.len();
         for (i, point) in points.iter().enumerate() {
             let weight = libm::exp(point - total);
-            mean1 += weight * THETA1[i / columns].0;
+            mean1 += weight * self.theta1[i / columns];
             mean0 += weight * self.theta0[i % columns];
         }
         (mean1, mean0)

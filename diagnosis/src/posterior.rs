@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     data::{Data, Shares},
     likelihood::{Groups, Likelihood, lse},
+    pool::Pool,
     prior::{Hypothesis, P_FAULT},
     region::{Alpha, Region},
     scene::Scene,
@@ -17,6 +18,8 @@ pub(crate) struct Scored {
     /// [`Region::Healthy`] stands for "nothing more".
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
+    /// What other subjects add, beside the fixed regions.
+    pub(crate) pooled: f64,
     /// ln m of the union with the fixed regions.
     pub(crate) ln_m: f64,
     /// ln of the probability of the kinds of failure.
@@ -28,7 +31,7 @@ pub(crate) struct Scored {
 /// Regions with equal shares in every observed cell: the evidence cannot tell them apart.
 #[derive(Debug, Clone)]
 pub(crate) struct Class {
-    /// Positions in [`Posterior::scored`], best prior first.
+    /// Positions in [`Posterior::scored`], the likeliest first: they differ by prior and kinds only.
     pub(crate) members: Vec<usize>,
     pub(crate) mass: f64,
     /// It contains "nothing more": the region was not observed.
@@ -38,7 +41,12 @@ pub(crate) struct Class {
 
 impl Scored {
     pub(crate) fn score(&self) -> f64 {
-        self.ln_prior + self.ln_m + self.ln_kinds
+        self.before() + self.ln_m + self.ln_kinds
+    }
+
+    /// What speaks for it before the subject's own evidence.
+    fn before(&self) -> f64 {
+        self.ln_prior + self.pooled
     }
 }
 
@@ -50,6 +58,22 @@ pub(crate) struct Posterior {
     pub(crate) classes: Vec<Class>,
     /// Probability of "nothing more".
     pub(crate) p_none: f64,
+}
+
+impl Posterior {
+    /// The members of a class.
+    pub(crate) fn regions_of(&self, class: &Class) -> Vec<Region> {
+        class.members.iter().map(|i| self.scored[*i].region).collect()
+    }
+
+    /// Probability of "nothing more" whatever the kinds of failure.
+    pub(crate) fn p_none_by_counts(&self) -> f64 {
+        let plain = |s: &Scored| s.before() + s.ln_m;
+        let all: Vec<f64> = self.scored.iter().map(plain).collect();
+        self.scored
+            .first()
+            .map_or(1.0, |none| libm::exp(plain(none) - lse(&all)))
+    }
 }
 
 /// A hypothesis with what it touches.
@@ -74,6 +98,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) data: &'a Data,
     pub(crate) scene: &'a Scene,
     candidates: Vec<Candidate>,
+    pool: Option<&'a Pool>,
     /// Two faults may have a rate each; otherwise their union has one.
     own_rates: bool,
 }
@@ -81,8 +106,8 @@ pub(crate) struct Problem<'a> {
 /// Below this many hypotheses all are compared; above, only those whose region holds a failure. The others explain
 /// nothing and differ from "healthy" by less than their prior.
 const COMPARE_ALL: usize = 400;
-/// Behind the best by more than this, a rate of its own will not bring a second fault back.
-const OWN_RATE_REACH: f64 = 10.0;
+/// Behind the best by more than this, nobody asks how much exactly.
+const REACH: f64 = 10.0;
 
 impl<'a> Problem<'a> {
     pub(crate) fn new(data: &'a Data, scene: &'a Scene, hypotheses: &[Hypothesis]) -> Self {
@@ -103,8 +128,15 @@ impl<'a> Problem<'a> {
             data,
             scene,
             candidates,
+            pool: None,
             own_rates: true,
         }
+    }
+
+    /// The same with what other subjects say.
+    pub(crate) const fn with_pool(mut self, pool: &'a Pool) -> Self {
+        self.pool = Some(pool);
+        self
     }
 
     /// The same with one rate for all faults together.
@@ -136,7 +168,11 @@ impl<'a> Problem<'a> {
             // the region's own shares, not those of the union.
             let signature = shares
                 .iter()
-                .map(|(i, alpha)| (*i, alpha.permille()))
+                .map(|(i, alpha)| match entry.region {
+                    // All outside cells have the one share, and a flaky front fails at any rate: no count tells them apart.
+                    Region::OutsideFrontNode => (*i, 1000),
+                    _ => (*i, alpha.permille()),
+                })
                 .filter(|(_, permille)| *permille > 0)
                 .collect();
             signatures.entry(signature).or_default().push(all.len());
@@ -152,7 +188,7 @@ impl<'a> Problem<'a> {
             .map(|(signature, mut members)| {
                 members.sort_by(|a, b| {
                     let (a, b) = (&scored[*a], &scored[*b]);
-                    b.ln_prior.total_cmp(&a.ln_prior).then(a.region.cmp(&b.region))
+                    b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region))
                 });
                 Class {
                     mass: members.iter().map(|i| scored[*i].p).sum(),
@@ -187,6 +223,7 @@ impl<'a> Problem<'a> {
         let none = Scored {
             region: Region::Healthy,
             ln_prior: libm::log(1.0 - P_FAULT),
+            pooled: 0.0,
             ln_m: ln_m(&fixed.shares, likelihood),
             ln_kinds: self.ln_kinds(fixed, None),
             p: 0.0,
@@ -208,6 +245,7 @@ impl<'a> Problem<'a> {
             let entry = Scored {
                 region,
                 ln_prior: candidate.hypothesis.ln_prior,
+                pooled: candidate.hypothesis.pooled,
                 ln_m: ln_m(&union, likelihood),
                 ln_kinds: self.ln_kinds(fixed, Some(candidate)),
                 p: 0.0,
@@ -215,22 +253,61 @@ impl<'a> Problem<'a> {
             scored.push((entry, &candidate.shares));
             unions.push(union);
         }
-        if fixed.regions.len() == 1 && self.own_rates {
-            let best = scored
-                .iter()
-                .map(|(s, _)| s.score())
-                .fold(f64::NEG_INFINITY, f64::max);
-            for ((entry, shares), union) in scored.iter_mut().skip(1).zip(&unions) {
-                if entry.score() + OWN_RATE_REACH < best {
-                    continue;
-                }
-                // Even odds that two faults share one rate or have one each.
+        if !fixed.regions.is_empty() {
+            self.refine(fixed, &mut scored, &unions, likelihood);
+        }
+        scored
+    }
+
+    /// Beside other faults two things are dear to compute: what other subjects add beyond the faults that are
+    /// established, and a rate of its own. They are computed for those that may come first, in the order of the most
+    /// they can reach.
+    fn refine(
+        &self,
+        fixed: &Fixed,
+        scored: &mut [(Scored, &[(usize, Alpha)])],
+        unions: &[Shares],
+        likelihood: &mut Likelihood,
+    ) {
+        let own_rates = self.own_rates && fixed.regions.len() == 1;
+        let global: Vec<Region> = fixed.regions.iter().copied().filter(|r| r.is_global()).collect();
+        let pool = self.pool.filter(|pool| !pool.is_empty() && !global.is_empty());
+        if !own_rates && pool.is_none() {
+            return;
+        }
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for (i, ((entry, shares), union)) in scored.iter().skip(1).zip(unions).enumerate() {
+            let most = if own_rates {
                 let groups = self.data.pair_groups(&fixed.shares, shares, union);
+                most_likely(groups.values())
+            } else {
+                entry.ln_m
+            };
+            let pooled = entry.pooled.max(0.0);
+            order.push((entry.ln_prior + pooled + most + entry.ln_kinds, i));
+        }
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut best = scored[0].0.score();
+        let mut base = None;
+        for (most, i) in order {
+            let (entry, shares) = &mut scored[i + 1];
+            if most + REACH < best {
+                // It keeps what it has in common with the fixed ones, and nothing from elsewhere.
+                entry.pooled = entry.pooled.min(0.0);
+                continue;
+            }
+            if own_rates {
+                // Even odds that two faults share one rate or have one each.
+                let groups = self.data.pair_groups(&fixed.shares, shares, &unions[i]);
                 let ln_own = likelihood.ln_m_pair(&groups);
                 entry.ln_m = lse(&[entry.ln_m, ln_own]) - std::f64::consts::LN_2;
             }
+            if let Some(pool) = pool.filter(|_| entry.region.is_global()) {
+                let base = base.get_or_insert_with(|| pool.base(&global, likelihood));
+                entry.pooled = pool.gain(&global, entry.region, base, likelihood);
+            }
+            best = best.max(entry.score());
         }
-        scored
     }
 
     fn ln_kinds(&self, fixed: &Fixed, joined: Option<&Candidate>) -> f64 {
@@ -265,44 +342,45 @@ impl<'a> Problem<'a> {
         let likeliest_prior = self
             .candidates
             .iter()
-            .map(|c| c.hypothesis.ln_prior)
+            .map(|c| c.hypothesis.ln_prior + c.hypothesis.pooled.max(0.0))
             .fold(f64::NEG_INFINITY, f64::max);
-        let mut pair: Option<(Vec<Region>, f64)> = None;
+        let mut pair: Option<(Scored, Scored, f64)> = None;
         for seed in starts.iter().take(STARTS) {
             // Likelihood and kinds can at best reach certainty.
-            if seed.ln_prior + likeliest_prior < score + SECOND_FAULT {
+            if seed.before() + likeliest_prior < score + SECOND_FAULT {
                 continue;
             }
-            if let Some((other, gain)) = self.best_addition(&[seed.region], likelihood) {
-                let total = seed.ln_prior + gain;
-                if pair.as_ref().is_none_or(|(_, best)| total > *best) {
-                    pair = Some((vec![seed.region, other], total));
+            if let Some(other) = self.best_addition(&[seed.region], likelihood) {
+                let total = seed.before() + other.score();
+                if pair.as_ref().is_none_or(|(_, _, best)| total > *best) {
+                    pair = Some(((*seed).clone(), other, total));
                 }
             }
         }
-        if let Some((regions, total)) = pair
+        if let Some((first, second, total)) = pair
             && total - score > SECOND_FAULT
         {
-            let priors: f64 = regions.iter().map(|r| self.ln_prior(*r)).sum();
-            chosen = regions;
-            if let Some((third, gain)) = self.best_addition(&chosen, likelihood)
-                && priors + gain - total > SECOND_FAULT
+            chosen = vec![first.region, second.region];
+            if let Some(third) = self.best_addition(&chosen, likelihood)
+                && first.before() + second.before() + third.score() - total > SECOND_FAULT
             {
-                chosen.push(third);
+                chosen.push(third.region);
             }
         }
         chosen
     }
 
-    /// The region that adds most to the fixed ones, and the score of the union without the priors of the fixed.
-    fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<(Region, f64)> {
+    /// The region that adds most to the fixed ones; its score is that of the union, without what spoke for the fixed
+    /// before.
+    fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<Scored> {
         self.score(&self.fix(fixed), likelihood)
             .into_iter()
             .skip(1)
-            .map(|(s, _)| (s.region, s.score()))
-            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+            .map(|(s, _)| s)
+            .max_by(|a, b| a.score().total_cmp(&b.score()).then(b.region.cmp(&a.region)))
     }
 
+    #[cfg(test)]
     pub(crate) fn ln_prior(&self, region: Region) -> f64 {
         self.candidates
             .iter()
@@ -350,6 +428,24 @@ impl<'a> Problem<'a> {
             })
             .sum()
     }
+}
+
+/// The likelihood of counts, each group with a rate of its own: no model reaches more.
+fn most_likely<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
+    let ln_share = |part: f64, all: f64| {
+        if part > 0.0 {
+            part * libm::log(part / all)
+        } else {
+            0.0
+        }
+    };
+    groups
+        .map(|(failures, successes)| {
+            let (failures, successes) = (probes(*failures), probes(*successes));
+            let all = failures + successes;
+            ln_share(failures, all) + ln_share(successes, all)
+        })
+        .sum()
 }
 
 /// How many of the best regions are tried as one half of two faults.

@@ -50,6 +50,8 @@ impl PriorFact {
 pub(crate) struct Hypothesis {
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
+    /// What other subjects add, in nats, where the region would concern them too.
+    pub(crate) pooled: f64,
 }
 
 /// Above this many pairs only those with a failure are listed; the price of having looked at all of them stays.
@@ -97,6 +99,7 @@ pub(crate) fn hypotheses(
             all.push(Hypothesis {
                 region,
                 ln_prior: ln_share + ln_facts,
+                pooled: 0.0,
             });
         }
     }

@@ -56,6 +56,10 @@ pub(crate) enum Region {
     DnsName(NameIx),
     /// vip from outside the cluster.
     OutsideAll,
+    /// vip that a balancer hands back to the client's own node. Which node it chooses is not seen.
+    LbOwnNode,
+    /// vip from outside that a balancer hands to a node without an endpoint.
+    OutsideFrontNode,
 }
 
 /// A region without its members.
@@ -82,6 +86,8 @@ pub(crate) enum RegionKind {
     DnsAll,
     DnsName,
     OutsideAll,
+    LbOwnNode,
+    OutsideFrontNode,
 }
 
 /// Share of a cell's paths that cross a region, as a reduced fraction, so that equal shares are equal.
@@ -137,6 +143,8 @@ struct Path {
     backend: Option<PodIx>,
     /// Node it arrived at.
     node: Option<NodeIx>,
+    /// Node that a balancer handed the connection to.
+    receiver: Option<NodeIx>,
     /// The endpoint is the client itself.
     own: bool,
     name: Option<NameIx>,
@@ -180,7 +188,14 @@ impl Region {
             Self::DnsAll => RegionKind::DnsAll,
             Self::DnsName(_) => RegionKind::DnsName,
             Self::OutsideAll => RegionKind::OutsideAll,
+            Self::LbOwnNode => RegionKind::LbOwnNode,
+            Self::OutsideFrontNode => RegionKind::OutsideFrontNode,
         }
+    }
+
+    /// The region depends on which node a balancer chose.
+    const fn asks_receiver(self) -> bool {
+        matches!(self, Self::LbOwnNode | Self::OutsideFrontNode)
     }
 
     /// Whether a path crosses the region.
@@ -221,6 +236,10 @@ impl Region {
             Self::DnsAll => path.channel == Channel::Dns,
             Self::DnsName(name) => path.channel == Channel::Dns && path.name == Some(name),
             Self::OutsideAll => path.vip() && !inside,
+            Self::LbOwnNode => path.vip() && inside && path.receiver == path.client,
+            Self::OutsideFrontNode => {
+                path.vip() && !inside && path.receiver.is_some_and(|node| !scene.local.contains(&node))
+            }
         }
     }
 
@@ -281,10 +300,14 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
         client,
         backend,
         node,
+        receiver: None,
         own: backend
             .is_some_and(|pod| client.is_some() && scene.nodes.prober_pods.get(&pod).copied() == client),
         name,
     };
+    if scene.pool.len() > 1 && regions.iter().any(|region| region.asks_receiver()) {
+        return mixed(regions, key, scene, path);
+    }
     let crosses = |path: Path| regions.iter().any(|region| region.holds(path, scene));
     let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
     let sure = |yes: bool| Alpha::new(usize::from(yes), 1);
@@ -323,6 +346,45 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
     }
 }
 
+/// The same where it matters which node a balancer chose: uniformly any of its pool, and whichever endpoint serves then.
+fn mixed(
+    regions: &[Region],
+    key: &CellKey,
+    scene: &Scene,
+    path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> Path,
+) -> Alpha {
+    let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
+    let ends: Vec<Path> = match key.dest {
+        Dest::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
+        Dest::Peer(node) => vec![path(None, Some(node), None)],
+        Dest::Name(name) => vec![path(None, None, Some(name))],
+        Dest::Unknown => {
+            let eligible = scene.eligible(key.client).iter();
+            let known: Vec<Path> = eligible
+                .map(|pod| path(Some(*pod), node_of(*pod), None))
+                .collect();
+            if known.is_empty() {
+                vec![path(None, None, None)]
+            } else {
+                known
+            }
+        }
+    };
+    // That an endpoint answered is the less likely, the fewer nodes lead to one: so its cell has the same share, although
+    // the node that led to this answer was a good one.
+    let mut hits = 0;
+    let mut all = 0;
+    for end in ends {
+        for node in &scene.pool {
+            let receiver = Some(*node);
+            let path = Path { receiver, ..end };
+            hits += usize::from(regions.iter().any(|region| region.holds(path, scene)));
+            all += 1;
+        }
+    }
+    Alpha::new(hits, all)
+}
+
 impl RegionKind {
     /// Prior weight of the kind, to be shared by its members.
     pub(crate) const fn weight(self) -> f64 {
@@ -335,7 +397,13 @@ impl RegionKind {
             Self::Target | Self::ClientVip | Self::SameVip | Self::SelfPod => 0.06,
             Self::Pair => 0.05,
             Self::Vip | Self::Cross | Self::Same | Self::DnsClient | Self::OutsideAll => 0.04,
-            Self::Zone | Self::ProtoVip | Self::DnsAll | Self::DnsName | Self::SelfVip => 0.03,
+            Self::Zone
+            | Self::ProtoVip
+            | Self::DnsAll
+            | Self::DnsName
+            | Self::SelfVip
+            | Self::LbOwnNode
+            | Self::OutsideFrontNode => 0.03,
         }
     }
 
@@ -362,6 +430,8 @@ impl RegionKind {
             Self::DnsAll => "dns-all",
             Self::DnsName => "dns-name",
             Self::OutsideAll => "outside-all",
+            Self::LbOwnNode => "lb-own-node",
+            Self::OutsideFrontNode => "outside-front-node",
         }
     }
 
@@ -381,6 +451,8 @@ impl RegionKind {
             Self::ProtoVip => vec![Region::ProtoVip],
             Self::DnsAll => vec![Region::DnsAll],
             Self::OutsideAll => vec![Region::OutsideAll],
+            Self::LbOwnNode => vec![Region::LbOwnNode],
+            Self::OutsideFrontNode => vec![Region::OutsideFrontNode],
             Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
             Self::Bnode => scene.nodes.all.iter().copied().map(Region::Bnode).collect(),
             Self::BnodeRemote => scene.nodes.all.iter().copied().map(Region::BnodeRemote).collect(),

@@ -10,7 +10,7 @@ use parallax_model::{Channel, Front, ServiceKey, Vantage};
 use crate::{
     cells::{Dest, RoundCells},
     ids::{NameIx, NodeIx, PodIx, VantageIx, World, ZoneIx},
-    topology::{ProxyMode, Service, Topology},
+    topology::{FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
 };
 
 /// The mesh itself: the same for every subject, and shared by all.
@@ -42,6 +42,13 @@ pub(crate) struct Scene {
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
     /// Names asked at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
+    /// Nodes that the balancer in front may hand a connection to; empty where none is, or where connections from inside
+    /// never leave the node.
+    pub(crate) pool: Vec<NodeIx>,
+    /// Connections from inside to the balancer's address really go there, as far as known.
+    pub(crate) leaves_the_node: bool,
+    /// The node that a balancer chooses serves with its own endpoints only.
+    pub(crate) pool_is_local: bool,
     /// A client with an endpoint on its node was answered by another node's: policy Local is not obeyed strictly.
     pub(crate) crossed: bool,
 }
@@ -119,6 +126,19 @@ impl Scene {
             .filter_map(|e| e.node.as_ref())
             .filter_map(|n| world.nodes.get(n))
             .collect();
+        if matches!(
+            topology.fronts().get(front).map(|info| info.kind),
+            Some(FrontKind::LoadBalancer(_))
+        ) {
+            // Under policy Local a balancer leaves out nodes without an endpoint, unless all of its checks fail: then it
+            // sends to every node.
+            self.pool = self.nodes.all.iter().copied().collect();
+            self.pool_is_local = service.external_traffic_policy == TrafficPolicy::Local;
+            self.leaves_the_node = matches!(
+                topology.fronts().get(front).map(|info| info.kind),
+                Some(FrontKind::LoadBalancer(IpMode::Proxy))
+            ) || self.nodes.proxy_mode == ProxyMode::Unknown;
+        }
         for vantage in clients {
             let Some(node) = world.vantages.name(*vantage).node() else {
                 continue;

@@ -57,6 +57,16 @@ const TABLE: &[Pair] = &[
         "a vantage inside the cluster",
     ),
     (
+        &[RegionKind::OutsideFrontNode],
+        &[RegionKind::OutsideAll],
+        "a host vantage on a node with an endpoint: its in_martian_src counter rises with every health check that is dropped",
+    ),
+    (
+        &[RegionKind::LbOwnNode],
+        &[RegionKind::SameVip, RegionKind::Same, RegionKind::Vip],
+        "nodeport on another node than the client's, and on its own",
+    ),
+    (
         &[RegionKind::DnsClient, RegionKind::DnsAll, RegionKind::DnsName],
         &[RegionKind::Client, RegionKind::DnsAll, RegionKind::DnsName],
         "probe the literal IP with Host / SNI, and another name",

@@ -13,7 +13,7 @@ use crate::{
     fit::ln_m_saturated,
     ids::{NodeIx, PodIx, VantageIx},
     kinds,
-    likelihood::{Likelihood, THETA0, failure_probability, lse},
+    likelihood::{Likelihood, THETA0, THETA1, failure_probability, lse},
     posterior::{Posterior, Problem},
     prior::{Hypothesis, hypotheses},
     region::{Region, RegionKind},
@@ -188,7 +188,7 @@ fn posteriors_of_the_three_stages_with_five_background_rates() {
 
 #[test]
 fn posteriors_with_four_background_rates_and_with_a_tempered_likelihood() {
-    let l = &mut Likelihood::with(&THETA0_4, 1.0);
+    let l = &mut Likelihood::with(&THETA1, &THETA0_4, 1.0);
     let a = posterior(&cells(Stage::A), l);
     near(of(&a, NOLOCAL).0, -0.844_890);
     near(of(&a, NOLOCAL).1, 0.408_281);
@@ -202,7 +202,7 @@ fn posteriors_with_four_background_rates_and_with_a_tempered_likelihood() {
     near(of(&c, Region::ClientVip(NodeIx(3))).0, -15.909_387);
     near(of(&c, Region::Healthy).0, -27.892_810);
 
-    let tempered = posterior(&cells(Stage::C), &mut Likelihood::with(&THETA0, 0.5));
+    let tempered = posterior(&cells(Stage::C), &mut Likelihood::with(&THETA1, &THETA0, 0.5));
     near(of(&tempered, NOLOCAL).0, -0.727_405);
     near(of(&tempered, NOLOCAL).1, 0.992_611);
     near(of(&tempered, Region::Vip).1, 0.002_665);

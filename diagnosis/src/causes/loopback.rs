@@ -3,7 +3,7 @@
 use super::{Cause, Situation, remedy};
 use crate::{kinds, region::RegionKind, topology::ProxyMode, verdict::Remedy};
 
-const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip];
+const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {

@@ -119,6 +119,10 @@ pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> V
     remedies
 }
 
+/// Causes that delay as well as break: a balancer that tries the next endpoint after some 4 s, names that are asked
+/// again after 5 s, and whatever loses packets.
+pub(crate) const DELAYING: &[&str] = &["F6", "F15", "F16", "F22", "F27", "F28"];
+
 /// Static facts of a front's Service that move the prior, each logged with its multiplier.
 pub(crate) fn facts(
     topology: &Topology,

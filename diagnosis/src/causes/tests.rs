@@ -72,6 +72,8 @@ fn every_region_that_can_be_named_has_a_cause() {
         K::DnsAll,
         K::DnsName,
         K::OutsideAll,
+        K::LbOwnNode,
+        K::OutsideFrontNode,
     ] {
         assert!(all().any(|cause| cause.regions.contains(&region)), "{region}");
     }

@@ -146,6 +146,7 @@ impl Engine {
             Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
             Unit::Dns => Subject::Name("every name".to_owned()),
             Unit::Mesh => Subject::Network,
+            Unit::Slow(inner) => Self::subject_of(inner),
         }
     }
 
@@ -162,10 +163,15 @@ impl Engine {
             (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target),
             (Unit::Dns, _) => self.worked.contains(&Block::Dns),
             (Unit::Mesh, _) => self.worked.contains(&Block::Mesh),
+            // Only successes can be slow.
+            (Unit::Slow(_), _) => true,
         }
     }
 
     fn scope(&self, unit: &Unit, judgement: &Judgement, finding: &Finding) -> Scope {
+        if let Unit::Slow(inner) = unit {
+            return Scope::Slow(Box::new(self.scope(inner, judgement, finding)));
+        }
         if finding.region.is_global() {
             return Scope::Cluster;
         }
@@ -189,7 +195,7 @@ impl Engine {
                 }
             }
             Unit::Whole(target) => Scope::Target(target.clone()),
-            Unit::Dns | Unit::Mesh => Scope::Cluster,
+            Unit::Dns | Unit::Mesh | Unit::Slow(_) => Scope::Cluster,
         }
     }
 
@@ -231,6 +237,7 @@ impl Engine {
                 }
                 targets.into_iter().collect()
             }
+            Unit::Slow(inner) => self.targets_of(inner),
             Unit::Dns | Unit::Mesh => Vec::new(),
         }
     }
@@ -279,7 +286,14 @@ impl Engine {
                 .map(|((_, vantage), evidence)| (vantage.clone(), *evidence))
                 .collect()
         });
+        let step = unit.is_slow().then(|| {
+            let (own, _) = self.blocks_of(unit);
+            own.iter()
+                .filter_map(|block| self.pace.step(block.plain(), finding.failing.iter().copied()))
+                .max_by_key(|step| step.took)
+        });
         Desk {
+            step: step.flatten(),
             topology: &self.topology,
             world: &self.world,
             scene: &judgement.case.scene,

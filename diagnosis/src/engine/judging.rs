@@ -9,8 +9,10 @@ use super::Engine;
 use crate::{
     booking::Block,
     causes::facts,
-    cells::RoundCells,
-    judge::{Case, FailingCells, Other, Unit, judge, pool},
+    cells::{Dest, RoundCells},
+    judge::{Case, FailingCells, Unit, judge},
+    likelihood::{Grid, Likelihood},
+    pool::{Other, Pool},
     prior::hypotheses,
     scene::Scene,
 };
@@ -28,6 +30,18 @@ impl Engine {
             .any(|cells| cells.values().any(|c| c.f > 0));
         let rising = self.units.get(unit).is_some_and(|state| state.streams.any());
         let concerned = self.incidents.concerns(unit);
+        if !concerned && !self.investigating.contains_key(unit) {
+            let (mut failures, mut all) = (0, 0);
+            for cells in own.iter().filter_map(|b| self.blocks.get(b)?.at(round)) {
+                failures += cells.values().map(|c| c.f).sum::<u64>();
+                all += cells.values().map(|c| c.n).sum::<u64>();
+            }
+            self.units
+                .entry(unit.clone())
+                .or_default()
+                .quiet
+                .learn(failures, all);
+        }
         if !fails && !rising && !concerned {
             return;
         }
@@ -83,6 +97,7 @@ impl Engine {
             return;
         }
         let windows = state.streams.windows(floor);
+        let background = state.quiet.background();
         let front = self.front_of_unit(unit);
         let facts = facts(
             &self.topology,
@@ -90,6 +105,14 @@ impl Engine {
             &self.world,
             self.rules.foreign_proxy,
         );
+        let grid = Grid {
+            fine: self.is_blind(&own, &controls, floor),
+            background,
+        };
+        let mut likelihood = self
+            .likelihoods
+            .remove(&grid)
+            .unwrap_or_else(|| Likelihood::on(grid));
         let mut cases = Vec::new();
         for start in windows {
             let mut cells = RoundCells::new();
@@ -102,23 +125,29 @@ impl Engine {
             let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
             let kinds = unit.kinds(&scene, &channels);
             let mut case = Case::new(start, cells, scene, &self.world, &kinds, &facts);
-            if matches!(unit, Unit::Front(_)) {
+            if matches!(unit.plain(), Unit::Front(_)) {
                 let others = self.others(unit, start);
-                let Case {
-                    hypotheses,
-                    data,
-                    scene,
-                    ..
-                } = &mut case;
-                pool(hypotheses, data, scene, &others, &mut self.likelihood);
+                case = case.with_pool(Pool::new(others), &mut likelihood);
             }
             cases.push(case);
         }
         let (rounds, failing) = self.failing_cells(&own, &controls, floor);
-        let Some(judgement) = judge(cases, &rounds, &failing, &mut self.likelihood) else {
-            return;
-        };
+        let judgement = judge(cases, &rounds, &failing, &mut likelihood);
+        self.likelihoods.insert(grid, likelihood);
+        let Some(judgement) = judgement else { return };
         self.conclude(unit, &judgement, &facts, at);
+    }
+
+    /// Nothing in the evidence says which endpoint a probe reached.
+    fn is_blind(&self, own: &[Block], controls: &[Block], floor: Round) -> bool {
+        let mut rings = own
+            .iter()
+            .chain(controls)
+            .filter_map(|block| self.blocks.get(block));
+        !rings.any(|ring| {
+            let mut keys = ring.since(floor).flat_map(|(_, cells)| cells.keys());
+            keys.any(|key| matches!(key.dest, Dest::Entry(_) | Dest::Peer(_)))
+        })
     }
 
     fn failing_cells(
@@ -153,9 +182,15 @@ impl Engine {
             .blocks
             .iter()
             .filter_map(|(block, ring)| match block {
-                Block::Vip(front) if Unit::Front(*front) != *unit => {
+                Block::Vip(front) if !unit.is_slow() && Unit::Front(*front) != *unit => {
                     Some((!ring.fails_since(start), Unit::Front(*front)))
                 }
+                Block::Slow(inner) if unit.is_slow() => match &**inner {
+                    Block::Vip(front) if Unit::Front(*front) != *unit.plain() => {
+                        Some((!ring.fails_since(start), Unit::Front(*front).slow()))
+                    }
+                    _ => None,
+                },
                 _ => None,
             })
             .collect();

@@ -19,12 +19,14 @@ use crate::{
     ids::{NameIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
-    likelihood::Likelihood,
+    likelihood::{Background, Grid, Likelihood},
     matrix::Matrix,
     rounds::{Refused, Rounds},
     scene::Nodes,
+    slow::Pace,
     topology::{Topology, TrafficPolicy},
     view::{Counters, Investigation, View},
+    weights::{ONE, probes},
 };
 
 /// What holds for the whole mesh.
@@ -83,6 +85,37 @@ struct UnitState {
     streams: Streams,
     /// Evidence before this round belongs to something that is over.
     floor: Option<Round>,
+    quiet: Quiet,
+}
+
+/// How often a subject fails while nothing is wrong with it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quiet {
+    failures: u64,
+    probes: u64,
+}
+
+/// Probes before a subject's own background is believed, and those after which the older half is forgotten.
+const QUIET_ENOUGH: u64 = 2_000 * ONE;
+const QUIET_MOST: u64 = 200_000 * ONE;
+
+impl Quiet {
+    fn learn(&mut self, failures: u64, probes: u64) {
+        self.failures += failures;
+        self.probes += probes;
+        if self.probes > QUIET_MOST {
+            self.failures /= 2;
+            self.probes /= 2;
+        }
+    }
+
+    fn background(self) -> Background {
+        if self.probes < QUIET_ENOUGH {
+            Background::default()
+        } else {
+            Background::of(probes(self.failures) / probes(self.probes))
+        }
+    }
 }
 
 /// Rounds, cells, verdicts and incidents of one mesh.
@@ -106,8 +139,9 @@ pub struct Engine {
     /// Said to be unexplained already.
     unexplained: BTreeSet<Unit>,
     matrix: Matrix,
+    pace: Pace,
     ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
-    likelihood: Likelihood,
+    likelihoods: BTreeMap<Grid, Likelihood>,
     counters: Counters,
 }
 
@@ -136,8 +170,9 @@ impl Engine {
             investigating: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             matrix: Matrix::default(),
+            pace: Pace::default(),
             ttl: BTreeMap::new(),
-            likelihood: Likelihood::default(),
+            likelihoods: BTreeMap::new(),
             counters: Counters::default(),
         };
         engine.learn_names();
@@ -173,20 +208,22 @@ impl Engine {
             }
         }
         let topology = Arc::clone(&self.topology);
-        let gone = |unit: &Unit| match unit {
+        let gone = |unit: &Unit| match unit.plain() {
             Unit::Target(target) => !topology.targets().contains_key(target),
             Unit::Front(front) => old.fronts().contains_key(front) && !topology.fronts().contains_key(front),
-            Unit::Dns | Unit::Mesh | Unit::Whole(_) => false,
+            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
         };
         self.incidents.close_gone(at, gone);
         self.units.retain(|unit, _| !gone(unit));
         self.investigating.retain(|unit, _| !gone(unit));
-        self.blocks.retain(|block, _| match block {
+        let kept = |block: &Block| match block.plain() {
             Block::Target(target) => topology.targets().contains_key(target),
             Block::Vip(front) => !gone(&Unit::Front(*front)),
             Block::Direct(service, _) => topology.service(service).is_some(),
-            Block::Dns | Block::Mesh => true,
-        });
+            Block::Dns | Block::Mesh | Block::Slow(_) => true,
+        };
+        self.blocks.retain(|block, _| kept(block));
+        self.pace.retain(kept);
         let known = &self.known;
         self.matrix
             .retain(&topology, |vantage| is_known(known, &topology, vantage));
@@ -279,14 +316,27 @@ impl Engine {
             &self.restarted,
         );
         let interval = self.settings.interval;
-        self.restarted
-            .retain(|_, restarted| *restarted > round.end(interval));
         let mut touched = BTreeSet::new();
         for (block, cells) in booked {
             self.note_successes(&block, &cells);
             touched.extend(self.units_of(&block));
             self.blocks.entry(block).or_default().push(round, cells, interval);
         }
+        if self.rules.split == Split::Phases {
+            let restarted = &self.restarted;
+            let paced = self.pace.book(
+                &observations,
+                &self.topology,
+                &mut self.world,
+                |block, observation| restarted.get(block).is_none_or(|at| observation.at >= *at),
+            );
+            for (block, cells) in paced {
+                touched.extend(self.units_of(&block));
+                self.blocks.entry(block).or_default().push(round, cells, interval);
+            }
+        }
+        self.restarted
+            .retain(|_, restarted| *restarted > round.end(interval));
         for unit in &touched {
             self.step(unit, round);
         }
@@ -337,6 +387,7 @@ impl Engine {
             return main.take(1).cloned().map(Unit::Whole).collect();
         }
         match block {
+            Block::Slow(inner) => self.units_of(inner).into_iter().map(Unit::slow).collect(),
             Block::Dns => vec![Unit::Dns],
             Block::Mesh => vec![Unit::Mesh],
             Block::Vip(front) => vec![Unit::Front(*front)],
@@ -355,6 +406,12 @@ impl Engine {
     fn blocks_of(&self, unit: &Unit) -> (Vec<Block>, Vec<Block>) {
         match unit {
             Unit::Whole(_) => (self.blocks.keys().cloned().collect(), Vec::new()),
+            Unit::Slow(inner) => {
+                let slow =
+                    |blocks: Vec<Block>| blocks.into_iter().map(|b| Block::Slow(Box::new(b))).collect();
+                let (own, controls) = self.blocks_of(inner);
+                (slow(own), slow(controls))
+            }
             Unit::Dns => (vec![Block::Dns], vec![Block::Mesh]),
             Unit::Mesh => (vec![Block::Mesh], Vec::new()),
             Unit::Target(target) => (vec![Block::Target(target.clone())], Vec::new()),
@@ -377,6 +434,7 @@ impl Engine {
         match unit {
             Unit::Front(front) => Some(*front),
             Unit::Target(target) | Unit::Whole(target) => default_front(&self.topology, target),
+            Unit::Slow(inner) => self.front_of_unit(inner),
             Unit::Dns | Unit::Mesh => None,
         }
     }
@@ -428,8 +486,8 @@ type Paths = (
 );
 
 fn paths(topology: &Topology, block: &Block) -> Paths {
-    let service = match block {
-        Block::Dns | Block::Mesh => None,
+    let service = match block.plain() {
+        Block::Dns | Block::Mesh | Block::Slow(_) => None,
         Block::Vip(front) => topology.service_of(front),
         Block::Direct(service, _) => topology.service(service),
         Block::Target(target) => topology

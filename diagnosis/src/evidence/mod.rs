@@ -16,6 +16,7 @@ use crate::{
     region::{Region, alpha},
     scene::Scene,
     separate,
+    slow::Step,
     topology::Topology,
     verdict::{Fact, Subject, Verdict},
     weights::probes,
@@ -36,6 +37,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) everywhere: Option<RoundCells>,
     /// Who answered for the front's address, by vantage.
     pub(crate) ttl: Vec<(Vantage, TtlEvidence)>,
+    /// How slow and against what, where slowness is judged.
+    pub(crate) step: Option<Step>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) targets: Vec<parallax_model::TargetId>,
 }
@@ -50,7 +53,11 @@ impl Desk<'_> {
         let region = finding.region;
         let locality = self.locality(finding);
         let situation = self.situation(judgement, finding, &locality);
-        let ranked = causes::rank(region.kind(), &situation);
+        let mut ranked = causes::rank(region.kind(), &situation);
+        if self.unit.is_slow() {
+            // Most causes break; few delay.
+            ranked.retain(|(cause, _)| causes::DELAYING.contains(&cause.id));
+        }
         let mut evidence = self.rows(&judgement.case.cells, region, None);
         for (front, cells) in &self.siblings {
             evidence.extend(self.rows(cells, region, Some(*front)));
@@ -111,10 +118,10 @@ impl Desk<'_> {
             Region::Pair(..) | Region::Zone(..) | Region::Cross => Subject::Network,
             Region::DnsAll => Subject::Name("every name".to_owned()),
             Region::DnsName(name) => Subject::Name(self.world.names.name(name).clone()),
-            _ => match self.unit {
+            _ => match self.unit.plain() {
                 Unit::Front(front) => Subject::Front(*front),
                 Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
-                Unit::Mesh | Unit::Dns => Subject::Network,
+                Unit::Mesh | Unit::Dns | Unit::Slow(_) => Subject::Network,
             },
         }
     }

@@ -7,8 +7,9 @@ use parallax_model::{Channel, Front, KindClass, Placement};
 use super::{Desk, NAMES};
 use crate::{
     causes::{self, Situation},
-    judge::Finding,
+    judge::{Finding, Unit},
     region::{Region, RegionKind},
+    slow::Step,
 };
 
 impl Desk<'_> {
@@ -19,7 +20,8 @@ impl Desk<'_> {
         ranked: &[(&causes::Cause, f64)],
     ) -> String {
         let who = self.who(finding);
-        let fails = fails(situation);
+        let delay = self.unit.is_slow().then(|| self.delay());
+        let fails = delay.as_deref().unwrap_or_else(|| fails(situation));
         let mechanism = ranked
             .first()
             .map(|(cause, _)| format!(": {}", (cause.mechanism)(situation)))
@@ -50,6 +52,23 @@ impl Desk<'_> {
             (true, _) => " at their own node",
         };
         format!("{who} {fails}{by}{mechanism}, {probability}{tie}")
+    }
+
+    /// How slow, against what.
+    fn delay(&self) -> String {
+        let what = match self.unit.plain() {
+            Unit::Dns => "wait for answers to their questions",
+            Unit::Target(_) => "wait for the first byte",
+            _ => "wait for their connections",
+        };
+        match self.step {
+            Some(Step {
+                took,
+                usual: Some(usual),
+            }) => format!("{what}: up to {took} instead of {usual}"),
+            Some(Step { took, usual: None }) => format!("{what}: up to {took}"),
+            None => what.to_owned(),
+        }
     }
 
     /// Who fails, where.
@@ -95,6 +114,17 @@ impl Desk<'_> {
             (RegionKind::DnsClient, [node]) => format!("names asked from node {node}"),
             (RegionKind::DnsAll, _) => "names asked from every node".to_owned(),
             (RegionKind::DnsName, [name]) => format!("questions for {name}"),
+            (RegionKind::LbOwnNode, _) => {
+                format!(
+                    "clients of {subject} that the balancer hands back to their own node ({})",
+                    clients()
+                )
+            }
+            (RegionKind::OutsideFrontNode, _) => format!(
+                "clients of {subject} outside the cluster ({}) that the balancer sends to a node without {}",
+                clients(),
+                self.endpoint_word()
+            ),
             (RegionKind::OutsideAll, _) => {
                 format!("clients of {subject} outside the cluster ({})", clients())
             }

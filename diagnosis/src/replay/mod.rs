@@ -9,13 +9,15 @@
 mod record;
 mod trial;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     engine::Engine,
     incident::Event,
-    verdict::{Incident, IncidentState, RegionRef},
+    verdict::{Incident, IncidentState, RegionRef, Subject},
 };
 
 use record::Recording;
@@ -45,6 +47,8 @@ enum Line<'a> {
     Verdict {
         trial: u64,
         t: f64,
+        id: &'a str,
+        subject: &'a Subject,
         region: &'a str,
         members: &'a [String],
         probability: f64,
@@ -167,6 +171,8 @@ struct Count {
     observations: u64,
     malformed: u64,
     verdicts: u64,
+    /// The names of the recording's resolvers are no members in its form.
+    nameless: bool,
 }
 
 impl Count {
@@ -176,13 +182,13 @@ impl Count {
             match event {
                 Event::Named { incident, at, first } => {
                     self.verdicts += u64::from(*first);
-                    out.push(verdict(self.trial, incident, seconds(at.0)));
+                    out.push(self.verdict(incident, seconds(at.0)));
                 }
                 Event::Closed(incident) => {
                     let IncidentState::Closed { closed } = incident.state else {
                         continue;
                     };
-                    out.push(verdict(self.trial, incident, seconds(closed.0)));
+                    out.push(self.verdict(incident, seconds(closed.0)));
                 }
                 Event::Unexplained { at, cells } => out.push(
                     Line::Unexplained {
@@ -205,28 +211,40 @@ impl Count {
         }
         .write()
     }
-}
 
-fn verdict(trial: u64, incident: &Incident, t: f64) -> String {
-    fn pair(region: &RegionRef) -> (&str, &[String]) {
-        (&region.region, &region.members)
+    fn verdict(self, incident: &Incident, t: f64) -> String {
+        let verdict = &incident.verdict;
+        let closed_t = match incident.state {
+            IncidentState::Closed { closed } => Some(seconds(closed.0)),
+            IncidentState::Open | IncidentState::Recovering => None,
+        };
+        let mut class: Vec<_> = verdict.class.iter().map(|region| self.printed(region)).collect();
+        let mut seen = BTreeSet::new();
+        class.retain(|region| seen.insert(*region));
+        let (region, members) = self.printed(&verdict.region);
+        Line::Verdict {
+            trial: self.trial,
+            t,
+            id: &incident.id,
+            subject: &verdict.subject,
+            region,
+            members,
+            probability: verdict.probability.get(),
+            class,
+            causes: verdict.causes.iter().map(|c| c.id.as_str()).collect(),
+            closed_t,
+        }
+        .write()
     }
-    let verdict = &incident.verdict;
-    let closed_t = match incident.state {
-        IncidentState::Closed { closed } => Some(seconds(closed.0)),
-        IncidentState::Open | IncidentState::Recovering => None,
-    };
-    Line::Verdict {
-        trial,
-        t,
-        region: &verdict.region.region,
-        members: &verdict.region.members,
-        probability: verdict.probability.get(),
-        class: verdict.class.iter().map(pair).collect(),
-        causes: verdict.causes.iter().map(|c| c.id.as_str()).collect(),
-        closed_t,
+
+    fn printed(self, region: &RegionRef) -> (&str, &[String]) {
+        let members: &[String] = if self.nameless && region.region == "dns-name" {
+            &[]
+        } else {
+            &region.members
+        };
+        (&region.region, members)
     }
-    .write()
 }
 
 /// Milliseconds are what a reader wants to see.

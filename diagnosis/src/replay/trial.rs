@@ -11,8 +11,8 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, FailureKind, Front, Incarnation, Micros, NodeName, Observation, Outcome, Phase,
-    PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
+    Channel, EventTime, FailureKind, Front, HostName, Incarnation, Micros, NodeName, Observation, Outcome,
+    Phase, PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -113,7 +113,8 @@ pub(super) struct Trial {
 
 /// Address of the front in every trial; the documentation range keeps it apart from endpoints.
 const FRONT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
-const TARGET: &str = "http://target.invalid/";
+/// For a target whose name no host can have.
+const NAMELESS: &str = "target.invalid";
 
 impl TopologyLine {
     pub(super) fn read(value: Value) -> Result<Self, String> {
@@ -128,24 +129,26 @@ impl TopologyLine {
     }
 
     fn topology(&self, names: &BTreeSet<String>) -> Result<Topology, String> {
-        let spec = TopologySpec {
-            proxy_mode: match self.target.proxy_mode.as_deref() {
-                Some("iptables") => ProxyMode::Iptables,
-                Some("ipvs") => ProxyMode::Ipvs,
-                Some("nftables") => ProxyMode::Nftables,
-                _ => ProxyMode::Unknown,
-            },
-            nodes: self.nodes()?,
-            services: vec![self.service()?],
-            ingresses: vec![serde_json::from_value(serde_json::json!({
-                "namespace": "trial", "name": "trial", "service": "trial/target", "hosts": ["target.invalid"],
+        let spec =
+            TopologySpec {
+                proxy_mode: match self.target.proxy_mode.as_deref() {
+                    Some("iptables") => ProxyMode::Iptables,
+                    Some("ipvs") => ProxyMode::Ipvs,
+                    Some("nftables") => ProxyMode::Nftables,
+                    _ => ProxyMode::Unknown,
+                },
+                nodes: self.nodes()?,
+                services: vec![self.service()?],
+                ingresses: vec![serde_json::from_value(serde_json::json!({
+                "namespace": "trial", "name": "trial", "service": "trial/target", "hosts": [self.host()],
             }))
             .map_err(|e| e.to_string())?],
-            targets: names
-                .iter()
-                .map(|name| TargetSpec::of(format!("dns://{name}")))
-                .collect(),
-        };
+                targets: names
+                    .iter()
+                    .map(|name| TargetSpec::of(format!("dns://{name}")))
+                    .collect(),
+                ..TopologySpec::default()
+            };
         Topology::try_from(spec).map_err(|problems| {
             problems
                 .iter()
@@ -153,6 +156,14 @@ impl TopologyLine {
                 .collect::<Vec<_>>()
                 .join("; ")
         })
+    }
+
+    /// The target's name as that of a host.
+    fn host(&self) -> &str {
+        match self.target.name.parse::<HostName>() {
+            Ok(_) => &self.target.name,
+            Err(_) => NAMELESS,
+        }
     }
 
     fn nodes(&self) -> Result<Vec<NodeSpec>, String> {
@@ -254,6 +265,7 @@ impl Trial {
             count: Count {
                 trial: line.trial,
                 malformed,
+                nameless: true,
                 ..Count::default()
             },
             line,
@@ -351,7 +363,7 @@ impl Trial {
                 }
                 id(&wanted)
             }
-            _ => id(TARGET),
+            _ => id(&format!("http://{}/", self.line.host())),
         }
     }
 

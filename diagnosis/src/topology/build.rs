@@ -42,6 +42,7 @@ impl TryFrom<TopologySpec> for Topology {
     fn try_from(spec: TopologySpec) -> Result<Self, Vec<Problem>> {
         let mut builder = Builder::default();
         builder.topology.proxy_mode = spec.proxy_mode;
+        builder.topology.extra_vantages = spec.vantages;
         builder.nodes(spec.nodes);
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);

@@ -4,7 +4,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use parallax_model::{HostName, Namespace, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, ZoneName};
+use parallax_model::{
+    HostName, Namespace, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName,
+};
 use serde::{Deserialize, Serialize};
 
 /// Nodes, Services with their endpoints, Ingresses and what else should be reachable.
@@ -26,6 +28,9 @@ pub struct TopologySpec {
     /// Anything else that should be reachable.
     #[serde(default)]
     pub targets: Vec<TargetSpec>,
+    /// Vantages that no node holds: `vpc:NAME`, `internet:NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vantages: Vec<Vantage>,
 }
 
 /// kube-proxy's mode (`:10249/proxyMode`), or that of its replacement. A prior, never proof.

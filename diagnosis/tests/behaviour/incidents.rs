@@ -246,7 +246,8 @@ fn a_front_that_closes_before_the_first_byte_for_all_hosts_is_the_fronts_fault()
     assert_eq!(view.incidents.len(), 1);
     let verdict = &view.incidents[0].verdict;
     assert_eq!(verdict.subject.to_string(), "203.0.113.10:80");
-    assert_eq!(verdict.region.region, "vip");
+    assert_eq!(verdict.region.region, "proto-vip");
+    assert!(verdict.class.iter().any(|region| region.region == "vip"));
     assert_eq!(verdict.causes[0].id, "F9");
     assert_eq!(verdict.targets.len(), 5);
 }

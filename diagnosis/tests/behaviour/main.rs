@@ -1,8 +1,10 @@
 //! The crate from outside: observations in, verdicts, incidents and lines of a replay out.
 
+mod balancer;
 mod corpus;
 mod incident_one;
 mod incidents;
 mod mesh;
 mod replay;
+mod slow;
 mod splitmix;

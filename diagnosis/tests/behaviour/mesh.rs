@@ -39,6 +39,8 @@ pub(crate) struct Mesh {
     pub(crate) sent: Vec<Recorded>,
     /// Replies to pings of the balancer address, by client.
     pub(crate) ttl: BTreeMap<String, u8>,
+    /// How long a handshake takes.
+    pub(crate) connect_us: fn(&Probe) -> u64,
 }
 
 pub(crate) const INTERVAL: i64 = 5_000_000;
@@ -67,6 +69,14 @@ pub(crate) fn cluster(nodes: usize, ingress_on: &[usize], hosts: usize, policy: 
     })
 }
 
+fn vantage(client: &str) -> String {
+    if client.contains(':') {
+        client.to_owned()
+    } else {
+        format!("{client}/pod")
+    }
+}
+
 impl Mesh {
     pub(crate) fn new(spec: Value) -> Self {
         let topology = topology(&spec);
@@ -81,6 +91,7 @@ impl Mesh {
             seq: BTreeMap::new(),
             sent: Vec::new(),
             ttl: BTreeMap::new(),
+            connect_us: |_| 400,
         }
     }
 
@@ -164,6 +175,20 @@ impl Mesh {
                 add("mesh", &format!("echo://{peer}"), None, None, Some(peer));
             }
         }
+        for (c, outside) in self.list("/vantages").iter().enumerate() {
+            for (h, host) in hosts.iter().enumerate() {
+                let offset = 10_000 * i64::try_from(c * hosts.len() + h).unwrap();
+                probes.push(Probe {
+                    client: outside.as_str().unwrap().to_owned(),
+                    channel: "vip",
+                    target: host.clone(),
+                    front: Some("203.0.113.10:80".to_owned()),
+                    entry: None,
+                    node: None,
+                    at_us: round * INTERVAL + 3_000_000 + offset,
+                });
+            }
+        }
         probes
     }
 
@@ -171,7 +196,7 @@ impl Mesh {
         let seq = self.seq.entry(probe.client.clone()).or_default();
         *seq += 1;
         let mut line = json!({
-            "vantage": format!("{}/pod", probe.client), "incarnation": format!("{}-1", probe.client),
+            "vantage": vantage(&probe.client), "incarnation": format!("{}-1", probe.client.replace(':', "-")),
             "seq": *seq, "t_us": probe.at_us, "target": probe.target, "channel": probe.channel,
         });
         if let Some(front) = &probe.front {
@@ -192,6 +217,7 @@ impl Mesh {
             None => {
                 line["result"] = json!("ok");
                 line["status"] = json!(200);
+                line["times"] = json!({"connect_us": (self.connect_us)(probe)});
             }
             Some((phase, kind)) => {
                 line["result"] = json!("failed");
@@ -218,8 +244,11 @@ impl Mesh {
     /// Every vantage says that the round is complete; half a second later it is judged.
     pub(crate) fn finish(&mut self, round: i64) -> View {
         let end = EventTime((round + 1) * INTERVAL);
-        for node in self.list("/nodes") {
-            let vantage: Vantage = format!("{}/pod", node["name"].as_str().unwrap()).parse().unwrap();
+        let nodes = self.list("/nodes");
+        let inside = nodes.iter().map(|node| node["name"].as_str().unwrap());
+        let outside = self.list("/vantages");
+        for name in inside.chain(outside.iter().map(|name| name.as_str().unwrap())) {
+            let vantage: Vantage = vantage(name).parse().unwrap();
             self.engine.progress(&vantage, end);
         }
         let now = end.shifted(500_000);

@@ -141,8 +141,12 @@ fn topology(world: &World, epoch: usize, at_us: i64) -> String {
     } else {
         world.facts.proxy_mode
     };
+    let outside: Vec<String> = (0..world.outside)
+        .map(|n| vantage(world, Client::Outside(n)))
+        .collect();
     json!({"type": "topology_spec", "t_us": at_us,
-        "spec": {"proxyMode": proxy_mode, "nodes": nodes, "services": services, "ingresses": ingresses}})
+        "spec": {"proxyMode": proxy_mode, "nodes": nodes, "services": services, "ingresses": ingresses,
+            "vantages": outside}})
     .to_string()
 }
 

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draw::Fault,
-    region::{Client, Path, PodIx, Region, Scope, Way},
+    region::{Client, Kind, Path, PodIx, Region, Scope, Way},
+    sets::Form,
     simulate::{INTERVAL_US, Run, Shot},
     world::World,
 };
@@ -290,9 +291,24 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
         None
     };
     let observed = cells(run, fault);
+    let mut equivalent = equivalent(fault, &others, &observed, world);
+    let mut members = fault.region.members(world);
+    if run.form == Form::Stream {
+        // Names are no members in this form.
+        for (_, members) in equivalent
+            .iter_mut()
+            .filter(|(word, _)| word == Kind::DnsName.word())
+        {
+            members.clear();
+        }
+        equivalent.dedup();
+        if fault.region.kind() == Kind::DnsName {
+            members.clear();
+        }
+    }
     FaultTruth {
         cause: fault.region.kind().word().to_owned(),
-        members: fault.region.members(world),
+        members,
         theta1: fault.theta1,
         start_s: seconds(fault.start),
         end_s: fault.end.map(seconds),
@@ -302,7 +318,7 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
         evidence_nats: evidence(run, fault, &others),
         observable: because.is_none(),
         unobservable_because: because,
-        equivalent: equivalent(fault, &others, &observed, world),
+        equivalent,
         subject: super::records::subject(run, fault),
     }
 }

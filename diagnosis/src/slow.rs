@@ -1,0 +1,332 @@
+//! Slow is a finding too: a step in latency goes through the same regions as a failure, as a channel of its own.
+//!
+//! An outcome is slow if its phase took longer than three times the usual, longer than 99 of 100 before it, and 50 ms
+//! longer than usual at least. What is usual is learned by subject and client. Where nothing is known yet, 900 ms for
+//! a handshake or a name is slow whatever the path: a lost SYN is sent again after one second (RFC 6298 §2.1), a
+//! question to a resolver after five (`resolv.conf`).
+//!
+//! Only successes are judged; a failure is never counted twice, as failed and as slow.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{Channel, FailureKind, Micros, Observation, Outcome, Recorded};
+
+use crate::{
+    booking::{Block, Ledger, Split, asked_name, direct_of, front_of, peer_of},
+    cells::{Dest, RoundCells},
+    ids::{VantageIx, World},
+    topology::Topology,
+};
+
+/// Slower than usual by at least this; less concerns nobody who waits for a page.
+const LEAST: Micros = Micros::from_millis(50);
+/// Slow without any experience: below the first retransmission of a SYN.
+const AT_ANY_RATE: Micros = Micros::from_millis(900);
+/// Outcomes before experience counts.
+const ENOUGH: u32 = 20;
+/// Outcomes that make up an experience, an hour of probes every 5 s. A new one then takes its place: what has been slow
+/// for that long is how it is.
+const EXPERIENCE: u32 = 720;
+
+/// Half octaves from 1 µs to beyond an hour.
+const BUCKETS: usize = 64;
+
+/// How often a phase took how long.
+#[derive(Debug, Clone)]
+struct Histogram {
+    counts: [u16; BUCKETS],
+    total: u32,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+            total: 0,
+        }
+    }
+}
+
+/// The half octave that a time falls into.
+fn bucket(time: Micros) -> usize {
+    let us = time.0.max(1);
+    let octave = us.ilog2();
+    // √2 · 2^n to within a thousandth, without floats.
+    let upper = u128::from(us) * 1000 >= (1_u128 << octave) * 1414;
+    (2 * octave as usize + usize::from(upper)).min(BUCKETS - 1)
+}
+
+/// The longest time of a bucket.
+const fn end_of(bucket: usize) -> Micros {
+    let octave = 1_u64 << (bucket / 2);
+    Micros(if bucket % 2 == 0 {
+        octave * 1414 / 1000
+    } else {
+        octave * 2
+    })
+}
+
+impl Histogram {
+    fn add(&mut self, time: Micros) {
+        let count = &mut self.counts[bucket(time)];
+        *count = count.saturating_add(1);
+        self.total += 1;
+    }
+
+    /// A time that `percent` of all do not exceed.
+    fn quantile(&self, percent: u32) -> Micros {
+        let wanted = u64::from(self.total) * u64::from(percent);
+        let mut seen = 0;
+        for (i, count) in self.counts.iter().enumerate() {
+            seen += u64::from(*count) * 100;
+            if seen >= wanted {
+                return end_of(i);
+            }
+        }
+        end_of(BUCKETS - 1)
+    }
+}
+
+/// What is usual on one subject for one client.
+#[derive(Debug, Clone, Default)]
+struct Usual {
+    before: Option<Box<Histogram>>,
+    now: Box<Histogram>,
+}
+
+impl Usual {
+    fn known(&self) -> Option<&Histogram> {
+        self.before
+            .as_deref()
+            .or_else(|| (self.now.total >= ENOUGH).then_some(&*self.now))
+    }
+
+    fn is_slow(&self, time: Micros, guess: bool) -> bool {
+        self.known().map_or(guess && time >= AT_ANY_RATE, |known| {
+            let median = known.quantile(50);
+            time > Micros(median.0.saturating_mul(3))
+                && time > known.quantile(99)
+                && time >= Micros(median.0.saturating_add(LEAST.0))
+        })
+    }
+
+    fn learn(&mut self, time: Micros, slow: bool) {
+        // Before there is experience to judge by, what is slow must not become usual.
+        if slow && self.before.is_none() {
+            return;
+        }
+        self.now.add(time);
+        if self.now.total >= EXPERIENCE {
+            self.before = Some(std::mem::take(&mut self.now));
+        }
+    }
+}
+
+/// A slow outcome beside what was usual.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) took: Micros,
+    /// Nothing was known to compare with where absent.
+    pub(crate) usual: Option<Micros>,
+}
+
+/// What is usual everywhere, and the last slow outcome of each subject and client.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    usual: BTreeMap<(Block, VantageIx), Usual>,
+    steps: BTreeMap<(Block, VantageIx), Step>,
+}
+
+/// One timed phase of a probe.
+struct Timed {
+    block: Block,
+    dest: Dest,
+    channel: Channel,
+    time: Micros,
+    /// A fixed bound makes sense before anything is known.
+    guess: bool,
+}
+
+impl Pace {
+    /// Books the successes of a closed round as fast or slow, on subjects of their own.
+    pub(crate) fn book(
+        &mut self,
+        observations: &[Recorded],
+        topology: &Topology,
+        world: &mut World,
+        fresh: impl Fn(&Block, &Observation) -> bool,
+    ) -> BTreeMap<Block, RoundCells> {
+        let mut ledger = Ledger::default();
+        let word = FailureKind::Other("slow".into());
+        let kind = world.kinds.intern(&word);
+        for recorded in observations {
+            let observation = &recorded.observation;
+            if !matches!(observation.outcome, Outcome::Ok { .. }) {
+                continue;
+            }
+            let client = world.vantages.intern(&recorded.vantage);
+            for timed in timed(observation, topology, world) {
+                if !fresh(&timed.block, observation) {
+                    continue;
+                }
+                let usual = self.usual.entry((timed.block.clone(), client)).or_default();
+                let slow = usual.is_slow(timed.time, timed.guess);
+                if slow {
+                    let step = Step {
+                        took: timed.time,
+                        usual: usual.known().map(|known| known.quantile(50)),
+                    };
+                    self.steps.insert((timed.block.clone(), client), step);
+                }
+                usual.learn(timed.time, slow);
+                let failure = slow.then_some((kind, None));
+                // Hosts of one front share its handshake.
+                let group = (!matches!(timed.block, Block::Vip(_))).then_some(timed.dest);
+                ledger.enter(client, timed.block, timed.channel, timed.dest, failure, group);
+            }
+        }
+        ledger
+            .weigh(Split::Phases)
+            .into_iter()
+            .map(|(block, mut cells)| {
+                // There is one kind of slow: it says nothing about the cause.
+                let kinds = cells.values_mut().flat_map(|counts| counts.kinds.values_mut());
+                kinds.for_each(|(judged, _)| *judged = 0);
+                (Block::Slow(Box::new(block)), cells)
+            })
+            .collect()
+    }
+
+    /// The slowest of the last slow outcomes of these clients on a subject.
+    pub(crate) fn step(&self, block: &Block, clients: impl IntoIterator<Item = VantageIx>) -> Option<Step> {
+        clients
+            .into_iter()
+            .filter_map(|client| self.steps.get(&(block.clone(), client)))
+            .max_by_key(|step| step.took)
+            .copied()
+    }
+
+    /// Forgets subjects that are gone.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Block) -> bool) {
+        self.usual.retain(|(block, _), _| keep(block));
+        self.steps.retain(|(block, _), _| keep(block));
+    }
+}
+
+/// The phases of a successful probe, each with its subject.
+fn timed(observation: &Observation, topology: &Topology, world: &mut World) -> Vec<Timed> {
+    let times = &observation.times;
+    let mut all = Vec::new();
+    let channel = observation.channel;
+    let mut add = |block, dest, channel, time: Option<Micros>, guess| {
+        if let Some(time) = time {
+            all.push(Timed {
+                block,
+                dest,
+                channel,
+                time,
+                guess,
+            });
+        }
+    };
+    let entry = observation
+        .entry
+        .as_ref()
+        .or_else(|| observation.echo.as_ref().map(|echo| &echo.pod));
+    match channel {
+        Channel::Mesh => {
+            if let Some(peer) = peer_of(observation) {
+                let dest = Dest::Peer(world.nodes.intern(&peer));
+                add(Block::Mesh, dest, channel, times.connect.or(times.total), true);
+            }
+        }
+        Channel::Dns | Channel::Vip => {
+            let resolve = if channel == Channel::Dns {
+                times.resolve.or(times.total)
+            } else {
+                times.resolve
+            };
+            if resolve.is_some() {
+                let name = asked_name(observation, topology);
+                let dest = Dest::Name(world.names.intern(&name));
+                add(Block::Dns, dest, Channel::Dns, resolve, true);
+            }
+            if let Some(front) = front_of(topology, observation).filter(|_| channel == Channel::Vip) {
+                let dest = entry.map_or(Dest::Unknown, |pod| Dest::Entry(world.pods.intern(pod)));
+                add(Block::Vip(front), dest, channel, times.connect, true);
+                let block = Block::Target(observation.target.clone());
+                add(block, dest, channel, times.first_byte, false);
+            }
+        }
+        Channel::Direct => {
+            if let (Some(block), Some(pod)) = (direct_of(observation, topology), entry) {
+                let dest = Dest::Entry(world.pods.intern(pod));
+                add(block, dest, channel, times.connect, true);
+                let block = Block::Target(observation.target.clone());
+                add(block, dest, channel, times.first_byte, false);
+            }
+        }
+        // Asked for now and then only: nothing is usual.
+        Channel::Proxied | Channel::NodePort => {}
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(times: impl IntoIterator<Item = u64>) -> Usual {
+        let mut usual = Usual::default();
+        for ms in times {
+            usual.learn(Micros::from_millis(ms), false);
+        }
+        usual
+    }
+
+    #[test]
+    fn a_bucket_holds_its_times_and_no_others() {
+        for us in (0..40).map(|i| 3_u64.pow(i % 13) + u64::from(i)) {
+            let at = bucket(Micros(us));
+            assert!(Micros(us) <= Micros(end_of(at).0 + 1), "{us}");
+            assert!(at == 0 || Micros(us) >= end_of(at - 1), "{us}");
+        }
+    }
+
+    #[test]
+    fn a_second_for_a_handshake_is_slow_even_where_nothing_is_known() {
+        let nothing = Usual::default();
+        assert!(nothing.is_slow(Micros::from_millis(1_003), true));
+        assert!(!nothing.is_slow(Micros::from_millis(300), true));
+        assert!(!nothing.is_slow(Micros::from_millis(1_003), false));
+    }
+
+    #[test]
+    fn slow_is_three_times_the_usual_beyond_99_of_100_and_50_ms_more() {
+        let steady = usual([2; 100]);
+        assert!(
+            !steady.is_slow(Micros::from_millis(40), true),
+            "nobody waits 40 ms"
+        );
+        assert!(steady.is_slow(Micros::from_millis(60), true));
+        let far = usual([80; 100]);
+        assert!(!far.is_slow(Micros::from_millis(200), true), "not three times");
+        assert!(far.is_slow(Micros::from_millis(400), true));
+        let ragged = usual((0..100).map(|i| if i % 20 == 0 { 500 } else { 2 }));
+        assert!(
+            !ragged.is_slow(Micros::from_millis(400), true),
+            "one in twenty is as slow"
+        );
+    }
+
+    #[test]
+    fn what_stays_slow_for_an_experience_becomes_usual() {
+        let mut usual = usual([2; 720]);
+        let slow = Micros::from_millis(1_002);
+        assert!(usual.is_slow(slow, true));
+        for _ in 0..720 {
+            usual.learn(slow, true);
+        }
+        assert!(!usual.is_slow(slow, true));
+    }
+}

@@ -1,0 +1,101 @@
+//! What a balancer does between client and node: which node it hands a connection to is not seen.
+
+use std::cell::Cell;
+
+use crate::mesh::{Mesh, Probe, cluster};
+use parallax_diagnosis::view::View;
+use serde_json::json;
+
+const BALANCER: &str = "203.0.113.10:80";
+
+type Outcome = Option<(&'static str, &'static str)>;
+
+fn run(mesh: &mut Mesh, rounds: i64, fault: &dyn Fn(&Probe) -> Outcome) -> View {
+    let mut view = None;
+    for round in 0..rounds {
+        view = Some(mesh.round(round, &|p| if round < 3 { None } else { fault(p) }));
+    }
+    view.expect("at least one round")
+}
+
+fn regions(view: &View) -> Vec<Vec<String>> {
+    let class =
+        |i: &parallax_diagnosis::verdict::Incident| i.verdict.class.iter().map(ToString::to_string).collect();
+    view.incidents.iter().map(class).collect()
+}
+
+/// I7: all health checks of the balancer fail, so it sends to every node; those without an endpoint drop it.
+#[test]
+fn outside_clients_that_fail_at_the_share_of_nodes_without_an_endpoint_are_an_honest_tie() {
+    let mut spec = cluster(3, &[1], 1, "Local");
+    spec["vantages"] = json!(["internet:a", "internet:b"]);
+    let mut mesh = Mesh::new(spec);
+    let turn = Cell::new(0);
+    let view = run(&mut mesh, 14, &|p| {
+        if !p.client.starts_with("internet:") {
+            return None;
+        }
+        turn.set(turn.get() + 1);
+        (turn.get() % 3 != 0).then_some(("connect", "connect_timeout"))
+    });
+    let found = regions(&view);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].len(), 2);
+    for region in ["outside-all", "outside-front-node"] {
+        assert!(found[0].iter().any(|r| r == region), "{found:?}");
+    }
+    let verdict = &view.incidents[0].verdict;
+    assert!(
+        verdict.causes.iter().any(|cause| cause.id == "F8"),
+        "{:?}",
+        verdict.causes
+    );
+    assert!(
+        verdict
+            .separating
+            .iter()
+            .any(|line| line.contains("in_martian_src")),
+        "{:?}",
+        verdict.separating
+    );
+}
+
+#[test]
+fn what_fails_inside_says_nothing_of_the_outside_and_the_other_way_round() {
+    let mut spec = cluster(3, &[1], 1, "Local");
+    spec["vantages"] = json!(["internet:a"]);
+    let mut mesh = Mesh::new(spec);
+    let view = run(
+        &mut mesh,
+        8,
+        &crate::mesh::refused_without_local(&["n1", "internet:a"]),
+    );
+    assert_eq!(regions(&view), [["nolocal"]]);
+}
+
+/// Policy Cluster does not cure loopback where traffic really leaves the node: the balancer picks any node, and its own
+/// node once in so many.
+#[test]
+fn a_balancer_that_hands_one_connection_in_four_back_to_its_own_node_is_named_and_a_flaky_one_kept_in_view() {
+    let mut spec = cluster(4, &[1, 2], 1, "Cluster");
+    spec["services"][0]["loadBalancer"][0]["ipMode"] = json!("Proxy");
+    let mut mesh = Mesh::new(spec);
+    let turn = Cell::new(0);
+    let view = run(&mut mesh, 40, &|p| {
+        if p.front.as_deref() != Some(BALANCER) {
+            return None;
+        }
+        turn.set(turn.get() + 1);
+        ((turn.get() + turn.get() / 4) % 4 == 0).then_some(("connect", "connect_timeout"))
+    });
+    assert_eq!(regions(&view), [["lb-own-node"]]);
+    let verdict = &view.incidents[0].verdict;
+    assert!(
+        verdict
+            .separating
+            .iter()
+            .any(|line| line.contains("can hardly be told from vip") && line.contains("nodeport")),
+        "{:?}",
+        verdict.separating
+    );
+}
