@@ -105,7 +105,7 @@ impl Data {
             for (class, count) in KindClass::ALL.iter().zip(cell.kinds) {
                 match class {
                     KindClass::Reset | KindClass::Stall | KindClass::Tls | KindClass::Http4xx => {
-                        after += count
+                        after += count;
                     }
                     _ => before += count,
                 }

@@ -59,7 +59,7 @@ fn bucket(time: Micros) -> usize {
 /// The longest time of a bucket.
 const fn end_of(bucket: usize) -> Micros {
     let octave = 1_u64 << (bucket / 2);
-    Micros(if bucket % 2 == 0 {
+    Micros(if bucket.is_multiple_of(2) {
         octave * 1414 / 1000
     } else {
         octave * 2
@@ -157,8 +157,7 @@ impl Pace {
         fresh: impl Fn(&Block, &Observation) -> bool,
     ) -> BTreeMap<Block, RoundCells> {
         let mut ledger = Ledger::default();
-        let word = FailureKind::Other("slow".into());
-        let kind = world.kinds.intern(&word);
+        let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
         for recorded in observations {
             let observation = &recorded.observation;
             if !matches!(observation.outcome, Outcome::Ok { .. }) {
