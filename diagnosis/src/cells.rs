@@ -61,6 +61,8 @@ pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ring {
     rounds: VecDeque<(Round, RoundCells)>,
+    /// The last round with a failure.
+    failed: Option<Round>,
 }
 
 /// Rounds kept of a subject without a failure: it only serves as a control.
@@ -71,6 +73,9 @@ const WINDOW: Micros = Micros::from_secs(600);
 impl Ring {
     /// Appends a closed round and forgets what is too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: RoundCells, interval: Micros) {
+        if cells.values().any(|counts| counts.f > 0) {
+            self.failed = Some(round);
+        }
         self.rounds.push_back((round, cells));
         let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
             .unwrap_or(i64::MAX)
@@ -86,6 +91,7 @@ impl Ring {
     }
 
     pub(crate) fn clear(&mut self) {
+        self.failed = None;
         self.rounds.clear();
     }
 
@@ -116,14 +122,12 @@ impl Ring {
 
     /// Any failure since a round.
     pub(crate) fn fails_since(&self, start: Round) -> bool {
-        self.since(start)
-            .any(|(_, cells)| cells.values().any(|c| c.f > 0))
+        self.failed.is_some_and(|failed| failed >= start)
     }
 
     fn has_failure(&self) -> bool {
-        self.rounds
-            .iter()
-            .any(|(_, cells)| cells.values().any(|c| c.f > 0))
+        self.failed
+            .is_some_and(|failed| self.first().is_some_and(|first| failed >= first))
     }
 
     /// Sums the rounds from one on into a set of cells.

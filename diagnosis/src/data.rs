@@ -154,7 +154,7 @@ impl Data {
         let mut all = left_regions.to_vec();
         all.push(right_region);
         // Policy Local, once blamed, changes the choices of other regions too.
-        let coupled = all.contains(&Region::NoLocal) && !scene.crossed;
+        let coupled = all.contains(&Region::NoLocal) && scene.strict;
         let mut union = Shares::with_capacity(left.len() + right.len());
         let (mut i, mut j) = (0, 0);
         while i < left.len() || j < right.len() {

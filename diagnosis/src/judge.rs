@@ -242,7 +242,7 @@ impl Case {
 
     /// Lets the other subjects have their say about causes that would concern them too.
     pub(crate) fn with_pool(mut self, pool: Pool, l: &mut Likelihood) -> Self {
-        let global = self.hypotheses.iter_mut().filter(|h| h.region.is_global());
+        let global = self.hypotheses.iter_mut().filter(|h| pool.shares(h.region));
         if !pool.is_empty() {
             let base = pool.base(&[], l);
             for hypothesis in global {

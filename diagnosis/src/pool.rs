@@ -23,10 +23,17 @@ pub(crate) struct Other {
     pub(crate) hypotheses: Vec<Hypothesis>,
 }
 
-/// All subjects that are asked.
-#[derive(Debug, Default)]
+/// All subjects that are asked, and the regions that would concern them too.
+#[derive(Debug)]
 pub(crate) struct Pool {
     others: Vec<Other>,
+    shared: fn(Region) -> bool,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new(Vec::new(), Region::is_global)
+    }
 }
 
 impl Other {
@@ -48,8 +55,13 @@ impl Other {
 }
 
 impl Pool {
-    pub(crate) const fn new(others: Vec<Other>) -> Self {
-        Self { others }
+    pub(crate) const fn new(others: Vec<Other>, shared: fn(Region) -> bool) -> Self {
+        Self { others, shared }
+    }
+
+    /// Whether a region here would be one of the others too.
+    pub(crate) fn shares(&self, region: Region) -> bool {
+        (self.shared)(region)
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -64,7 +76,7 @@ impl Pool {
                 let shares = other.shares(given);
                 let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_m(&other.data.groups(&shares))];
                 if other.data.failures() > 0 {
-                    for hypothesis in other.hypotheses.iter().filter(|h| !h.region.is_global()) {
+                    for hypothesis in other.hypotheses.iter().filter(|h| !self.shares(h.region)) {
                         let own = other.data.shares(hypothesis.region, &other.scene);
                         if other.data.touches_failure(&own) {
                             let union = other.with(given, &shares, hypothesis.region);

@@ -106,6 +106,8 @@ pub(crate) struct Problem<'a> {
 /// Below this many hypotheses all are compared; above, only those whose region holds a failure. The others explain
 /// nothing and differ from "healthy" by less than their prior.
 const COMPARE_ALL: usize = 400;
+/// ln of a Bayes factor of a hundred.
+const TOLD_BY_OTHERS: f64 = 4.6;
 /// Behind the best by more than this, nobody asks how much exactly.
 const REACH: f64 = 10.0;
 
@@ -183,21 +185,29 @@ impl<'a> Problem<'a> {
             entry.p = libm::exp(entry.score() - total);
         }
         let scored = all;
-        let mut classes: Vec<Class> = signatures
-            .into_iter()
-            .map(|(signature, mut members)| {
-                members.sort_by(|a, b| {
-                    let (a, b) = (&scored[*a], &scored[*b]);
-                    b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region))
-                });
-                Class {
+        let mut classes: Vec<Class> = Vec::new();
+        for (signature, mut members) in signatures {
+            members.sort_by(|a, b| {
+                let (a, b) = (&scored[*a], &scored[*b]);
+                b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region))
+            });
+            let head = members.first().map_or(0.0, |i| scored[*i].pooled);
+            // What this subject cannot tell apart, other subjects may.
+            let (alike, told): (Vec<usize>, Vec<usize>) = members
+                .into_iter()
+                .partition(|i| head - scored[*i].pooled < TOLD_BY_OTHERS);
+            for members in [alike, told] {
+                if members.is_empty() {
+                    continue;
+                }
+                classes.push(Class {
                     mass: members.iter().map(|i| scored[*i].p).sum(),
                     unobserved: members.iter().any(|i| scored[*i].region == Region::Healthy),
                     members,
-                    signature,
-                }
-            })
-            .collect();
+                    signature: signature.clone(),
+                });
+            }
+        }
         classes.sort_by(|a, b| b.mass.total_cmp(&a.mass).then_with(|| a.members.cmp(&b.members)));
         let p_none = scored.first().map_or(1.0, |s| s.p);
         Posterior {
@@ -270,7 +280,8 @@ impl<'a> Problem<'a> {
         likelihood: &mut Likelihood,
     ) {
         let own_rates = self.own_rates && fixed.regions.len() == 1;
-        let global: Vec<Region> = fixed.regions.iter().copied().filter(|r| r.is_global()).collect();
+        let shares = |region: Region| self.pool.is_some_and(|pool| pool.shares(region));
+        let global: Vec<Region> = fixed.regions.iter().copied().filter(|r| shares(*r)).collect();
         let pool = self.pool.filter(|pool| !pool.is_empty() && !global.is_empty());
         if !own_rates && pool.is_none() {
             return;
@@ -302,7 +313,7 @@ impl<'a> Problem<'a> {
                 let ln_own = likelihood.ln_m_pair(&groups);
                 entry.ln_m = lse(&[entry.ln_m, ln_own]) - std::f64::consts::LN_2;
             }
-            if let Some(pool) = pool.filter(|_| entry.region.is_global()) {
+            if let Some(pool) = pool.filter(|pool| pool.shares(entry.region)) {
                 let base = base.get_or_insert_with(|| pool.base(&global, likelihood));
                 entry.pooled = pool.gain(&global, entry.region, base, likelihood);
             }

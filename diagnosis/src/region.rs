@@ -328,7 +328,7 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
                 Alpha::new(hit, pods.len())
             };
             // Where policy Local is obeyed so strictly that nodes without an endpoint fail, nodes with one use it.
-            if !scene.crossed
+            if scene.strict
                 && regions.contains(&Region::NoLocal)
                 && client.is_some_and(|node| scene.local.contains(&node))
             {

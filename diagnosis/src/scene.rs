@@ -49,8 +49,9 @@ pub(crate) struct Scene {
     pub(crate) leaves_the_node: bool,
     /// The node that a balancer chooses serves with its own endpoints only.
     pub(crate) pool_is_local: bool,
-    /// A client with an endpoint on its node was answered by another node's: policy Local is not obeyed strictly.
-    pub(crate) crossed: bool,
+    /// The front has policy Local, clients without an endpoint mostly fail, and nobody with an endpoint was answered by
+    /// another node's: whoever has one uses it.
+    pub(crate) strict: bool,
 }
 
 impl Nodes {
@@ -126,6 +127,10 @@ impl Scene {
             .filter_map(|e| e.node.as_ref())
             .filter_map(|n| world.nodes.get(n))
             .collect();
+        self.strict = match topology.fronts().get(front).map(|info| info.kind) {
+            Some(FrontKind::ClusterIp) => service.internal_traffic_policy == TrafficPolicy::Local,
+            _ => service.external_traffic_policy == TrafficPolicy::Local,
+        };
         if matches!(
             topology.fronts().get(front).map(|info| info.kind),
             Some(FrontKind::LoadBalancer(_))
@@ -158,13 +163,22 @@ impl Scene {
     /// Lets the cells correct the rules: an endpoint that answered a client is one it can be sent to. With affinity it is
     /// the only one.
     pub(crate) fn learn_from(&mut self, cells: &RoundCells, affinity: bool) {
+        let mut crossed = false;
+        let (mut lacking, mut failing) = (0, 0);
+        for (key, counts) in cells.iter().filter(|(key, _)| key.channel == Channel::Vip) {
+            let node = self.node_of_client(key.client);
+            if node.is_some_and(|node| !self.local.contains(&node)) {
+                lacking += counts.n;
+                failing += counts.f;
+            }
+        }
         let mut answered: BTreeMap<VantageIx, BTreeSet<PodIx>> = BTreeMap::new();
         for key in cells.keys() {
             match (key.channel, key.dest) {
                 (Channel::Vip, Dest::Entry(pod)) if self.backends.contains(&pod) => {
                     answered.entry(key.client).or_default().insert(pod);
                     let node = self.node_of_client(key.client);
-                    self.crossed |= node.is_some_and(|node| {
+                    crossed |= node.is_some_and(|node| {
                         self.local.contains(&node) && self.nodes.pods.get(&pod) != Some(&node)
                     });
                 }
@@ -174,6 +188,7 @@ impl Scene {
                 _ => {}
             }
         }
+        self.strict &= !crossed && failing * 2 > lacking;
         for (client, pods) in answered {
             let known: BTreeSet<PodIx> = self.eligible(client).iter().copied().collect();
             let pods = if affinity {

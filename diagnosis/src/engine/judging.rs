@@ -12,13 +12,8 @@ use crate::{
     cells::{Dest, RoundCells},
     judge::{Case, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
-    pool::{Other, Pool},
-    prior::hypotheses,
     scene::Scene,
 };
-
-/// Other subjects that are asked about a cause that would concern all of them.
-const POOLED: usize = 32;
 
 impl Engine {
     /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
@@ -64,7 +59,7 @@ impl Engine {
         }
     }
 
-    fn scene(&self, unit: &Unit, cells: &RoundCells) -> Scene {
+    pub(super) fn scene(&self, unit: &Unit, cells: &RoundCells) -> Scene {
         let mut scene = Scene {
             nodes: Arc::clone(&self.nodes),
             ..Scene::default()
@@ -125,9 +120,8 @@ impl Engine {
             let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
             let kinds = unit.kinds(&scene, &channels);
             let mut case = Case::new(start, cells, scene, &self.world, &kinds, &facts);
-            if matches!(unit.plain(), Unit::Front(_)) {
-                let others = self.others(unit, start);
-                case = case.with_pool(Pool::new(others), &mut likelihood);
+            if matches!(unit.plain(), Unit::Front(_) | Unit::Target(_)) {
+                case = case.with_pool(self.pool(unit, start), &mut likelihood);
             }
             cases.push(case);
         }
@@ -174,54 +168,5 @@ impl Engine {
             }
         }
         (rounds, failing)
-    }
-
-    /// What the other fronts saw since a round.
-    fn others(&mut self, unit: &Unit, start: Round) -> Vec<Other> {
-        let mut units: Vec<(bool, Unit)> = self
-            .blocks
-            .iter()
-            .filter_map(|(block, ring)| match block {
-                Block::Vip(front) if !unit.is_slow() && Unit::Front(*front) != *unit => {
-                    Some((!ring.fails_since(start), Unit::Front(*front)))
-                }
-                Block::Slow(inner) if unit.is_slow() => match &**inner {
-                    Block::Vip(front) if Unit::Front(*front) != *unit.plain() => {
-                        Some((!ring.fails_since(start), Unit::Front(*front).slow()))
-                    }
-                    _ => None,
-                },
-                _ => None,
-            })
-            .collect();
-        // Failing ones first: they have more to say.
-        units.sort();
-        let own = self.blocks_of(unit).0;
-        let mut others = Vec::new();
-        for (_, other) in units.into_iter().take(POOLED) {
-            let mut cells = RoundCells::new();
-            for block in self.blocks_of(&other).0.iter().filter(|b| !own.contains(b)) {
-                if let Some(ring) = self.blocks.get(block) {
-                    ring.sum_into(start, &mut cells);
-                }
-            }
-            let scene = self.scene(&other, &cells);
-            let channels = cells.keys().map(|key| key.channel).collect();
-            let front = self.front_of_unit(&other);
-            let facts = facts(
-                &self.topology,
-                front.as_ref(),
-                &self.world,
-                self.rules.foreign_proxy,
-            );
-            let data =
-                crate::data::Data::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
-            others.push(Other {
-                hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &data, &facts),
-                data,
-                scene,
-            });
-        }
-        others
     }
 }

@@ -2,6 +2,7 @@
 
 mod concluding;
 mod judging;
+mod pooling;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +11,8 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, Round, TtlEvidence, Vantage,
+    Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, Round, ServiceKey, TargetId,
+    TtlEvidence, Vantage,
 };
 
 use crate::{
@@ -127,6 +129,8 @@ pub struct Engine {
     known: BTreeSet<Vantage>,
     world: World,
     nodes: Arc<Nodes>,
+    /// Hosts behind each port of each Service.
+    hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
     rounds: Rounds,
     blocks: BTreeMap<Block, Ring>,
     restarted: BTreeMap<Block, EventTime>,
@@ -160,6 +164,7 @@ impl Engine {
             topology,
             world: World::default(),
             nodes: Arc::default(),
+            hosts: BTreeMap::new(),
             rounds: Rounds::new(settings),
             blocks: BTreeMap::new(),
             restarted: BTreeMap::new(),
@@ -183,6 +188,12 @@ impl Engine {
     fn learn_names(&mut self) {
         let topology = Arc::clone(&self.topology);
         self.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.known));
+        self.hosts.clear();
+        for (target, placed) in topology.targets() {
+            if let Some(entry) = &placed.entry {
+                self.hosts.entry(entry.clone()).or_default().push(target.clone());
+            }
+        }
     }
 
     /// Endpoints, nodes or targets changed at `at`. Only the cells they touch start over, with the probes that start
