@@ -55,7 +55,7 @@ impl Style {
 /// A headline, what was seen, what was found.
 pub(super) fn report(report: &Report<'_>, style: Style) -> String {
     let mut text = format!(
-        "{} {} {}\n",
+        "{} {}{}\n",
         style.sign(report.judgement.verdict),
         report.subject.url,
         headline(report)
@@ -74,17 +74,31 @@ pub(super) fn report(report: &Report<'_>, style: Style) -> String {
             }
         }
     }
-    for found in &report.judgement.findings {
-        finding(found, report.judgement.looks, style, &mut text);
+    for (n, found) in report.judgement.findings.iter().enumerate() {
+        if n > 0 || !told_by_headline(report, found) {
+            finding(found, report.judgement.looks, style, &mut text);
+        }
+        reasons(found, &mut text);
     }
     text
+}
+
+/// Whether the headline has said all of the gravest finding, addresses included.
+fn told_by_headline(report: &Report<'_>, found: &Finding) -> bool {
+    let all = match &report.seen {
+        Seen::Addresses(rounds) => rounds.last().map_or(0, |round| round.reached.len()),
+        Seen::Fetches { .. } => 0,
+    };
+    report.planned == 1
+        && report.judgement.verdict >= Verdict::Unknown
+        && (found.addresses.is_empty() || found.addresses.len() == all)
 }
 
 /// The verdict in words.
 fn headline(report: &Report<'_>) -> String {
     let judged = &report.judgement;
     if judged.looks == 0 {
-        return "was not asked before it was stopped".to_owned();
+        return ": stopped before it was asked".to_owned();
     }
     if report.planned > 1 {
         let stopped = if judged.looks < report.planned {
@@ -92,7 +106,7 @@ fn headline(report: &Report<'_>) -> String {
         } else {
             String::new()
         };
-        return format!("worked in {} of {} looks{stopped}", judged.good, judged.looks);
+        return format!(" worked {} of {} times{stopped}", judged.good, judged.looks);
     }
     let gravest = || {
         judged
@@ -101,9 +115,9 @@ fn headline(report: &Report<'_>) -> String {
             .map_or_else(|| "failed".to_owned(), |found| found.said.what.clone())
     };
     match judged.verdict {
-        Verdict::Fails => gravest(),
-        Verdict::Unknown => format!("could not be told: {}", gravest()),
-        Verdict::Works | Verdict::Warned => works(report),
+        Verdict::Fails => format!(": {}", gravest()),
+        Verdict::Unknown => format!(" could not be told: {}", gravest()),
+        Verdict::Works | Verdict::Warned => format!(" {}", works(report)),
     }
 }
 
@@ -137,7 +151,14 @@ fn works(report: &Report<'_>) -> String {
             .sum(),
     );
     match (&best.outcome, &report.subject.what) {
-        (Outcome::Ok { status: Some(status) }, _) => format!("answers {status} in {total}"),
+        (Outcome::Ok { status: Some(status) }, _) => {
+            let after = match best.legs.len() {
+                0 | 1 => String::new(),
+                2 => " after a redirect".to_owned(),
+                more => format!(" after {} redirects", more - 1),
+            };
+            format!("answers {status}{after} in {total}")
+        }
         (_, What::Stream(probe)) if probe.tls => format!("shakes hands over TLS in {total}"),
         _ => format!("accepts connections, in {total}"),
     }
@@ -145,7 +166,7 @@ fn works(report: &Report<'_>) -> String {
 
 fn seen(rounds: &[Round], report: &Report<'_>, style: Style, text: &mut String) {
     let Some(last) = rounds.last() else { return };
-    lookup(&last.lookup, text);
+    lookup(&last.lookup, matches!(report.subject.what, What::Name(_)), text);
     if rounds.len() > 1 {
         tallies(&tally::of(rounds), text);
     } else {
@@ -154,7 +175,10 @@ fn seen(rounds: &[Round], report: &Report<'_>, style: Style, text: &mut String) 
     // Who answers is asked in the first look.
     let first = rounds.first().unwrap_or(last);
     for one in &first.reached {
-        if let Some(who) = next_door(one) {
+        // Of loopback everybody knows who answers.
+        if !one.address.ip().is_loopback()
+            && let Some(who) = next_door(one)
+        {
             line(text, "answered", &format!("{}: {who}", one.address));
         }
     }
@@ -190,11 +214,13 @@ fn line(text: &mut String, word: &str, said: &str) {
     let _ = writeln!(text, "  {word:<11} {said}");
 }
 
-fn lookup(lookup: &Lookup, text: &mut String) {
+/// Who said what of the name. What needs nobody to say it is shown only where the name is all that was asked for.
+fn lookup(lookup: &Lookup, wholly: bool, text: &mut String) {
     for (n, answer) in lookup.answers.iter().enumerate() {
         let word = if n == 0 { "name" } else { "" };
         let found = match &answer.source {
-            Source::Literal | Source::Forced => continue,
+            Source::Literal | Source::Forced if !wholly => continue,
+            Source::Literal | Source::Forced => format!("{}, without asking anybody", addresses(answer)),
             Source::Hosts => format!("{}, by the hosts file of this machine", addresses(answer)),
             Source::NameService => format!("{}, by this machine's name service", addresses(answer)),
             Source::ResolvConf | Source::Resolver(_) => answer
@@ -264,18 +290,15 @@ fn table(reached: &[Reached], style: Style, text: &mut String) {
         .iter()
         .filter(|part| reached.iter().any(|one| (part.of)(&times(one)).is_some()))
         .collect();
-    let width = reached
-        .iter()
-        .map(|one| one.address.to_string().len())
-        .max()
-        .unwrap_or(0);
-    let mut head = format!("  {:<11} {:<width$}", "address", "");
+    let lengths = reached.iter().map(|one| one.address.to_string().len());
+    let width = lengths.max().unwrap_or(0).max("certificate".len());
+    let mut head = format!("  {:<width$}", "address");
     for part in &parts {
         let _ = write!(head, "  {:>10}", part.heading);
     }
-    let _ = writeln!(text, "{}", head.trim_end());
+    let _ = writeln!(text, "{head}");
     for one in reached {
-        let mut row = format!("  {:<11} {:<width$}", "", one.address.to_string());
+        let mut row = format!("  {:<width$}", one.address.to_string());
         for part in &parts {
             let time = (part.of)(&times(one)).map_or_else(|| "–".to_owned(), |time| time.to_string());
             let _ = write!(row, "  {time:>10}");
@@ -460,7 +483,7 @@ fn fetch(fetched: &Validation, text: &mut String) {
         }
     }
     for (n, dial) in fetched.dials.iter().enumerate() {
-        let word = if n == 0 { "connected" } else { "" };
+        let word = if n == 0 { "dialled" } else { "" };
         line(
             text,
             word,
@@ -481,7 +504,7 @@ fn finding(found: &Finding, looks: u32, style: Style, text: &mut String) {
         format!("{}: ", at.join(", "))
     };
     let often = if looks > 1 {
-        format!(" (in {} of {looks} looks)", found.times)
+        format!(" ({} of {looks} times)", found.times)
     } else {
         String::new()
     };
@@ -491,8 +514,10 @@ fn finding(found: &Finding, looks: u32, style: Style, text: &mut String) {
         style.mark(found.level),
         found.said.what
     );
+}
+
+fn reasons(found: &Finding, text: &mut String) {
     for (n, reason) in found.said.likely.iter().enumerate() {
-        let word = if n == 0 { "likely:" } else { "or:" };
-        let _ = writeln!(text, "      {word:<7} {reason}");
+        line(text, if n == 0 { "  likely" } else { "  or" }, reason);
     }
 }

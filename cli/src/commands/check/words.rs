@@ -137,6 +137,10 @@ impl Facts<'_> {
                 format!("{host} does not exist"),
                 ["a typing error, or the record is not there (yet)"],
             ),
+            FailureKind::NoAddress if self.detail.is_some() => because(
+                self.detail.map(shown).unwrap_or_default(),
+                ["a client outside reaches public addresses only: publish one"],
+            ),
             FailureKind::NoAddress => because(
                 format!("{host} exists and has no address"),
                 ["the name has records of other types only (MX, TXT), or its addresses were removed"],
