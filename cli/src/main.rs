@@ -25,7 +25,6 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "parsed once per process")]
 enum Command {
     /// Aggregator and a local prober in one process, for targets listed in YAML. No Kubernetes needed.
     Up(commands::up::Args),

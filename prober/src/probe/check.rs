@@ -71,10 +71,10 @@ fn handshake_at(expected: &TlsExpectation, facts: &TlsFacts, now: i64) -> Result
         );
     }
     if let Some(name) = &expected.name
-        && !facts
+        && facts
             .chain
             .first()
-            .is_some_and(|leaf| leaf.name_for(name.as_str()).is_some())
+            .is_none_or(|leaf| leaf.name_for(name.as_str()).is_none())
     {
         return failed(
             FailureKind::CertificateWrongName,

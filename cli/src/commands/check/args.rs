@@ -16,14 +16,16 @@ use parallax_prober::ClientProfile;
 /// Where everybody's resolvers stand.
 pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Look at URLs from this machine: every address on its own, each phase timed, a failure with its likely reason.
-///
-/// Exit codes: 0 every URL works, 1 one does not, 2 usage, 3 could not tell.
+/// Look at URLs from this machine.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 every URL works, 1 one does not, 2 usage, 3 it could not be told.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// <http://…>, <https://…>, tcp://HOST:PORT, tls://HOST:PORT or dns://NAME; a bare HOST means <https://HOST/>.
-    #[arg(required = true, value_name = "URL")]
+    #[arg(
+        required = true,
+        value_name = "URL",
+        help = "http://…, https://…, tcp://HOST:PORT, tls://HOST:PORT or dns://NAME; a bare HOST means https"
+    )]
     pub(super) urls: Vec<String>,
     /// One JSON document per URL and line instead of text.
     #[arg(long)]
@@ -31,7 +33,7 @@ pub(crate) struct Args {
     /// Whose manners to ask with. `cert-manager`, `ca` and `pebble` fetch as those clients fetch an HTTP-01 challenge.
     #[arg(long, value_enum, default_value_t = Manners::Generic)]
     pub(super) profile: Manners,
-    /// Look so often, and count.
+    /// Look so often, count, and spread the times out.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) repeat: u32,
     /// Time between the starts of two looks.
@@ -174,7 +176,7 @@ fn span(text: &str) -> Result<Duration, String> {
 
 fn timeout(text: &str) -> Result<Duration, String> {
     let span = span(text)?;
-    if (Duration::from_millis(50)..=Duration::from_secs(60)).contains(&span) {
+    if (Duration::from_millis(50)..=Duration::from_mins(1)).contains(&span) {
         Ok(span)
     } else {
         Err(format!("expected 50ms to 60s, got {text:?}"))

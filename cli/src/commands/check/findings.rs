@@ -7,12 +7,13 @@ use parallax_prober::{DialOutcome, FamilyAnswer, Validation};
 
 use super::{
     escape::shown,
+    facts::Facts,
     judge::{Finding, Level, in_words, of_reached},
     names::{Answer, Lookup, Source},
     round::{Reached, Round},
     subject::{Subject, What},
     when,
-    words::{Explained, Facts, explain},
+    words::{Explained, explain},
 };
 
 /// An address that fails beside one that serves.

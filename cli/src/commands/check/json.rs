@@ -133,9 +133,8 @@ fn address(tally: &Tally, rounds: &[Round]) -> Value {
             .filter(|one| one.address == tally.address)
     };
     let telling = all()
-        .filter(|one| one.outcome.is_failure())
-        .last()
-        .or_else(|| all().last());
+        .rfind(|one| one.outcome.is_failure())
+        .or_else(|| all().next_back());
     let mut phases = Map::new();
     for (part, spread) in PARTS.iter().zip(&tally.spreads) {
         if let Some(spread) = spread {

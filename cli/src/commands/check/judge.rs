@@ -10,10 +10,11 @@ use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
 use parallax_prober::{FamilyAnswer, Validation};
 
 use super::{
+    facts::Facts,
     findings::{self, Findings},
     round::{Reached, Round},
     subject::{Subject, What},
-    words::{Explained, Facts, explain, explain_own},
+    words::{Explained, explain, explain_own},
 };
 
 /// What became of a URL.
@@ -365,3 +366,7 @@ pub(super) fn of_reached<'a>(subject: &'a Subject, one: &'a Reached, now: i64) -
         ..of_subject(subject, now)
     }
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

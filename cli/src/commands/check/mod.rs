@@ -7,6 +7,7 @@
 
 mod args;
 mod escape;
+mod facts;
 mod findings;
 mod json;
 mod judge;

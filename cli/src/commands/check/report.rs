@@ -60,28 +60,25 @@ impl Looking {
             every_address: self.every_address,
             now: when::now(),
         };
-        let (seen, judgement) = match (&self.fetcher, &subject.what) {
-            (Some(fetcher), What::Http(probe)) => {
-                let fetched = self
-                    .repeated(stop, async |_| fetcher.fetch(probe, &self.context).await)
-                    .await;
-                let judgement = judge::fetches(subject, &fetched, rules);
-                let seen = Seen::Fetches {
-                    profile: &fetcher.profile,
-                    manners: fetcher.manners(subject.host()),
-                    fetched,
-                };
-                (seen, judgement)
-            }
-            _ => {
-                let rounds = self
-                    .repeated(stop, async |first| {
-                        self.how.look(subject, &self.context, first).await
-                    })
-                    .await;
-                let judgement = judge::rounds(subject, &rounds, rules);
-                (Seen::Addresses(rounds), judgement)
-            }
+        let (seen, judgement) = if let (Some(client), What::Http(probe)) = (&self.fetcher, &subject.what) {
+            let fetched = self
+                .repeated(stop, async |_| client.fetch(probe, &self.context).await)
+                .await;
+            let judgement = judge::fetches(subject, &fetched, rules);
+            let seen = Seen::Fetches {
+                profile: &client.profile,
+                manners: client.manners(subject.host()),
+                fetched,
+            };
+            (seen, judgement)
+        } else {
+            let rounds = self
+                .repeated(stop, async |first| {
+                    self.how.look(subject, &self.context, first).await
+                })
+                .await;
+            let judgement = judge::rounds(subject, &rounds, rules);
+            (Seen::Addresses(rounds), judgement)
         };
         Report {
             subject,

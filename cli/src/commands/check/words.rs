@@ -2,35 +2,14 @@
 //!
 //! Total over the closed list of kinds, without a wildcard: a new kind does not compile until it has its words here.
 
-use std::net::SocketAddr;
+use parallax_model::{FailureKind, OwnFault, Phase};
 
-use parallax_model::{FailureKind, OwnFault, Phase, PhaseTimes, TtlEvidence};
-use parallax_prober::{TlsFacts, Tried};
-
-use super::{escape::shown, otherwise::Otherwise, when};
-
-/// What is known of a failure besides its kind.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Facts<'a> {
-    pub(super) host: &'a str,
-    pub(super) port: Option<u16>,
-    pub(super) address: Option<SocketAddr>,
-    pub(super) phase: Option<Phase>,
-    pub(super) status: Option<u16>,
-    /// What a library or the kernel said.
-    pub(super) detail: Option<&'a str>,
-    /// The address is this machine's own.
-    pub(super) local: bool,
-    pub(super) ttl: Option<&'a TtlEvidence>,
-    pub(super) tls: Option<&'a TlsFacts>,
-    pub(super) times: Option<&'a PhaseTimes>,
-    pub(super) server: Option<&'a str>,
-    pub(super) otherwise: Option<Otherwise>,
-    /// Names that were tried, where resolving failed.
-    pub(super) tried: &'a [Tried],
-    /// Seconds since the Unix epoch.
-    pub(super) now: i64,
-}
+use super::{
+    escape::shown,
+    facts::{Facts, names},
+    otherwise::Otherwise,
+    when,
+};
 
 /// What a person is told.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -247,7 +226,7 @@ impl Facts<'_> {
         };
         let port = self.port_words();
         let mut likely = Vec::new();
-        if self.ttl.is_some() {
+        if self.answers_otherwise() {
             likely.push(format!(
                 "the address answers otherwise, so packets to {port} are dropped: a firewall, security group or \
                  NetworkPolicy"
@@ -536,21 +515,6 @@ impl Facts<'_> {
             _ => because(what, ["another answer than expected"]),
         }
     }
-
-    /// The answer crossed no router.
-    fn next_door(&self) -> bool {
-        self.ttl.is_some_and(TtlEvidence::untouched)
-    }
-
-    fn port_words(&self) -> String {
-        let port = self.address.map(|address| address.port()).or(self.port);
-        port.map_or_else(|| "the port".to_owned(), |port| format!("port {port}"))
-    }
-
-    fn detail_words(&self) -> String {
-        self.detail
-            .map_or_else(String::new, |detail| format!(" ({})", shown(detail)))
-    }
 }
 
 impl Otherwise {
@@ -565,18 +529,6 @@ impl Otherwise {
             }
             Self::Tls => "the port speaks TLS: a handshake succeeds there (tried); use https://".to_owned(),
         }
-    }
-}
-
-/// Names of a certificate as a list that fits a line.
-pub(super) fn names(names: &[String], left_out: usize) -> String {
-    /// Names that are shown.
-    const MOST: usize = 6;
-    let some: Vec<String> = names.iter().take(MOST).map(|name| shown(name)).collect();
-    match names.len().saturating_sub(MOST) + left_out {
-        _ if names.is_empty() => "no name at all".to_owned(),
-        0 => some.join(", "),
-        more => format!("{} and {more} more", some.join(", ")),
     }
 }
 

@@ -1,4 +1,5 @@
-use parallax_prober::CertificateFacts;
+use parallax_model::{PhaseTimes, TtlEvidence};
+use parallax_prober::{CertificateFacts, TlsFacts};
 
 use super::*;
 
@@ -11,7 +12,7 @@ fn ttl(ttl: u8) -> TtlEvidence {
     }
 }
 
-fn refused<'a>(local: bool, ttl: Option<&'a TtlEvidence>) -> Facts<'a> {
+fn refused(local: bool, ttl: Option<&TtlEvidence>) -> Facts<'_> {
     Facts {
         address: Some("203.0.113.10:80".parse().unwrap()),
         local,
@@ -117,7 +118,15 @@ fn a_refusal_that_crossed_no_router_points_at_the_own_node() {
     let first = |facts: &Facts<'_>| explain(&FailureKind::Refused, facts).likely[0].clone();
     assert!(first(&refused(false, Some(&near))).contains("externalTrafficPolicy: Local"));
     assert!(first(&refused(true, None)).contains("this machine has the address itself"));
-    for facts in [refused(false, Some(&far)), refused(false, None)] {
+    let router = TtlEvidence {
+        from: Some([10, 0, 0, 1].into()),
+        ..near
+    };
+    for facts in [
+        refused(false, Some(&far)),
+        refused(false, Some(&router)),
+        refused(false, None),
+    ] {
         assert!(
             !first(&facts).contains("externalTrafficPolicy"),
             "no evidence, no such claim"

@@ -19,7 +19,9 @@ impl Ca {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "Test Authority");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "Test Authority");
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -36,14 +38,19 @@ impl Ca {
     }
 
     /// An HTTPS server for these names, its certificate valid in these years.
-    pub(crate) fn server(&self, names: &[&str], years: (i32, i32), answer: &'static str) -> Server {
+    pub(crate) fn server(
+        &self,
+        names: &[&str],
+        years: (i32, i32),
+        answer: impl Fn(&str) -> String + Send + 'static,
+    ) -> Server {
         let config = Arc::new(self.config(names, years));
         Server::start(move |stream| {
             let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut tls = StreamOwned::new(connection, stream);
             // A client that refuses the certificate ends it here.
-            if request(&mut tls).is_some() {
-                let _ = tls.write_all(answer.as_bytes());
+            if let Some(path) = request(&mut tls) {
+                let _ = tls.write_all(answer(&path).as_bytes());
                 tls.conn.send_close_notify();
                 let _ = tls.flush();
             }
