@@ -152,7 +152,7 @@ fn resolvers(lookup: &Lookup, found: &mut Findings) {
                 .dns
                 .as_ref()
                 .and_then(|dns| dns.failure())
-                .map_or("no address", kind_words);
+                .map_or("no address", failure_words);
             found.say(
                 Level::Warning,
                 RESOLVER_FAILS,
@@ -204,7 +204,8 @@ fn families(lookup: &Lookup, found: &mut Findings) {
     }
 }
 
-fn kind_words(answer: &FamilyAnswer) -> &str {
+/// Why a question gave no address, in a few words.
+pub(super) fn failure_words(answer: &FamilyAnswer) -> &str {
     match answer {
         FamilyAnswer::Failed { kind, .. } => kind.words(),
         FamilyAnswer::NotAsked { own, .. } => own.label(),

@@ -389,6 +389,18 @@ impl Facts<'_> {
             return because("the certificate is signed by no trusted root", []);
         };
         let by = shown(chain.last().map_or(&leaf.issuer, |last| &last.issuer));
+        // webpki's word, for what a self-signed certificate made with default settings usually is.
+        if self
+            .detail
+            .is_some_and(|detail| detail.contains("CaUsedAsEndEntity"))
+        {
+            return because(
+                format!("the certificate is an authority's own ({})", shown(&leaf.subject)),
+                [
+                    "it was made with CA:TRUE, and strict clients refuse that of a server, trusted or not; make one without",
+                ],
+            );
+        }
         if leaf.self_signed {
             return because(
                 format!("the certificate is signed by itself ({})", shown(&leaf.subject)),

@@ -228,6 +228,17 @@ fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate()
         .what;
         assert!(what.contains(words), "{what}");
     }
+    let authority = tls(vec![certificate(&["a.test"], true)]);
+    let facts = Facts {
+        tls: Some(&authority),
+        detail: Some("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))"),
+        ..Facts::default()
+    };
+    let explained = explain(&FailureKind::CertificateUntrusted, &facts);
+    assert!(
+        explained.likely[0].contains("CA:TRUE"),
+        "--extra-roots does not help there"
+    );
     let alone = tls(vec![certificate(&[], false)]);
     let facts = Facts {
         tls: Some(&alone),

@@ -8,6 +8,7 @@ use parallax_prober::{Resolution, Validation};
 use super::{
     super::{
         escape::shown,
+        findings::failure_words,
         json::dial,
         names::{Answer, Lookup, Source},
     },
@@ -54,7 +55,8 @@ fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
         took.map_or_else(String::new, |took| format!(" in {took}"))
     );
     if dns.addresses.is_empty() {
-        return format!("no address, {by}");
+        let why = dns.failure().map_or("it has no address", failure_words);
+        return format!("{why}, {by}");
     }
     let mut said = Vec::new();
     for (record, v4) in [("A", true), ("AAAA", false)] {
