@@ -115,6 +115,11 @@ pub(super) fn fetches(subject: &Subject, fetched: &[Validation], rules: Rules) -
             let mut found = Findings::default();
             let facts = Facts {
                 detail: one.detail.as_deref(),
+                host: if one.hops.is_empty() {
+                    subject.host()
+                } else {
+                    "the host it is redirected to"
+                },
                 tried: one
                     .resolution
                     .as_ref()
@@ -343,10 +348,7 @@ pub(super) fn of_reached<'a>(subject: &'a Subject, one: &'a Reached, now: i64) -
     // Behind a redirect it is another host's certificate, and another address.
     let first_leg = one.legs.len() <= 1;
     Facts {
-        host: last
-            .and_then(|last| last.tls.as_ref())
-            .filter(|_| !first_leg)
-            .map_or_else(|| subject.host(), |tls| &tls.server_name),
+        host: host_of(&one.at).unwrap_or_else(|| subject.host()),
         address: if first_leg {
             Some(one.address)
         } else {
@@ -364,6 +366,17 @@ pub(super) fn of_reached<'a>(subject: &'a Subject, one: &'a Reached, now: i64) -
         server: last.and_then(|last| last.answer.as_ref()?.server.as_deref()),
         otherwise: one.otherwise,
         ..of_subject(subject, now)
+    }
+}
+
+/// The host of a URL in the form the URL library writes.
+fn host_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let authority = &rest[..end];
+    match authority.strip_prefix('[') {
+        Some(v6) => v6.split(']').next(),
+        None => authority.split(':').next(),
     }
 }
 

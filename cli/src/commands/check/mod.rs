@@ -15,6 +15,7 @@ mod names;
 mod otherwise;
 mod profile;
 mod progress;
+mod reasons;
 mod report;
 mod round;
 mod subject;

@@ -96,7 +96,10 @@ impl How {
             Lookup::forced(self.connect_to.iter().map(|endpoint| endpoint.ip))
         };
         let Some(port) = subject.port() else {
+            let found = lookup.addresses();
+            let none = |family: &Family| !found.is_empty() && !found.iter().any(|one| family.holds(*one));
             return Round {
+                lacks: self.family.filter(none),
                 lookup,
                 ..Round::default()
             };

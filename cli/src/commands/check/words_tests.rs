@@ -1,4 +1,4 @@
-use parallax_model::{PhaseTimes, TtlEvidence};
+use parallax_model::{FailureKind, Phase, PhaseTimes, TtlEvidence};
 use parallax_prober::{CertificateFacts, TlsFacts};
 
 use super::*;

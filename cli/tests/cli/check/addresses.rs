@@ -2,8 +2,14 @@
 
 use std::io::Write;
 
+use hickory_proto::rr::RecordType;
+
 use super::check;
-use crate::servers::{Refusing, Server, answer, dns::Dns, request};
+use crate::servers::{
+    Refusing, Server, answer,
+    dns::{Dns, Say},
+    request,
+};
 
 fn resolver(dns: &Dns) -> String {
     format!("--resolver={}", dns.addr)
@@ -15,9 +21,8 @@ fn ok() -> Server {
 
 #[test]
 fn a_dead_ipv6_address_beside_a_live_ipv4_one_is_a_warning_and_with_every_address_a_no() {
-    let server = ok();
+    let (server, _dead) = Refusing::beside(ok);
     let port = server.addr.port();
-    let _dead = Refusing::at(&format!("[::1]:{port}"));
     let dns = Dns::always(&["127.0.0.1"], &["::1"]);
     let url = format!("http://shop.example.test:{port}/");
     let said = check([&resolver(&dns), &url]);
@@ -118,10 +123,30 @@ fn a_redirect_to_another_host_asks_the_same_resolver() {
 }
 
 #[test]
+fn a_redirect_to_a_host_that_does_not_exist_names_that_host() {
+    let server = Server::http(|_| answer("302 Found", "Location: http://gone.example.test/\r\n", ""));
+    let dns = Dns::start(|name, record| match (name, record) {
+        ("gone.example.test", _) => Say::NoSuchName,
+        (_, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Addresses(&[]),
+    });
+    let said = check([
+        resolver(&dns),
+        format!("http://shop.example.test:{}/", server.addr.port()),
+    ]);
+    said.holds(
+        1,
+        &[
+            ": gone.example.test does not exist",
+            "http://gone.example.test/  not asked",
+        ],
+    );
+}
+
+#[test]
 fn the_profiles_differ_where_ipv6_is_dead() {
-    let server = ok();
+    let (server, _dead) = Refusing::beside(ok);
     let port = server.addr.port();
-    let _dead = Refusing::at(&format!("[::1]:{port}"));
     let dns = Dns::always(&["127.0.0.1"], &["::1"]);
     let url = format!("http://shop.example.test:{port}/");
     let as_client = |profile: &str| check([&resolver(&dns), &format!("--profile={profile}"), &url]);

@@ -57,12 +57,13 @@ fn documents(args: &[String], ports: &[(u16, &str)]) -> Vec<Value> {
 #[test]
 fn an_https_url_with_a_redirect_and_a_dead_address_keeps_its_form() {
     let ca = Ca::new();
-    let server = ca.server(&["shop.example.test"], VALID, |path| match path {
-        "/" => answer("302 Found", "Server: shop\r\nLocation: /next\r\n", ""),
-        _ => answer("200 OK", "Content-Type: text/plain\r\n", "hello"),
+    let (server, _dead) = Refusing::beside(|| {
+        ca.server(&["shop.example.test"], VALID, |path| match path {
+            "/" => answer("302 Found", "Server: shop\r\nLocation: /next\r\n", ""),
+            _ => answer("200 OK", "Content-Type: text/plain\r\n", "hello"),
+        })
     });
     let port = server.addr.port();
-    let _dead = Refusing::at(&format!("[::1]:{port}"));
     let dns = Dns::always(&["127.0.0.1"], &["::1"]);
     let args = [
         "--json".to_owned(),
@@ -88,7 +89,7 @@ fn a_fetch_as_another_client_keeps_its_form() {
 #[test]
 fn each_url_is_a_document_on_a_line_of_its_own_in_the_order_of_the_arguments() {
     let server = Server::http(|_| answer("200 OK", "", ""));
-    let closed = Refusing::at("127.0.0.1:0");
+    let closed = Refusing::new();
     let refused = format!("tcp://{}", closed.addr);
     let said = check(["--json", &refused, &server.url("/a"), &server.url("/b")]);
     assert_eq!(said.code, Some(1));

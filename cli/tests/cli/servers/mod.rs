@@ -4,8 +4,8 @@ pub(crate) mod dns;
 pub(crate) mod tls;
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -97,13 +97,30 @@ pub(crate) struct Refusing {
 }
 
 impl Refusing {
-    pub(crate) fn at(addr: &str) -> Self {
-        let addr: SocketAddr = addr.parse().unwrap();
-        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
-        socket.bind(&addr.into()).unwrap();
-        Self {
-            addr: socket.local_addr().unwrap().as_socket().unwrap(),
-            _socket: socket,
+    pub(crate) fn new() -> Self {
+        Self::at(([127, 0, 0, 1], 0).into()).unwrap()
+    }
+
+    /// A server on IPv4, with its port refused on IPv6.
+    pub(crate) fn beside(start: impl Fn() -> Server) -> (Server, Self) {
+        loop {
+            let server = start();
+            // The same number may be somebody's IPv6 port.
+            if let Ok(refusing) = Self::at((Ipv6Addr::LOCALHOST, server.addr.port()).into()) {
+                return (server, refusing);
+            }
         }
+    }
+
+    fn at(addr: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+        match socket.bind(&addr.into()) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => panic!("bind {addr}: {error}"),
+            bound => bound?,
+        }
+        Ok(Self {
+            addr: socket.local_addr()?.as_socket().unwrap(),
+            _socket: socket,
+        })
     }
 }

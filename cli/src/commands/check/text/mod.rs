@@ -22,6 +22,8 @@ use super::{
     tally,
 };
 
+const MEBIBYTE: u64 = 1024 * 1024;
+
 /// Whether the terminal understands colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
@@ -200,7 +202,11 @@ fn seen(rounds: &[Round], report: &Report<'_>, style: Style, text: &mut String) 
         let mut words = vec![shown(&answer.version)];
         words.extend(answer.server.as_deref().map(shown));
         words.extend(answer.content_type.as_deref().map(shown));
-        words.push(format!("{} bytes", answer.read));
+        words.push(match answer.read {
+            // A probe stops reading there.
+            MEBIBYTE.. => "1 MiB or more".to_owned(),
+            read => format!("{read} bytes"),
+        });
         words.extend(
             answer
                 .location
