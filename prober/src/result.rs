@@ -1,6 +1,6 @@
 //! What became of one probe, while it is still ours.
 
-use http::{header, response::Parts};
+use http::{Version, header, response::Parts};
 use parallax_model::{
     Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName, Observation,
     Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
@@ -49,8 +49,8 @@ pub struct ProbeResult {
 /// What an HTTP answer said of itself. All text is bounded and without control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerFacts {
-    /// `HTTP/1.1`, `HTTP/2.0`.
-    pub version: String,
+    /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    pub version: &'static str,
     /// The status.
     pub status: u16,
     /// Where it sends the client (`Location`), as sent; absent where that is no visible ASCII or longer than 2 KiB.
@@ -74,7 +74,12 @@ impl AnswerFacts {
                 .map(|value| tamed(&String::from_utf8_lossy(value.as_bytes())))
         };
         Self {
-            version: format!("{:?}", head.version),
+            version: match head.version {
+                Version::HTTP_10 => "HTTP/1.0",
+                Version::HTTP_11 => "HTTP/1.1",
+                Version::HTTP_2 => "HTTP/2",
+                _ => "HTTP",
+            },
             status: head.status.as_u16(),
             location: head
                 .headers
@@ -180,10 +185,7 @@ mod tests {
             .unwrap()
             .into_parts();
         let facts = AnswerFacts::of(&head, 7);
-        assert_eq!(
-            (facts.status, facts.read, facts.version.as_str()),
-            (302, 7, "HTTP/1.1")
-        );
+        assert_eq!((facts.status, facts.read, facts.version), (302, 7, "HTTP/1.1"));
         assert_eq!(facts.location, None, "a cut URL is another URL");
         assert!(!facts.server.unwrap().contains('\t'));
     }

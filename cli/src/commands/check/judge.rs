@@ -268,8 +268,8 @@ fn addresses(subject: &Subject, round: &Round, rules: Rules, found: &mut Finding
     for one in &round.reached {
         let level = match (lets(&one.outcome), some_answer, counts(&one)) {
             (Lets::Answer, _, _) => continue,
-            (Lets::Unasked, true, _) => Level::Note,
-            (Lets::Unasked, false, _) => Level::Unknown,
+            (Lets::Unasked, true, _) if !rules.every_address => Level::Note,
+            (Lets::Unasked, ..) => Level::Unknown,
             (Lets::TryAnother, true, _) | (_, _, false) => Level::Warning,
             (Lets::TryAnother | Lets::Down, _, true) => Level::Failure,
         };

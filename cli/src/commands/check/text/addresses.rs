@@ -11,6 +11,7 @@ use super::{
         round::Reached,
         tally::{PARTS, Tally},
         walk::Leg,
+        words::explain_own,
     },
     Style, line,
 };
@@ -52,7 +53,13 @@ fn ending(one: &Reached, style: Style) -> String {
             let status = status.map_or_else(String::new, |status| format!("{status}, "));
             format!("{} {status}{}", style.sign(Verdict::Fails), kind.words())
         }
-        Outcome::NotAsked { own } => format!("{} {own}", style.sign(Verdict::Unknown)),
+        Outcome::NotAsked { own } => {
+            format!(
+                "{} {}",
+                style.sign(Verdict::Unknown),
+                explain_own(*own, None).what
+            )
+        }
     }
 }
 

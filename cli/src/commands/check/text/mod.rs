@@ -199,7 +199,7 @@ fn seen(rounds: &[Round], report: &Report<'_>, style: Style, text: &mut String) 
         .iter()
         .find_map(|one| one.legs.last()?.result.answer.as_ref())
     {
-        let mut words = vec![shown(&answer.version)];
+        let mut words = vec![answer.version.to_owned()];
         words.extend(answer.server.as_deref().map(shown));
         words.extend(answer.content_type.as_deref().map(shown));
         words.push(match answer.read {
