@@ -94,6 +94,18 @@ fn a_client_goes_on_after_a_failed_connect_and_only_then() {
 }
 
 #[test]
+fn the_host_of_a_url_is_found_with_and_without_brackets_and_port() {
+    for (url, host) in [
+        ("http://a.test/x?y", "a.test"),
+        ("https://a.test:8443/", "a.test"),
+        ("tcp://[2001:db8::1]:80", "2001:db8::1"),
+        ("dns://a.test", "a.test"),
+    ] {
+        assert_eq!(host_of(url), Some(host));
+    }
+}
+
+#[test]
 fn without_a_single_look_nothing_is_known() {
     assert_eq!(rounds(&subject(), &[], LENIENT).verdict, Verdict::Unknown);
 }

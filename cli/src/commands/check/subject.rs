@@ -121,7 +121,7 @@ impl Subject {
 
 /// The argument with a scheme before it.
 fn with_scheme(given: &str, args: &Args, said: &mut Vec<String>) -> String {
-    if given.contains("://") {
+    if has_scheme(given) {
         return given.to_owned();
     }
     let host = if given.parse::<Ipv6Addr>().is_ok() {
@@ -139,6 +139,15 @@ fn with_scheme(given: &str, args: &Args, said: &mut Vec<String>) -> String {
     };
     said.push(format!("no scheme was given: {scheme}:// is assumed{why}"));
     format!("{scheme}://{host}")
+}
+
+/// Whether a scheme stands first; behind a host, `://` is a part of path or query.
+fn has_scheme(given: &str) -> bool {
+    given.split_once("://").is_some_and(|(scheme, _)| {
+        scheme
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    })
 }
 
 /// The URL with its host as it goes over the wire, also for the schemes that the URL standard does not know.
@@ -268,6 +277,10 @@ mod tests {
             ("example.org:8443", "https://example.org:8443/"),
             ("example.org:80", "http://example.org/"),
             ("example.org/a?b", "https://example.org/a?b"),
+            (
+                "example.org/?to=http://a.test/",
+                "https://example.org/?to=http://a.test/",
+            ),
             ("127.0.0.1", "https://127.0.0.1/"),
             ("2001:db8::1", "https://[2001:db8::1]/"),
             ("[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"),
@@ -318,6 +331,7 @@ mod tests {
             ("ftp://example.org/", "expected http://"),
             ("mailto:somebody", "expected http://"),
             ("https://", "expected http://"),
+            ("://example.org", "expected http://"),
             ("https://exa%mple/", "expected http://"),
             ("https://example.org:99999/", "port"),
             ("https://example.org:0/", "port 0"),

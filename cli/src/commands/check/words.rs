@@ -105,7 +105,12 @@ pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
         ),
         K::TlsProtocol => because(
             format!("the TLS handshake failed{detail}"),
-            ["the two sides share no version, cipher or protocol"],
+            // The prober's own word for a handshake that ended well, but without the protocol that was asked for.
+            [if detail.contains("ALPN") {
+                "the server speaks HTTP/1.1 only; leave out --http2"
+            } else {
+                "the two sides share no version, cipher or protocol"
+            }],
         ),
         K::TlsTooOld => because(
             format!("the TLS version is older than demanded{detail}"),

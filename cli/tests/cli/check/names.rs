@@ -35,6 +35,16 @@ fn a_name_is_resolved_and_nothing_more() {
 }
 
 #[test]
+fn a_name_without_an_address_of_the_only_family_wanted_is_a_no() {
+    let dns = Dns::always(&["192.0.2.1"], &[]);
+    let resolver = format!("--resolver={}", dns.addr);
+    for url in ["dns://shop.example.test", "http://shop.example.test/"] {
+        check([&resolver, "-6", url]).holds(1, &["the name has no IPv6 address"]);
+    }
+    check([&resolver, "-4", "dns://shop.example.test"]).holds(0, &[]);
+}
+
+#[test]
 fn a_name_that_does_not_exist_says_what_was_tried_on_the_search_list() {
     let dns = Dns::start(|_, _| Say::NoSuchName);
     let (_folder, conf) = file(&format!(

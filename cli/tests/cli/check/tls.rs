@@ -134,5 +134,5 @@ fn a_server_without_http2_is_a_no_where_http2_is_asked_for() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
     let said = look(&server, &ca, "https://shop.example.test/", &["--http2"]);
-    said.holds(1, &["did not agree to HTTP/2"]);
+    said.holds(1, &["did not agree to HTTP/2", "leave out --http2"]);
 }
