@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
+use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{FamilyAnswer, Validation};
 
 use super::{
@@ -115,16 +115,20 @@ pub(super) fn fetches(subject: &Subject, fetched: &[Validation], rules: Rules) -
             let mut found = Findings::default();
             let facts = Facts {
                 detail: one.detail.as_deref(),
-                host: if one.hops.is_empty() {
-                    subject.host()
-                } else {
-                    "the host it is redirected to"
-                },
-                tried: one
-                    .resolution
-                    .as_ref()
-                    .map_or(&[], |resolution| &resolution.tried),
                 ..of_subject(subject, rules.now)
+            };
+            let facts = if one.hops.is_empty() {
+                let tried = one.resolution.as_ref().map(|resolution| &*resolution.tried);
+                Facts {
+                    tried: tried.unwrap_or_default(),
+                    ..facts
+                }
+            } else {
+                // Which one that is does not come back with the rest.
+                Facts {
+                    host: "the host it is redirected to",
+                    ..facts
+                }
             };
             found.outcome(&one.outcome, facts, Vec::new(), Level::Failure);
             findings::of_dials(one, &mut found);
@@ -152,10 +156,7 @@ fn sum(looks: Vec<Findings>, rules: Rules) -> Judgement {
                 finding.level = Level::Failure;
             }
             verdict = verdict.max(finding.level.verdict());
-            let known = judgement.findings.iter_mut().find(|known| {
-                (&known.id, &known.addresses, known.level) == (&finding.id, &finding.addresses, finding.level)
-            });
-            match known {
+            match judgement.findings.iter_mut().find(|known| again(known, &finding)) {
                 Some(known) => known.times += 1,
                 None => judgement.findings.push(finding),
             }
@@ -170,7 +171,14 @@ fn sum(looks: Vec<Findings>, rules: Rules) -> Judgement {
     judgement
 }
 
-/// What `--every-address` makes a failure of a warning: words of [`findings`] besides the kinds of failure of an address.
+/// Whether a later look shows the same once more. What is said of an address may differ in its details; what is said of
+/// the name is all there is to tell one finding from another.
+fn again(known: &Finding, new: &Finding) -> bool {
+    (&known.id, &known.addresses, known.level) == (&new.id, &new.addresses, new.level)
+        && (!known.addresses.is_empty() || known.said == new.said)
+}
+
+/// Warnings that `--every-address` makes failures of.
 const STRICT: &[&str] = &[
     findings::DEAD_ADDRESS,
     findings::RESOLVERS_DIFFER,
@@ -244,13 +252,14 @@ enum Lets {
     Unasked,
 }
 
-fn lets(outcome: &Outcome) -> Lets {
-    match outcome {
+fn lets(subject: &Subject, one: &Reached) -> Lets {
+    match &one.outcome {
         Outcome::Ok { .. } => Lets::Answer,
+        // Behind a redirect to another host it is that one's address that failed, and trying ours again does not help.
         Outcome::Failed {
             phase: Phase::Connect,
             ..
-        } => Lets::TryAnother,
+        } if host_of(&one.at) == Some(subject.host()) => Lets::TryAnother,
         Outcome::Failed { .. } => Lets::Down,
         Outcome::NotAsked { .. } => Lets::Unasked,
     }
@@ -258,15 +267,17 @@ fn lets(outcome: &Outcome) -> Lets {
 
 fn addresses(subject: &Subject, round: &Round, rules: Rules, found: &mut Findings) {
     let used = round.lookup.used_by_programs();
-    // Forced addresses may repeat one with different ports; the hosts file alone makes an address unused.
-    let counts = |one: &&Reached| used.contains(&one.address.ip());
+    let is_used = |one: &Reached| used.contains(&one.address.ip());
+    // The hosts file makes those of DNS unused, unless a family is left out and nothing else remains.
+    let all = !round.reached.iter().any(is_used);
+    let counts = |one: &&Reached| all || is_used(one);
     let some_answer = round
         .reached
         .iter()
         .filter(counts)
-        .any(|one| lets(&one.outcome) == Lets::Answer);
+        .any(|one| lets(subject, one) == Lets::Answer);
     for one in &round.reached {
-        let level = match (lets(&one.outcome), some_answer, counts(&one)) {
+        let level = match (lets(subject, one), some_answer, counts(&one)) {
             (Lets::Answer, _, _) => continue,
             (Lets::Unasked, true, _) if !rules.every_address => Level::Note,
             (Lets::Unasked, ..) => Level::Unknown,
@@ -325,12 +336,8 @@ pub(super) fn in_words(outcome: &Outcome, facts: Facts<'_>) -> Explained {
                 ..facts
             },
         ),
-        Outcome::NotAsked { own } => own_words(*own, &facts),
+        Outcome::NotAsked { own } => explain_own(*own, facts.detail),
     }
-}
-
-fn own_words(own: OwnFault, facts: &Facts<'_>) -> Explained {
-    explain_own(own, facts.detail)
 }
 
 fn of_subject(subject: &Subject, now: i64) -> Facts<'_> {

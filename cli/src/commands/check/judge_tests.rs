@@ -1,3 +1,5 @@
+use parallax_model::OwnFault;
+
 use super::*;
 use crate::commands::check::names::Lookup;
 
@@ -91,6 +93,20 @@ fn a_client_goes_on_after_a_failed_connect_and_only_then() {
         };
         assert_eq!(verdict(outcomes, every), strict, "every address of {outcomes:?}");
     }
+}
+
+#[test]
+fn behind_a_redirect_to_another_host_no_other_address_of_ours_helps() {
+    let mut look = round(&[dead(), ok()]);
+    look.reached[0].at = "http://b.test/".to_owned();
+    assert_eq!(rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
+}
+
+#[test]
+fn where_no_used_address_is_looked_at_the_others_decide() {
+    let mut look = round(&[dead()]);
+    look.lookup = Lookup::forced(std::iter::once([198, 51, 100, 1].into()));
+    assert_eq!(rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
 }
 
 #[test]

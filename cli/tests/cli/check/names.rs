@@ -108,6 +108,25 @@ fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
 }
 
 #[test]
+fn of_several_resolvers_each_that_differs_is_named() {
+    let here = Dns::always(&["192.0.2.1"], &[]);
+    let there = Dns::always(&["192.0.2.2"], &[]);
+    let elsewhere = Dns::always(&["192.0.2.3"], &[]);
+    let mut args: Vec<String> = [&here, &there, &elsewhere]
+        .iter()
+        .map(|dns| format!("--resolver={}", dns.addr))
+        .collect();
+    args.push("dns://shop.example.test".to_owned());
+    check(args).holds(
+        0,
+        &[
+            &format!("{} says 192.0.2.2, {} says 192.0.2.1", there.addr, here.addr),
+            &format!("{} says 192.0.2.3, {} says 192.0.2.1", elsewhere.addr, here.addr),
+        ],
+    );
+}
+
+#[test]
 fn a_family_that_fails_is_said_though_the_other_one_has_addresses() {
     let server = Server::http(|_| answer("200 OK", "", ""));
     let dns = Dns::start(|_, record| match record {
