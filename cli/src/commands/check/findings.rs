@@ -35,8 +35,11 @@ const PACKETS_LOST: &str = "packets_lost";
 const STATUS: &str = "status";
 const LEFT_OUT: &str = "addresses_left_out";
 
-/// Days before its end at which a certificate is worth a word: automatic renewal has happened by then, or failed.
-const SOON: i64 = 14;
+/// Days before its end at which a certificate is worth a word: automatic renewal has happened by then, or failed. One of
+/// short life is renewed in its last third.
+fn soon(not_before: i64, not_after: i64) -> i64 {
+    when::days((not_after - not_before) / 3).min(14)
+}
 
 /// What one look showed.
 #[derive(Debug, Default)]
@@ -320,7 +323,7 @@ fn certificate(one: &Reached, now: i64, found: &mut Findings) {
         return;
     };
     let left = when::days(first.not_after - now);
-    if left < SOON {
+    if left < soon(first.not_before, first.not_after) {
         found.add(
             Level::Warning,
             EXPIRES_SOON,
@@ -353,7 +356,7 @@ pub(super) fn of_dials(fetched: &Validation, found: &mut Findings) {
             DEAD_ADDRESS,
             vec![dial.address],
             Explained {
-                what: format!("this client went another way, because: {why}"),
+                what: format!("this client passed it over: {why}"),
                 likely: vec![
                     "clients with other rules fail here; see --profile ca and --profile pebble".to_owned(),
                 ],
@@ -368,4 +371,17 @@ fn list(addresses: &[IpAddr]) -> String {
         .map(IpAddr::to_string)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_lived_certificate_is_not_always_about_to_expire() {
+        const DAY: i64 = 24 * 60 * 60;
+        for (life, days) in [(398, 14), (90, 14), (6, 2), (1, 0)] {
+            assert_eq!(soon(0, life * DAY), days, "{life} days");
+        }
+    }
 }

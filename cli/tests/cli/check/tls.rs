@@ -99,6 +99,23 @@ fn an_untrusted_certificate_says_who_signed_it_and_is_accepted_when_asked_so() {
 }
 
 #[test]
+fn addresses_with_different_certificates_show_which_has_which() {
+    let ca = Ca::new();
+    let right = ca.server(&["shop.example.test"], VALID, ok);
+    let old = ca.server(&["shop.example.test"], (2020, 2021), ok);
+    let also = format!("--connect-to={}", old.addr);
+    let said = look(&right, &ca, "https://shop.example.test/", &[&also]);
+    said.holds(
+        1,
+        &[
+            &format!("shown at {}", right.addr),
+            &format!("which is over; shown at {}", old.addr),
+            &format!("✗ {}: the certificate has expired", old.addr),
+        ],
+    );
+}
+
+#[test]
 fn a_certificate_with_fewer_days_than_demanded_is_a_no() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);

@@ -11,7 +11,12 @@ use super::{
 pub(super) fn certificates(reached: &[Reached]) -> Vec<(&TlsFacts, Vec<String>)> {
     let mut all: Vec<(&TlsFacts, Vec<String>)> = Vec::new();
     for one in reached {
-        let Some(tls) = one.legs.iter().rev().find_map(|leg| leg.result.tls.as_ref()) else {
+        let Some(tls) = one
+            .legs
+            .iter()
+            .rev()
+            .find_map(|leg| leg.result.tls.as_ref().filter(|tls| !tls.chain.is_empty()))
+        else {
             continue;
         };
         match all.iter_mut().find(|(known, _)| *known == tls) {
@@ -22,11 +27,12 @@ pub(super) fn certificates(reached: &[Reached]) -> Vec<(&TlsFacts, Vec<String>)>
     all
 }
 
-pub(super) fn certificate(tls: &TlsFacts, addresses: &[String], of: usize, now: i64, text: &mut String) {
-    let only = if addresses.len() == of {
+/// One of them; with the addresses that showed it where others showed another one.
+pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut String) {
+    let only = if at.is_empty() {
         String::new()
     } else {
-        format!(" at {}", addresses.join(", "))
+        format!("; shown at {}", at.join(", "))
     };
     let Some(leaf) = tls.chain.first() else {
         return;

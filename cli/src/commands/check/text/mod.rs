@@ -188,8 +188,14 @@ fn seen(rounds: &[Round], report: &Report<'_>, style: Style, text: &mut String) 
             line(text, "answered", &format!("{}: {who}", one.address));
         }
     }
-    for (tls, addresses) in certificates(&last.reached) {
-        certificate(tls, &addresses, last.reached.len(), report.now, text);
+    let shown_there = certificates(&last.reached);
+    for (tls, addresses) in &shown_there {
+        let at = if shown_there.len() > 1 {
+            addresses.as_slice()
+        } else {
+            &[]
+        };
+        certificate(tls, at, report.now, text);
     }
     for one in &last.reached {
         redirects(one, text);
