@@ -147,6 +147,14 @@ fn a_plain_request_to_a_tls_port_is_found_out() {
 }
 
 #[test]
+fn http2_is_spoken_when_asked_for() {
+    let ca = Ca::new();
+    let server = ca.http2(&["shop.example.test"]);
+    let said = look(&server, &ca, "https://shop.example.test/", &["--http2"]);
+    said.holds(0, &["answers 200", "ALPN h2", "answer      HTTP/2, "]);
+}
+
+#[test]
 fn a_server_without_http2_is_a_no_where_http2_is_asked_for() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);

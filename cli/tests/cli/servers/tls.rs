@@ -1,6 +1,11 @@
 //! Certificates of an authority of our own, and a server that shows them.
 
-use std::{io::Write, path::PathBuf, sync::Arc};
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::{
@@ -9,6 +14,8 @@ use rustls::{
 };
 
 use super::{Server, request};
+
+type Tls = StreamOwned<ServerConnection, TcpStream>;
 
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
@@ -44,16 +51,23 @@ impl Ca {
         years: (i32, i32),
         answer: impl Fn(&str) -> String + Send + 'static,
     ) -> Server {
-        let config = Arc::new(self.config(names, years));
-        Server::start(move |stream| {
-            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-            let mut tls = StreamOwned::new(connection, stream);
+        serving(self.config(names, years), move |tls| {
             // A client that refuses the certificate ends it here.
-            if let Some(path) = request(&mut tls) {
+            if let Some(path) = request(tls) {
                 let _ = tls.write_all(answer(&path).as_bytes());
                 tls.conn.send_close_notify();
                 let _ = tls.flush();
             }
+        })
+    }
+
+    /// A server of HTTP/2 that answers each request with 200 and no content.
+    pub(crate) fn http2(&self, names: &[&str]) -> Server {
+        let mut config = self.config(names, VALID);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        serving(config, |tls| {
+            // A client that does not go on to its request has seen enough.
+            let _ = answer_http2(tls);
         })
     }
 
@@ -73,6 +87,39 @@ impl Ca {
             .with_single_cert(vec![leaf], key)
             .unwrap()
     }
+}
+
+fn serving(config: ServerConfig, talk: impl Fn(&mut Tls) + Send + 'static) -> Server {
+    let config = Arc::new(config);
+    Server::start(move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        talk(&mut StreamOwned::new(connection, stream));
+    })
+}
+
+/// The least a server of HTTP/2 can say (RFC 9113 §4.1, §6.2, §6.5; the status is entry 8 of RFC 7541's static table).
+fn answer_http2(tls: &mut Tls) -> io::Result<()> {
+    const PREFACE: usize = 24;
+    const HEADERS: u8 = 1;
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const SETTINGS_ACK: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+    const STATUS_200_AND_NOTHING_MORE: [u8; 10] = [0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x88];
+    tls.read_exact(&mut [0; PREFACE])?;
+    tls.write_all(&SETTINGS)?;
+    loop {
+        let mut head = [0; 9];
+        tls.read_exact(&mut head)?;
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        tls.read_exact(&mut vec![0; length])?;
+        if head[3] == HEADERS {
+            break;
+        }
+    }
+    tls.write_all(&SETTINGS_ACK)?;
+    tls.write_all(&STATUS_200_AND_NOTHING_MORE)?;
+    tls.flush()?;
+    // Until the client is gone.
+    tls.read_to_end(&mut Vec::new()).map(drop)
 }
 
 /// Valid now and for long.
