@@ -5,6 +5,8 @@ use std::{fmt, process::ExitCode};
 /// A command that did not end well. "Could not tell" must never look like "fine".
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// The answer is no: 1. It is printed already.
+    No,
     /// Usage or configuration: 2.
     Usage(String),
     /// Could not run, or could not tell: 3.
@@ -24,6 +26,7 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
+            Self::No => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
             Self::CouldNot(_) => ExitCode::from(3),
         }
@@ -33,6 +36,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::No => f.write_str("the answer is no"),
             Self::Usage(text) | Self::CouldNot(text) => f.write_str(text),
         }
     }

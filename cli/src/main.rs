@@ -25,10 +25,11 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "parsed once per process")]
 enum Command {
     /// Aggregator and a local prober in one process, for targets listed in YAML. No Kubernetes needed.
     Up(commands::up::Args),
+    /// Look at URLs from this machine: every address on its own, each phase timed, a failure with its likely reason.
+    Check(commands::check::Args),
     /// Probe what the aggregator asks for, from this machine or pod.
     Prober(commands::prober::Args),
     /// Correlate what the probers see, name causes, serve page, API and metrics.
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr(match cli.command {
         // A person looks at these; only what is wrong belongs between the lines they read.
-        Command::Up(_) | Command::Replay(_) => "warn",
+        Command::Up(_) | Command::Check(_) | Command::Replay(_) => "warn",
         Command::Prober(_) | Command::Aggregator(_) => "info",
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     }
     let done = match cli.command {
         Command::Up(args) => commands::up::run(args),
+        Command::Check(args) => commands::check::run(&args),
         Command::Prober(args) => commands::prober::run(args),
         Command::Aggregator(args) => commands::aggregator::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
@@ -61,7 +63,9 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("parallax: {failure}");
+            if !matches!(failure, exit::Failure::No) {
+                eprintln!("parallax: {failure}");
+            }
             failure.exit_code()
         }
     }

@@ -4,7 +4,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parallax_model::{FailureKind, TlsVersion};
 use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::{
+    oid_registry::OID_SIG_ED25519,
+    prelude::{FromDer, GeneralName, X509Certificate},
+    public_key::PublicKey,
+    x509::SubjectPublicKeyInfo,
+};
 
 use crate::result::tamed;
 
@@ -48,9 +53,20 @@ pub struct CertificateFacts {
     pub not_after: i64,
     /// Signed with its own key, by the signature and not by the name alone.
     pub self_signed: bool,
+    /// Kind and size of its key in bits: `RSA 2048`, `ECDSA 256`, `Ed25519`; an object identifier where it is another.
+    pub key: String,
 }
 
 impl CertificateFacts {
+    /// The first of its names that covers a host: the name itself, or a wildcard in place of its first label.
+    #[must_use]
+    pub fn name_for(&self, host: &str) -> Option<&str> {
+        self.names
+            .iter()
+            .map(String::as_str)
+            .find(|name| covers(name, host))
+    }
+
     fn read(der: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let alternative = certificate.subject_alternative_name().ok().flatten();
@@ -67,7 +83,29 @@ impl CertificateFacts {
             not_after: certificate.validity().not_after.timestamp(),
             self_signed: certificate.subject() == certificate.issuer()
                 && certificate.verify_signature(None).is_ok(),
+            key: key(certificate.public_key()),
         })
+    }
+}
+
+fn key(info: &SubjectPublicKeyInfo<'_>) -> String {
+    match info.parsed() {
+        Ok(PublicKey::RSA(rsa)) => format!("RSA {}", rsa.key_size()),
+        Ok(PublicKey::EC(point)) => format!("ECDSA {}", point.key_size()),
+        _ if info.algorithm.algorithm == OID_SIG_ED25519 => "Ed25519".to_owned(),
+        _ => tamed(&info.algorithm.algorithm.to_id_string()),
+    }
+}
+
+/// A certificate's name against a host: a wildcard stands for one whole label (RFC 6125 §6.4.3).
+fn covers(pattern: &str, host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    if pattern.eq_ignore_ascii_case(host) {
+        return true;
+    }
+    match (pattern.strip_prefix("*."), host.split_once('.')) {
+        (Some(parent), Some((_, rest))) => parent.eq_ignore_ascii_case(rest),
+        _ => false,
     }
 }
 
@@ -126,6 +164,7 @@ mod tests {
             (1_577_836_800, 1_609_459_200)
         );
         assert!(facts.self_signed);
+        assert_eq!(facts.key, "ECDSA 256");
         assert_eq!(left_out, 0);
     }
 

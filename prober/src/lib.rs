@@ -52,6 +52,6 @@ pub use profile::{
 pub use resolve::{
     FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
 };
-pub use result::{Hop, ProbeResult};
+pub use result::{AnswerFacts, Hop, ProbeResult};
 pub use tls::Tls;
 pub use ttl::{NoEvidence, ask_ttl};

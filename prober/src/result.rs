@@ -1,5 +1,6 @@
 //! What became of one probe, while it is still ours.
 
+use http::{Version, header, response::Parts};
 use parallax_model::{
     Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName, Observation,
     Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
@@ -36,11 +37,61 @@ pub struct ProbeResult {
     pub ttl: Option<TtlEvidence>,
     /// What a TLS server showed, also where its certificate is refused. It does not travel.
     pub tls: Option<TlsFacts>,
+    /// What the last answer said of itself, where its head came. It does not travel.
+    pub answer: Option<AnswerFacts>,
     /// The redirects that were followed, in order. They are evidence, not probes; they do not travel.
     pub hops: Vec<Hop>,
     /// What a library or the kernel said of a failure, for people: bounded, without control characters. It does not
     /// travel.
     pub detail: Option<String>,
+}
+
+/// What an HTTP answer said of itself. All text is bounded and without control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerFacts {
+    /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    pub version: &'static str,
+    /// The status.
+    pub status: u16,
+    /// Where it sends the client (`Location`), as sent; absent where that is no visible ASCII or longer than 2 KiB.
+    pub location: Option<String>,
+    /// Who says that it answered (`Server`).
+    pub server: Option<String>,
+    /// What it says its content is (`Content-Type`).
+    pub content_type: Option<String>,
+    /// Bytes of the content that were read; a probe does not read a large one to its end.
+    pub read: u64,
+}
+
+/// Longest [`AnswerFacts::location`], in bytes.
+const MAX_LOCATION: usize = 2048;
+
+impl AnswerFacts {
+    pub(crate) fn of(head: &Parts, read: u64) -> Self {
+        let text = |name| {
+            head.headers
+                .get(name)
+                .map(|value| tamed(&String::from_utf8_lossy(value.as_bytes())))
+        };
+        Self {
+            version: match head.version {
+                Version::HTTP_10 => "HTTP/1.0",
+                Version::HTTP_11 => "HTTP/1.1",
+                Version::HTTP_2 => "HTTP/2",
+                _ => "HTTP",
+            },
+            status: head.status.as_u16(),
+            location: head
+                .headers
+                .get(header::LOCATION)
+                .and_then(|location| location.to_str().ok())
+                .filter(|location| location.len() <= MAX_LOCATION)
+                .map(str::to_owned),
+            server: text(header::SERVER),
+            content_type: text(header::CONTENT_TYPE),
+            read,
+        }
+    }
 }
 
 /// An answer that sent the probe elsewhere.
@@ -76,6 +127,7 @@ impl ProbeResult {
             echo: None,
             ttl: None,
             tls: None,
+            answer: None,
             hops: Vec::new(),
             detail: None,
         }
@@ -122,6 +174,21 @@ pub(crate) fn tamed(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_answer_says_of_itself_is_bounded_and_without_control_characters() {
+        let (head, ()) = http::Response::builder()
+            .status(302)
+            .header("server", &b"\xff\xfe\tx"[..])
+            .header("location", "/".repeat(MAX_LOCATION + 1))
+            .body(())
+            .unwrap()
+            .into_parts();
+        let facts = AnswerFacts::of(&head, 7);
+        assert_eq!((facts.status, facts.read, facts.version), (302, 7, "HTTP/1.1"));
+        assert_eq!(facts.location, None, "a cut URL is another URL");
+        assert!(!facts.server.unwrap().contains('\t'));
+    }
 
     #[test]
     fn what_a_library_quotes_of_the_peer_is_bounded_and_without_control_characters() {

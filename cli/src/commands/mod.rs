@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub(crate) mod aggregator;
+pub(crate) mod check;
 pub(crate) mod prober;
 pub(crate) mod replay;
 pub(crate) mod up;

@@ -97,7 +97,8 @@ fn token_file(path: PathBuf) -> Result<Token, Failure> {
     Ok(Token::File(path))
 }
 
-fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+/// Certificates of a PEM file, at least one.
+pub(super) fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let wrong = |e: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "{}: expected certificates in PEM form: {e}",

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
 mod bad_input;
+mod check;
 mod commands;
 mod readme;
 mod replay;
+mod servers;
 mod up;

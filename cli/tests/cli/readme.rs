@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use crate::{
-    commands::{parallax, repository, text},
+    commands::{parallax, repository, run, text},
+    servers::{Server, answer},
     up::Up,
 };
 
@@ -59,6 +60,16 @@ fn every_command_is_run_by_a_test() {
                 let mut up = Up::start(&path);
                 up.until("vantages report");
                 assert_eq!(up.interrupt(), Some(0));
+            }
+            // The page of the example above, with a port that is free.
+            ["target/debug/parallax", "check", "http://127.0.0.1:8080/"] => {
+                let page = Server::http(|_| answer("200 OK", "", "page"));
+                let output = run(&["check", &page.url("/")]);
+                assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+                assert!(
+                    text(&output.stdout).contains("answers 200 in"),
+                    "as the README shows it"
+                );
             }
             ["target/debug/parallax", args @ ..] => {
                 let output = parallax()

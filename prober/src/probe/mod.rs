@@ -30,7 +30,7 @@ use crate::{
     clock::{Clock, Deadline},
     http::Exchange,
     resolve::Resolver,
-    result::{ProbeResult, tamed},
+    result::{AnswerFacts, ProbeResult, tamed},
     tls::Tls,
 };
 
@@ -180,6 +180,10 @@ impl Probe<'_> {
         add(&mut times.first_byte, exchange.first_byte.map(Into::into));
         add(&mut times.body, exchange.body.map(Into::into));
         times.again = exchange.again.map(Into::into);
+        self.result.answer = exchange
+            .head
+            .as_ref()
+            .map(|head| AnswerFacts::of(head, exchange.read));
         if let Some(pod) = exchange.head.as_ref().and_then(served_by) {
             self.result.entry = Some(pod);
         }

@@ -1,0 +1,236 @@
+//! What the command line says, checked as a whole before anything is sent.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::{
+    ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use parallax_model::{ExpectedStatus, Method, ProxyHeader};
+use parallax_prober::ClientProfile;
+
+/// Where everybody's resolvers stand.
+pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// Look at URLs from this machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 every URL works, 1 one does not, 2 usage, 3 it could not be told.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct Args {
+    #[arg(
+        required = true,
+        value_name = "URL",
+        help = "http://…, https://…, tcp://HOST:PORT, tls://HOST:PORT or dns://NAME; a bare HOST means https"
+    )]
+    pub(super) urls: Vec<String>,
+    /// One JSON document per URL and line instead of text.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Whose manners to ask with. `cert-manager`, `ca` and `pebble` fetch as those clients fetch an HTTP-01 challenge.
+    #[arg(long, value_enum, default_value_t = Manners::Generic)]
+    pub(super) profile: Manners,
+    /// Look so often, count, and spread the times out.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) repeat: u32,
+    /// Time between the starts of two looks.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    pub(super) interval: Duration,
+    /// Deadline of one request with all its phases, as 5s or 500ms [default: 10s, or what the profile's client has].
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub(super) timeout: Option<Duration>,
+    /// Ask this resolver instead of the machine's; of several each is asked and compared.
+    #[arg(long, value_name = "IP[:PORT]", value_parser = |text: &str| address(text, Some(53)))]
+    pub(super) resolver: Vec<Endpoint>,
+    /// Connect here whatever the name resolves to; Host and server name stay. May be given several times.
+    #[arg(long, value_name = "IP[:PORT]", conflicts_with = "resolver", value_parser = |text: &str| address(text, None))]
+    pub(super) connect_to: Vec<Endpoint>,
+    /// Only IPv4 addresses.
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub(super) ipv4: bool,
+    /// Only IPv6 addresses.
+    #[arg(short = '6', long)]
+    pub(super) ipv6: bool,
+    /// A dead address or a resolver that disagrees is a failure, also where a client finds another way.
+    #[arg(long)]
+    pub(super) every_address: bool,
+    /// Statuses that count as success: 200, 2xx, 200-299,404 [default: <500].
+    #[arg(long, value_name = "STATUSES", value_parser = statuses)]
+    pub(super) expect_status: Option<ExpectedStatus>,
+    /// Text that the answer's first 64 KiB must contain.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) contains: Option<String>,
+    /// The whole answer, byte for byte; with a profile, after what that client cuts off its end.
+    #[arg(long, value_name = "TEXT", conflicts_with = "contains")]
+    pub(super) expect_body: Option<String>,
+    /// Days that every certificate of the chain must still be valid.
+    #[arg(long, value_name = "DAYS")]
+    pub(super) days_left: Option<u16>,
+    /// What is asked.
+    #[arg(long, default_value = "GET", value_parser = method())]
+    pub(super) method: Method,
+    /// Speak HTTP/2 (https only).
+    #[arg(long)]
+    pub(super) http2: bool,
+    /// Accept a certificate that does not verify; what is wrong with it is still said.
+    #[arg(short = 'k', long)]
+    pub(super) insecure: bool,
+    /// Send a PROXY v1 header first, as a balancer would.
+    #[arg(long, value_name = "KIND", value_parser = proxy_header())]
+    pub(super) proxy_header: Option<ProxyHeader>,
+    /// Look at a redirect's answer instead of following it.
+    #[arg(long)]
+    pub(super) no_follow: bool,
+    /// Resolvers and search list.
+    #[arg(long, value_name = "FILE", default_value = RESOLV_CONF)]
+    pub(super) resolv_conf: PathBuf,
+    /// Names this machine knows without asking.
+    #[arg(long, value_name = "FILE", default_value = "/etc/hosts")]
+    pub(super) hosts_file: PathBuf,
+    /// Certificates (PEM) to trust beside the machine's own.
+    #[arg(long, value_name = "FILE")]
+    pub(super) extra_roots: Vec<PathBuf>,
+}
+
+/// Whose manners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Manners {
+    /// A careful client that looks at every address.
+    Generic,
+    /// cert-manager's self check.
+    CertManager,
+    /// Let's Encrypt's servers.
+    Ca,
+    /// Let's Encrypt's test server.
+    Pebble,
+}
+
+impl Manners {
+    /// The client whose rules are followed; absent where every address is looked at.
+    pub(super) const fn client(self) -> Option<ClientProfile> {
+        match self {
+            Self::Generic => None,
+            Self::CertManager => Some(ClientProfile::CertManager),
+            Self::Ca => Some(ClientProfile::Boulder),
+            Self::Pebble => Some(ClientProfile::Pebble),
+        }
+    }
+}
+
+/// An address, with a port or without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    pub(super) ip: IpAddr,
+    pub(super) port: Option<u16>,
+}
+
+impl Endpoint {
+    pub(super) fn or_port(self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.ip, self.port.unwrap_or(port))
+    }
+}
+
+fn address(text: &str, usual: Option<u16>) -> Result<Endpoint, String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(text);
+    if let Ok(ip) = bare.parse() {
+        return Ok(Endpoint { ip, port: usual });
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(Endpoint {
+            ip: address.ip(),
+            port: Some(address.port()),
+        }),
+        _ => Err(
+            "expected an address like 192.0.2.1, 192.0.2.1:8080, 2001:db8::1 or [2001:db8::1]:8080"
+                .to_owned(),
+        ),
+    }
+}
+
+fn statuses(text: &str) -> Result<ExpectedStatus, String> {
+    ExpectedStatus::try_from(text.to_owned()).map_err(|wrong| wrong.to_string())
+}
+
+/// A span of time as people write it: `500ms`, `5s`, `2m`, or seconds without a unit.
+fn span(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a time like 500ms, 5s or 2m, got {text:?}");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let ms = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        _ => return Err(wrong()),
+    };
+    Ok(Duration::from_millis(
+        number.saturating_mul(ms).min(24 * 3_600_000),
+    ))
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let span = span(text)?;
+    if (Duration::from_millis(50)..=Duration::from_mins(1)).contains(&span) {
+        Ok(span)
+    } else {
+        Err(format!("expected 50ms to 60s, got {text:?}"))
+    }
+}
+
+fn method() -> impl TypedValueParser<Value = Method> {
+    labelled(&[(Method::Get, "GET"), (Method::Head, "HEAD")])
+}
+
+fn proxy_header() -> impl TypedValueParser<Value = ProxyHeader> {
+    labelled(&[(ProxyHeader::Tcp, "tcp"), (ProxyHeader::Unknown, "unknown")])
+}
+
+fn labelled<T: Copy + Send + Sync + 'static>(
+    values: &'static [(T, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.iter().map(|(_, label)| *label)).try_map(|chosen| {
+        let found = values.iter().find(|(_, label)| *label == chosen);
+        found.map(|(value, _)| *value).ok_or("no such value")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_or_means_seconds() {
+        for (text, ms) in [("500ms", 500), ("5s", 5_000), ("2", 2_000), ("2m", 120_000)] {
+            assert_eq!(span(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for wrong in ["", "s", "-1s", "1h", "1.5s", "١s"] {
+            assert!(span(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_a_port_or_the_usual_one() {
+        let read = |text| {
+            address(text, Some(53))
+                .ok()
+                .map(|endpoint| endpoint.or_port(1).to_string())
+        };
+        for (text, expected) in [
+            ("192.0.2.1", Some("192.0.2.1:53")),
+            ("192.0.2.1:5353", Some("192.0.2.1:5353")),
+            ("2001:db8::1", Some("[2001:db8::1]:53")),
+            ("[2001:db8::1]", Some("[2001:db8::1]:53")),
+            ("[2001:db8::1]:8053", Some("[2001:db8::1]:8053")),
+            ("dns.example.test", None),
+            ("192.0.2.1:0", None),
+        ] {
+            assert_eq!(read(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Text that others wrote, made fit for a terminal: bounded, and without characters that act or hide.
+
+/// Most characters of one piece of foreign text.
+const MOST: usize = 160;
+
+/// The text with everything escaped that a terminal would obey or not show, cut where it is long.
+pub(super) fn shown(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len().min(MOST));
+    for (n, c) in text.chars().enumerate() {
+        if n == MOST {
+            safe.push('…');
+            break;
+        }
+        if acts(c) {
+            safe.extend(c.escape_unicode());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// Control characters, and those that reorder or hide text (Unicode's bidirectional and invisible format characters).
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        assert_eq!(shown("\u{1b}[31mred\r\n"), r"\u{1b}[31mred\u{d}\u{a}");
+        assert_eq!(shown("gpj.\u{202e}exe"), r"gpj.\u{202e}exe");
+        assert_eq!(shown("Bücher, 日本"), "Bücher, 日本");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_bounded_and_acts_on_nothing(text in "(?s).{0,400}") {
+            let safe = shown(&text);
+            prop_assert!(!safe.chars().any(acts));
+            // One character becomes at most ten.
+            prop_assert!(safe.chars().count() <= MOST * 10 + 1);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is known of a failure besides its kind, and how it is written.
+
+use std::net::SocketAddr;
+
+use parallax_model::{Phase, PhaseTimes, TtlEvidence};
+use parallax_prober::{TlsFacts, Tried};
+
+use super::{escape::shown, otherwise::Otherwise};
+
+/// What is known of a failure besides its kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Facts<'a> {
+    pub(super) host: &'a str,
+    pub(super) port: Option<u16>,
+    pub(super) address: Option<SocketAddr>,
+    pub(super) phase: Option<Phase>,
+    pub(super) status: Option<u16>,
+    /// What a library or the kernel said.
+    pub(super) detail: Option<&'a str>,
+    /// The address is this machine's own.
+    pub(super) local: bool,
+    pub(super) ttl: Option<&'a TtlEvidence>,
+    pub(super) tls: Option<&'a TlsFacts>,
+    pub(super) times: Option<&'a PhaseTimes>,
+    pub(super) server: Option<&'a str>,
+    pub(super) otherwise: Option<Otherwise>,
+    /// Names that were tried, where resolving failed.
+    pub(super) tried: &'a [Tried],
+    /// Seconds since the Unix epoch.
+    pub(super) now: i64,
+}
+
+impl Facts<'_> {
+    /// The address itself answered, and the answer crossed no router. An error that a router sent in its place is no
+    /// answer of the address.
+    pub(super) fn next_door(&self) -> bool {
+        self.answers_otherwise() && self.ttl.is_some_and(TtlEvidence::untouched)
+    }
+
+    /// The address answered something that is not TCP.
+    pub(super) fn answers_otherwise(&self) -> bool {
+        self.ttl
+            .is_some_and(|ttl| ttl.from.is_none_or(|from| from == ttl.address))
+    }
+
+    pub(super) fn port_words(&self) -> String {
+        let port = self.address.map(|address| address.port()).or(self.port);
+        port.map_or_else(|| "the port".to_owned(), |port| format!("port {port}"))
+    }
+
+    pub(super) fn detail_words(&self) -> String {
+        self.detail
+            .map_or_else(String::new, |detail| format!(" ({})", shown(detail)))
+    }
+}
+
+/// Names of a certificate as a list that fits a line.
+pub(super) fn names(names: &[String], left_out: usize) -> String {
+    /// Names that are shown.
+    const MOST: usize = 6;
+    let some: Vec<String> = names.iter().take(MOST).map(|name| shown(name)).collect();
+    match names.len().saturating_sub(MOST) + left_out {
+        _ if names.is_empty() => "no name at all".to_owned(),
+        0 => some.join(", "),
+        more => format!("{} and {more} more", some.join(", ")),
+    }
+}

@@ -1,0 +1,274 @@
+//! A report for programs: one document per URL. Names of fields and words are kept; new ones may come.
+//!
+//! Times are whole microseconds (`…_us`), points in time are seconds since the Unix epoch. Text that others wrote is
+//! bounded and escaped as it is for terminals.
+
+use parallax_model::{Outcome, PhaseTimes};
+use parallax_prober::{
+    AnswerFacts, CertificateFacts, ClientProfile, DialOutcome, FamilyAnswer, Resolution, TlsFacts, Validation,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    escape::shown,
+    judge::Finding,
+    names::{Answer, Source},
+    report::{Report, Seen},
+    round::{Reached, Round},
+    tally::{self, PARTS, Tally},
+    walk::Leg,
+};
+
+/// Grows when a reader of the old form would misread the new one.
+const VERSION: u32 = 1;
+
+/// The whole report.
+pub(super) fn document(report: &Report<'_>) -> Value {
+    let judged = &report.judgement;
+    let mut document = json!({
+        "version": VERSION,
+        "url": report.subject.url,
+        "given": shown(&report.subject.given),
+        "assumed": report.subject.said,
+        "result": judged.verdict.label(),
+        "looks": {"planned": report.planned, "made": judged.looks, "good": judged.good},
+        "findings": judged.findings.iter().map(finding).collect::<Vec<_>>(),
+    });
+    match &report.seen {
+        Seen::Addresses(rounds) => {
+            document["names"] = rounds.last().map_or(Value::Null, names);
+            document["addresses"] = addresses(rounds);
+        }
+        Seen::Fetches {
+            profile,
+            manners,
+            fetched,
+        } => {
+            document["profile"] = json!({
+                "client": client(profile.client),
+                "manners": manners,
+                "fetches": fetched.iter().map(fetch).collect::<Vec<_>>(),
+            });
+        }
+    }
+    document
+}
+
+fn finding(found: &Finding) -> Value {
+    json!({
+        "level": found.level.label(),
+        "id": found.id,
+        "addresses": found.addresses,
+        "said": found.said.what,
+        "likely": found.said.likely,
+        "times": found.times,
+    })
+}
+
+fn names(round: &Round) -> Value {
+    round.lookup.answers.iter().map(answer).collect()
+}
+
+fn answer(answer: &Answer) -> Value {
+    let (by, resolver) = match &answer.source {
+        Source::Literal => ("literal", None),
+        Source::Forced => ("connect_to", None),
+        Source::Hosts => ("hosts_file", None),
+        Source::ResolvConf => ("resolv_conf", None),
+        Source::Resolver(resolver) => ("resolver", Some(*resolver)),
+        Source::NameService => ("name_service", None),
+    };
+    let mut value = json!({"by": by, "addresses": answer.addresses, "took_us": answer.took.0});
+    if let Some(resolver) = resolver {
+        value["resolver"] = json!(resolver);
+    }
+    if let Some(dns) = answer.dns.as_ref().filter(|dns| !dns.tried.is_empty()) {
+        value["dns"] = resolution(dns);
+    }
+    value
+}
+
+fn resolution(dns: &Resolution) -> Value {
+    json!({
+        "a": family(&dns.a),
+        "aaaa": family(&dns.aaaa),
+        "found": dns.addresses.iter().map(|found| json!({
+            "address": found.address,
+            "resolver": found.resolver,
+            "name": shown(&found.name),
+            "ttl_s": found.ttl_s,
+            "tcp": found.tcp,
+        })).collect::<Vec<_>>(),
+        "tried": dns.tried.iter().map(|tried| json!({
+            "name": shown(&tried.name),
+            "resolver": tried.resolver,
+            "a": family(&tried.a),
+            "aaaa": family(&tried.aaaa),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn family(answer: &FamilyAnswer) -> String {
+    match answer {
+        FamilyAnswer::Addresses(_) => "addresses".to_owned(),
+        FamilyAnswer::Failed { kind, .. } => kind.label().to_owned(),
+        FamilyAnswer::NotAsked { own, .. } => own.label().to_owned(),
+        FamilyAnswer::Unneeded => "not_asked".to_owned(),
+    }
+}
+
+fn addresses(rounds: &[Round]) -> Value {
+    tally::of(rounds)
+        .iter()
+        .map(|tally| address(tally, rounds))
+        .collect()
+}
+
+/// An address in all looks, with the telling one in detail: the last that failed, or the last.
+fn address(tally: &Tally, rounds: &[Round]) -> Value {
+    let all = || {
+        rounds
+            .iter()
+            .flat_map(|round| &round.reached)
+            .filter(|one| one.address == tally.address)
+    };
+    let telling = all()
+        .rfind(|one| one.outcome.is_failure())
+        .or_else(|| all().next_back());
+    let mut phases = Map::new();
+    for (part, spread) in PARTS.iter().zip(&tally.spreads) {
+        if let Some(spread) = spread {
+            let spread = json!({
+                "min_us": spread.min.0,
+                "median_us": spread.median.0,
+                "p90_us": spread.p90.0,
+                "max_us": spread.max.0,
+            });
+            phases.insert(part.label.to_owned(), spread);
+        }
+    }
+    let mut value = json!({
+        "address": tally.address,
+        "ok": tally.ok,
+        "failed": tally.failed,
+        "unknown": tally.unknown,
+        "phases": phases,
+        "probe": telling.map(probe),
+    });
+    if let Some(first) = all().next() {
+        value["local"] = json!(first.local);
+        match &first.ttl {
+            Some(Ok(evidence)) => value["ttl"] = json!(evidence),
+            Some(Err(why)) => value["ttl_unknown"] = json!(why.to_string()),
+            None => {}
+        }
+    }
+    value
+}
+
+fn probe(one: &Reached) -> Value {
+    let mut value = outcome(&one.outcome);
+    value["at"] = json!(shown(&one.at));
+    if let Some(detail) = &one.detail {
+        value["detail"] = json!(shown(detail));
+    }
+    value["requests"] = one.legs.iter().map(leg).collect();
+    value
+}
+
+fn outcome(outcome: &Outcome) -> Value {
+    // The wire's own form; all of it are words and numbers.
+    serde_json::to_value(outcome).unwrap_or(Value::Null)
+}
+
+fn leg(leg: &Leg) -> Value {
+    let mut value = json!({
+        "url": shown(&leg.url),
+        "front": leg.result.front,
+        "times": times(&leg.result.times),
+    });
+    if let Some(tls) = &leg.result.tls {
+        value["tls"] = handshake(tls);
+    }
+    if let Some(answer) = &leg.result.answer {
+        value["answer"] = facts(answer);
+    }
+    value
+}
+
+fn times(times: &PhaseTimes) -> Value {
+    serde_json::to_value(times).unwrap_or(Value::Null)
+}
+
+fn facts(answer: &AnswerFacts) -> Value {
+    json!({
+        "status": answer.status,
+        "version": answer.version,
+        "server": answer.server.as_deref().map(shown),
+        "content_type": answer.content_type.as_deref().map(shown),
+        "location": answer.location.as_deref().map(shown),
+        "read": answer.read,
+    })
+}
+
+fn handshake(tls: &TlsFacts) -> Value {
+    json!({
+        "server_name": tls.server_name,
+        "version": tls.version,
+        "alpn": tls.alpn.as_deref().map(shown),
+        "refused": tls.refused,
+        "chain": tls.chain.iter().map(certificate).collect::<Vec<_>>(),
+        "left_out": tls.left_out,
+    })
+}
+
+fn certificate(one: &CertificateFacts) -> Value {
+    json!({
+        "subject": shown(&one.subject),
+        "issuer": shown(&one.issuer),
+        "names": one.names.iter().map(|name| shown(name)).collect::<Vec<_>>(),
+        "names_left_out": one.names_left_out,
+        "not_before": one.not_before,
+        "not_after": one.not_after,
+        "self_signed": one.self_signed,
+        "key": shown(&one.key),
+    })
+}
+
+const fn client(client: ClientProfile) -> &'static str {
+    match client {
+        ClientProfile::Generic => "generic",
+        ClientProfile::CertManager => "cert-manager",
+        ClientProfile::Boulder => "ca",
+        ClientProfile::Pebble => "pebble",
+    }
+}
+
+fn fetch(fetched: &Validation) -> Value {
+    let mut value = outcome(&fetched.outcome);
+    if let Some(detail) = &fetched.detail {
+        value["detail"] = json!(shown(detail));
+    }
+    value["took_us"] = json!(fetched.took.0);
+    value["dns"] = fetched.resolution.as_ref().map_or(Value::Null, resolution);
+    value["dials"] = fetched
+        .dials
+        .iter()
+        .map(|tried| json!({"address": tried.address, "outcome": dial(&tried.outcome)}))
+        .collect();
+    value["hops"] = fetched
+        .hops
+        .iter()
+        .map(|hop| json!({"url": shown(&hop.url), "status": hop.status}))
+        .collect();
+    value
+}
+
+/// What became of one connection, as a word.
+pub(super) fn dial(outcome: &DialOutcome) -> &str {
+    match outcome {
+        DialOutcome::Connected => "connected",
+        DialOutcome::Failed(kind) => kind.label(),
+        DialOutcome::Overtaken => "overtaken",
+    }
+}

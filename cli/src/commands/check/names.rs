@@ -1,0 +1,255 @@
+//! What a name leads to, from everybody who has a say: the hosts file, the resolvers, this machine's name service.
+
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use parallax_model::{FailureKind, Micros, SearchManner};
+use parallax_prober::{Context, FamilyAnswer, Resolution, ResolverChoice, Tried, libc_answers, resolve_all};
+use tokio::time;
+
+/// Who is asked.
+#[derive(Debug, Clone)]
+pub(super) enum Whom {
+    /// As the programs of this machine: hosts file, then resolv.conf.
+    Machine {
+        hosts: PathBuf,
+        /// Whether the C library may be asked as well; it reads files of its own.
+        name_service: bool,
+    },
+    /// These, each on its own.
+    Resolvers(Vec<SocketAddr>),
+}
+
+/// Who said it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Nobody: it is an address, or `localhost`.
+    Literal,
+    /// The command line.
+    Forced,
+    /// The hosts file.
+    Hosts,
+    /// DNS, over the machine's resolv.conf.
+    ResolvConf,
+    /// DNS, by a resolver that was named.
+    Resolver(SocketAddr),
+    /// The C library of this machine, over nsswitch.conf.
+    NameService,
+}
+
+/// One of them and what it said.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) source: Source,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) took: Micros,
+    /// In detail, where it was DNS.
+    pub(super) dns: Option<Resolution>,
+}
+
+/// Everything that was said of a name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lookup {
+    pub(super) answers: Vec<Answer>,
+    /// What images with musl get, where that is not what those with glibc get.
+    pub(super) musl: Option<Resolution>,
+}
+
+impl Lookup {
+    /// Addresses that were given on the command line.
+    pub(super) fn forced(addresses: impl Iterator<Item = IpAddr>) -> Self {
+        Self {
+            answers: vec![Answer::known(Source::Forced, addresses.collect())],
+            musl: None,
+        }
+    }
+
+    /// Asks everybody, each within the deadline.
+    pub(super) async fn ask(host: &str, whom: &Whom, context: &Context, deadline: Duration) -> Self {
+        match whom {
+            Whom::Resolvers(resolvers) => Self {
+                answers: join_all(resolvers.iter().map(|one| ask_one(host, *one, context, deadline))).await,
+                musl: None,
+            },
+            Whom::Machine { hosts, name_service } => {
+                let text = fs::read_to_string(hosts).unwrap_or_default();
+                let mut lookup = Self::ask_machine(host, in_hosts(&text, host), context, deadline).await;
+                if *name_service && lookup.addresses().is_empty() {
+                    lookup.answers.extend(name_service_says(host, deadline).await);
+                }
+                lookup
+            }
+        }
+    }
+
+    async fn ask_machine(host: &str, hosts: Vec<IpAddr>, context: &Context, deadline: Duration) -> Self {
+        let begun = Instant::now();
+        let both = libc_answers(context, host, deadline).await;
+        let took = begun.elapsed().into();
+        let musl = both.differ().then(|| both.musl.clone());
+        let literal = both.glibc.tried.is_empty() && !both.glibc.addresses.is_empty();
+        let source = if literal {
+            Source::Literal
+        } else {
+            Source::ResolvConf
+        };
+        let mut answers = Vec::new();
+        if !literal && !hosts.is_empty() {
+            answers.push(Answer::known(Source::Hosts, hosts));
+        }
+        answers.push(Answer::of_dns(source, both.glibc, took));
+        Self { answers, musl }
+    }
+
+    /// Every address, in the order of who said it first.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        let mut all = Vec::new();
+        for address in self.answers.iter().flat_map(|answer| &answer.addresses) {
+            if !all.contains(address) {
+                all.push(*address);
+            }
+        }
+        all
+    }
+
+    /// The addresses that programs of this machine get: its hosts file has the last word.
+    pub(super) fn used_by_programs(&self) -> Vec<IpAddr> {
+        match self.answers.iter().find(|answer| answer.source == Source::Hosts) {
+            Some(hosts) => hosts.addresses.clone(),
+            None => self.addresses(),
+        }
+    }
+
+    /// Why there is no address at all; absent where there is one.
+    pub(super) fn failure(&self) -> Option<FamilyAnswer> {
+        if self.answers.iter().any(|answer| !answer.addresses.is_empty()) {
+            return None;
+        }
+        let said = self
+            .answers
+            .iter()
+            .find_map(|answer| answer.dns.as_ref()?.failure().cloned());
+        Some(said.unwrap_or(FamilyAnswer::Failed {
+            kind: FailureKind::NoAddress,
+            detail: None,
+        }))
+    }
+
+    /// Names that were tried on the way, in order.
+    pub(super) fn tried(&self) -> &[Tried] {
+        self.answers
+            .iter()
+            .find_map(|answer| answer.dns.as_ref())
+            .map_or(&[], |resolution| &resolution.tried)
+    }
+}
+
+impl Answer {
+    fn known(source: Source, addresses: Vec<IpAddr>) -> Self {
+        Self {
+            source,
+            addresses,
+            took: Micros::default(),
+            dns: None,
+        }
+    }
+
+    fn of_dns(source: Source, resolution: Resolution, took: Micros) -> Self {
+        Self {
+            source,
+            addresses: resolution.addresses.iter().map(|found| found.address).collect(),
+            took,
+            dns: Some(resolution),
+        }
+    }
+
+    /// The addresses in one order, for comparison.
+    pub(super) fn sorted(&self) -> Vec<IpAddr> {
+        let mut addresses = self.addresses.clone();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+}
+
+async fn ask_one(host: &str, resolver: SocketAddr, context: &Context, deadline: Duration) -> Answer {
+    let begun = Instant::now();
+    let choice = ResolverChoice::Servers(vec![resolver]);
+    let said = resolve_all(context, host, &choice, SearchManner::Glibc, deadline).await;
+    let source = if said.tried.is_empty() && !said.addresses.is_empty() {
+        Source::Literal
+    } else {
+        Source::Resolver(resolver)
+    };
+    Answer::of_dns(source, said, begun.elapsed().into())
+}
+
+/// What is left where DNS has nothing: mDNS, a directory, the machine's own name.
+async fn name_service_says(host: &str, deadline: Duration) -> Option<Answer> {
+    let begun = Instant::now();
+    let found = time::timeout(deadline, tokio::net::lookup_host((host, 0)))
+        .await
+        .ok()?
+        .ok()?;
+    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    addresses.dedup();
+    (!addresses.is_empty()).then(|| Answer {
+        took: begun.elapsed().into(),
+        ..Answer::known(Source::NameService, addresses)
+    })
+}
+
+/// The addresses of a name in the text of a hosts file (`hosts(5)`).
+fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
+    let host = host.trim_end_matches('.');
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let Some(address) = words.next().and_then(|word| word.parse().ok()) else {
+            continue;
+        };
+        if words.any(|name| name.eq_ignore_ascii_case(host)) && !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_file_names_addresses_case_and_comments_aside() {
+        let text =
+            "# 192.0.2.9 shop\n192.0.2.1\tshop.example.test SHOP # web\nnonsense shop\n2001:db8::1 shop\n";
+        let found = in_hosts(text, "Shop");
+        assert_eq!(
+            found,
+            [
+                "192.0.2.1".parse::<IpAddr>().unwrap(),
+                "2001:db8::1".parse().unwrap()
+            ]
+        );
+        assert_eq!(in_hosts(text, "web"), Vec::<IpAddr>::new());
+    }
+
+    #[test]
+    fn the_hosts_file_has_the_last_word_for_programs_but_dns_is_kept() {
+        let [hosts, dns]: [IpAddr; 2] = ["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()];
+        let lookup = Lookup {
+            answers: vec![
+                Answer::known(Source::Hosts, vec![hosts]),
+                Answer::known(Source::ResolvConf, vec![dns, hosts]),
+            ],
+            musl: None,
+        };
+        assert_eq!(lookup.addresses(), [hosts, dns]);
+        assert_eq!(lookup.used_by_programs(), [hosts]);
+    }
+}

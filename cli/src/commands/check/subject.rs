@@ -1,0 +1,389 @@
+//! From an argument to what is looked at, with every assumption said aloud.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use parallax_model::{
+    HostName, HttpProbe, HttpVersion, InvalidTarget, Method, ProbeSpec, Scheme, Target, TargetSpec, TcpProbe,
+    TlsExpectation,
+};
+use url::Url;
+
+use super::{args::Args, escape::shown};
+
+const EXPECTED: &str =
+    "expected http://…, https://…, tcp://HOST:PORT, tls://HOST:PORT, dns://NAME or a bare HOST";
+
+/// What is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Subject {
+    /// As typed.
+    pub(super) given: String,
+    /// As meant.
+    pub(super) url: String,
+    /// How the one became the other, where a reader might have meant something else.
+    pub(super) said: Vec<String>,
+    /// What is done.
+    pub(super) what: What,
+}
+
+/// What is done with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a handful per process")]
+pub(super) enum What {
+    /// A request, and those its redirects lead to.
+    Http(HttpProbe),
+    /// A connection, over TLS or not.
+    Stream(TcpProbe),
+    /// A name is resolved and nothing more.
+    Name(HostName),
+}
+
+impl Subject {
+    /// Reads an argument. The error says what was expected instead.
+    pub(super) fn read(given: &str, args: &Args) -> Result<Self, String> {
+        let complaint = |why: String| format!("{:?}: {why}", shown(given));
+        if given.is_empty() || given.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(complaint(format!("{EXPECTED}, without white space")));
+        }
+        let mut said = Vec::new();
+        let text = with_scheme(given, args, &mut said);
+        let url = normalised(&text).map_err(complaint)?;
+        said.extend(host_as_read(&text, &url));
+        let what = what(&url, args).map_err(complaint)?;
+        let subject = Self {
+            given: given.to_owned(),
+            url,
+            said,
+            what,
+        };
+        subject.fits(args).map_err(complaint)?;
+        Ok(subject)
+    }
+
+    pub(super) fn host(&self) -> &str {
+        match &self.what {
+            What::Http(probe) => probe.host.as_str(),
+            What::Stream(probe) => probe.host.as_str(),
+            What::Name(name) => name.as_str(),
+        }
+    }
+
+    /// The port connected to; a name has none.
+    pub(super) const fn port(&self) -> Option<u16> {
+        match &self.what {
+            What::Http(probe) => Some(probe.port),
+            What::Stream(probe) => Some(probe.port),
+            What::Name(_) => None,
+        }
+    }
+
+    /// Whether all arguments together make sense for it.
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        if self.port() == Some(0) {
+            return Err("nothing can listen on port 0".to_owned());
+        }
+        if matches!(self.what, What::Name(_)) {
+            if !args.connect_to.is_empty() {
+                return Err("--connect-to: a dns:// name is resolved and not connected to".to_owned());
+            }
+            if self.host().parse::<std::net::IpAddr>().is_ok() {
+                return Err("expected a name behind dns://, not an address".to_owned());
+            }
+        }
+        if args.profile.client().is_none() {
+            return Ok(());
+        }
+        if !matches!(&self.what, What::Http(probe) if probe.scheme == Scheme::Http) {
+            return Err("--profile: expected an http:// URL; these clients begin with plain HTTP".to_owned());
+        }
+        let own = [
+            ("--contains", args.contains.is_some()),
+            ("--expect-status", args.expect_status.is_some()),
+            ("--days-left", args.days_left.is_some()),
+            ("--method", args.method != Method::Get),
+            ("--http2", args.http2),
+            ("--insecure", args.insecure),
+            ("--proxy-header", args.proxy_header.is_some()),
+            ("--no-follow", args.no_follow),
+            ("--connect-to", !args.connect_to.is_empty()),
+            ("--every-address", args.every_address),
+            ("--ipv4", args.ipv4),
+            ("--ipv6", args.ipv6),
+        ];
+        match own.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(format!(
+                "{flag}: not with --profile, whose client has manners of its own"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The argument with a scheme before it.
+fn with_scheme(given: &str, args: &Args, said: &mut Vec<String>) -> String {
+    if has_scheme(given) {
+        return given.to_owned();
+    }
+    let host = if given.parse::<Ipv6Addr>().is_ok() {
+        format!("[{given}]")
+    } else {
+        given.to_owned()
+    };
+    let plain = Url::parse(&format!("https://{host}")).is_ok_and(|url| url.port() == Some(80));
+    let (scheme, why) = if args.profile.client().is_some() {
+        ("http", ", as every HTTP-01 challenge begins")
+    } else if plain {
+        ("http", ", port 80 being that of plain HTTP")
+    } else {
+        ("https", "")
+    };
+    said.push(format!("no scheme was given: {scheme}:// is assumed{why}"));
+    format!("{scheme}://{host}")
+}
+
+/// Whether a scheme stands first; behind a host, `://` is a part of path or query.
+fn has_scheme(given: &str) -> bool {
+    given.split_once("://").is_some_and(|(scheme, _)| {
+        scheme
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    })
+}
+
+/// The URL with its host as it goes over the wire, also for the schemes that the URL standard does not know.
+fn normalised(text: &str) -> Result<String, String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("{EXPECTED} ({why})");
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    if !matches!(scheme.as_str(), "http" | "https" | "tcp" | "tls" | "dns") {
+        return Err(wrong(&format!("the scheme {:?} is not known", shown(&scheme))));
+    }
+    if matches!(scheme.as_str(), "http" | "https") {
+        let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|e| wrong(&e))?;
+        return Ok(url.to_string());
+    }
+    let as_http = Url::parse(&format!("http://{rest}")).map_err(|e| wrong(&e))?;
+    let host = as_http.host_str().ok_or_else(|| wrong(&"no host"))?;
+    let (path, credentials) = (as_http.path(), !as_http.username().is_empty());
+    // The standard's own port of http is a port like any other here.
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let port = as_http
+        .port()
+        .or_else(|| rest[..end].ends_with(":80").then_some(80));
+    let credentials = if credentials { "user@" } else { "" };
+    let path = if path == "/" { "" } else { path };
+    Ok(match port {
+        Some(port) => format!("{scheme}://{credentials}{host}:{port}{path}"),
+        None => format!("{scheme}://{credentials}{host}{path}"),
+    })
+}
+
+/// Says it where the host is another one than was typed.
+fn host_as_read(text: &str, url: &str) -> Option<String> {
+    let (_, typed) = text.split_once("://")?;
+    let end = typed.find(['/', '?', '#']).unwrap_or(typed.len());
+    let typed = typed[..end]
+        .rsplit_once(':')
+        .map_or(&typed[..end], |(host, port)| {
+            if port.bytes().all(|b| b.is_ascii_digit()) {
+                host
+            } else {
+                &typed[..end]
+            }
+        });
+    let parsed = Url::parse(url).ok()?;
+    let host = parsed.host_str()?;
+    if !typed.is_ascii() {
+        return Some(format!("{} goes over the wire as {host}", shown(typed)));
+    }
+    (host.parse::<Ipv4Addr>().is_ok() && host != typed)
+        .then(|| format!("{} is read as the address {host}", shown(typed)))
+}
+
+fn what(url: &str, args: &Args) -> Result<What, String> {
+    // Behind a redirect a plain request may meet TLS, and then these hold.
+    let plain = url.starts_with("http://") && !args.no_follow;
+    let expect_tls = args.days_left.map(|days| TlsExpectation {
+        days_left: Some(days),
+        ..TlsExpectation::default()
+    });
+    let spec = TargetSpec {
+        expect_status: args.expect_status.clone(),
+        expect_body_contains: args.contains.clone(),
+        expect_body_equals: args.expect_body.clone(),
+        method: (args.method != Method::Get).then_some(args.method),
+        http_version: args.http2.then_some(HttpVersion::Http2),
+        tls_verify: (args.insecure && !plain).then_some(false),
+        expect_tls: expect_tls.clone().filter(|_| !plain),
+        proxy_header: args.proxy_header,
+        ..TargetSpec::of(url)
+    };
+    let target = Target::try_from(spec).map_err(|wrong| in_words(&wrong))?;
+    match target.probe {
+        ProbeSpec::Http(mut probe) => {
+            probe.any_certificate = args.insecure;
+            probe.expect_tls = expect_tls;
+            Ok(What::Http(probe))
+        }
+        ProbeSpec::Tcp(probe) => Ok(What::Stream(probe)),
+        ProbeSpec::Dns(probe) => Ok(What::Name(probe.name)),
+        ProbeSpec::Echo { .. } => Err(EXPECTED.to_owned()),
+    }
+}
+
+/// A complaint about a field, as one about the flag that set it.
+fn in_words(wrong: &InvalidTarget) -> String {
+    let said = wrong.to_string();
+    let (field, rest) = said.split_once(": ").unwrap_or(("", &said));
+    let flag = match field {
+        "expectStatus" => "--expect-status",
+        "expectBodyContains" => "--contains",
+        "expectBodyEquals" => "--expect-body",
+        "expectTls" => "--days-left",
+        "tlsVerify" => "--insecure",
+        "httpVersion" => "--http2",
+        "method" => "--method",
+        "proxyHeader" => "--proxy-header",
+        "url" => return rest.to_owned(),
+        _ => return said,
+    };
+    format!("{flag}: {rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn read(line: &str) -> Result<Subject, String> {
+        let args = Line::try_parse_from(std::iter::once("check").chain(line.split(' ')))
+            .unwrap()
+            .args;
+        Subject::read(&args.urls[0], &args)
+    }
+
+    #[test]
+    fn a_host_without_scheme_is_https_but_on_port_80_and_for_challenges() {
+        for (line, url) in [
+            ("example.org", "https://example.org/"),
+            ("example.org:8443", "https://example.org:8443/"),
+            ("example.org:80", "http://example.org/"),
+            ("example.org/a?b", "https://example.org/a?b"),
+            (
+                "example.org/?to=http://a.test/",
+                "https://example.org/?to=http://a.test/",
+            ),
+            ("127.0.0.1", "https://127.0.0.1/"),
+            ("2001:db8::1", "https://[2001:db8::1]/"),
+            ("[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"),
+            ("--profile=ca example.org", "http://example.org/"),
+        ] {
+            let subject = read(line).unwrap();
+            assert_eq!(subject.url, url);
+            assert!(subject.said[0].contains("is assumed"), "{:?}", subject.said);
+        }
+    }
+
+    #[test]
+    fn what_is_given_in_full_is_taken_as_it_is() {
+        for (given, url) in [
+            ("http://example.org", "http://example.org/"),
+            ("HTTPS://Example.org/A", "https://example.org/A"),
+            ("tcp://Example.org:80", "tcp://example.org:80"),
+            ("tcp://[2001:db8::1]:5432", "tcp://[2001:db8::1]:5432"),
+            ("tls://example.org:443/", "tls://example.org:443"),
+            ("dns://_sip._tcp.example.org", "dns://_sip._tcp.example.org"),
+        ] {
+            let subject = read(given).unwrap();
+            assert_eq!((subject.url.as_str(), subject.said.len()), (url, 0), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_read_otherwise_than_typed_is_said_for_every_scheme() {
+        for (given, host) in [
+            ("https://bücher.example/", "xn--bcher-kva.example"),
+            ("tcp://bücher.example:5432", "xn--bcher-kva.example"),
+            ("dns://bücher.example", "xn--bcher-kva.example"),
+            ("http://2130706433/", "127.0.0.1"),
+        ] {
+            let subject = read(given).unwrap();
+            assert_eq!(subject.host(), host);
+            assert!(
+                subject.said.iter().any(|said| said.contains(host)),
+                "{:?}",
+                subject.said
+            );
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_argument_and_what_was_expected() {
+        for (line, words) in [
+            ("ftp://example.org/", "expected http://"),
+            ("mailto:somebody", "expected http://"),
+            ("https://", "expected http://"),
+            ("://example.org", "expected http://"),
+            ("https://exa%mple/", "expected http://"),
+            ("https://example.org:99999/", "port"),
+            ("https://example.org:0/", "port 0"),
+            ("tcp://example.org", "needs a port"),
+            ("tcp://example.org:1/path", "no path"),
+            ("dns://192.0.2.1", "expected a name"),
+            ("https://user:secret@example.org/", "user name"),
+            ("tcp://user@example.org:1", "user name"),
+            ("https://*.example.org/", "wildcard"),
+            (
+                "--expect-status=200 tcp://example.org:1",
+                "--expect-status: only for",
+            ),
+            ("--http2 http://example.org/", "--http2: "),
+            ("--connect-to=192.0.2.1 dns://example.org", "--connect-to: "),
+            (
+                "--profile=ca https://example.org/",
+                "--profile: expected an http://",
+            ),
+            ("--profile=ca --http2 http://example.org/", "--http2: "),
+            (
+                "--profile=pebble --ipv6 http://example.org/",
+                "--ipv6: not with --profile",
+            ),
+        ] {
+            let said = read(line).unwrap_err();
+            let given = line.split(' ').next_back().unwrap();
+            assert!(said.contains(given) && said.contains(words), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_a_url_is_not_repeated_beyond_the_argument() {
+        let said = read("https://user:secret@example.org/").unwrap_err();
+        assert_eq!(said.matches("secret").count(), 1, "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_argument_is_read_or_refused_without_panic(given in "\\PC{0,60}") {
+            let args = Line::try_parse_from(["check", "x"]).unwrap().args;
+            if let Ok(subject) = Subject::read(&given, &args) {
+                prop_assert!(subject.url.is_ascii());
+            }
+        }
+
+        #[test]
+        fn arguments_made_of_the_words_of_urls_are_read_or_refused_without_panic(
+            words in proptest::collection::vec("(http|tcp|dns|://|:|/|@|\\[|\\]|80|0|a\\.b|é|\\?|#|%|::1)", 0..9)
+        ) {
+            let args = Line::try_parse_from(["check", "x"]).unwrap().args;
+            let _ = Subject::read(&words.concat(), &args);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Many looks as few numbers.
+
+use std::net::SocketAddr;
+
+use parallax_model::{Micros, Outcome, PhaseTimes};
+
+use super::round::Round;
+
+/// A part of a probe that has a time of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// The word in tables.
+    pub(super) heading: &'static str,
+    /// The word in JSON.
+    pub(super) label: &'static str,
+    pub(super) of: fn(&PhaseTimes) -> Option<Micros>,
+}
+
+/// The parts, in order.
+pub(super) const PARTS: &[Part] = &[
+    Part {
+        heading: "connect",
+        label: "connect",
+        of: |times| times.connect,
+    },
+    Part {
+        heading: "PROXY",
+        label: "proxy_header",
+        of: |times| times.proxy_header,
+    },
+    Part {
+        heading: "TLS",
+        label: "tls",
+        of: |times| times.tls,
+    },
+    Part {
+        heading: "first byte",
+        label: "first_byte",
+        of: |times| times.first_byte,
+    },
+    Part {
+        heading: "body",
+        label: "body",
+        of: |times| times.body,
+    },
+    Part {
+        heading: "total",
+        label: "total",
+        of: |times| times.total,
+    },
+];
+
+/// Times of many probes, by nearest rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spread {
+    pub(super) min: Micros,
+    pub(super) median: Micros,
+    pub(super) p90: Micros,
+    pub(super) max: Micros,
+}
+
+impl Spread {
+    /// Absent where nothing was measured.
+    pub(super) fn of(mut times: Vec<Micros>) -> Option<Self> {
+        times.sort_unstable();
+        let rank = |per_cent: usize| {
+            times
+                .get((times.len() * per_cent).div_ceil(100).max(1) - 1)
+                .copied()
+        };
+        Some(Self {
+            min: *times.first()?,
+            median: rank(50)?,
+            p90: rank(90)?,
+            max: *times.last()?,
+        })
+    }
+}
+
+/// All looks at one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) address: SocketAddr,
+    pub(super) ok: usize,
+    pub(super) failed: usize,
+    /// This machine could not ask.
+    pub(super) unknown: usize,
+    /// Of the first request of those that succeeded, one for each of [`PARTS`]: a time that ended in a failure says
+    /// when we gave up, not how fast the server is.
+    pub(super) spreads: Vec<Option<Spread>>,
+}
+
+/// Counts by address, in the order the addresses appeared.
+pub(super) fn of(rounds: &[Round]) -> Vec<Tally> {
+    let mut order: Vec<SocketAddr> = Vec::new();
+    for one in rounds.iter().flat_map(|round| &round.reached) {
+        if !order.contains(&one.address) {
+            order.push(one.address);
+        }
+    }
+    order.into_iter().map(|address| at(address, rounds)).collect()
+}
+
+fn at(address: SocketAddr, rounds: &[Round]) -> Tally {
+    let all: Vec<_> = rounds
+        .iter()
+        .flat_map(|round| &round.reached)
+        .filter(|one| one.address == address)
+        .collect();
+    let ok: Vec<_> = all
+        .iter()
+        .filter(|one| matches!(one.outcome, Outcome::Ok { .. }))
+        .collect();
+    let unknown = all
+        .iter()
+        .filter(|one| matches!(one.outcome, Outcome::NotAsked { .. }))
+        .count();
+    let spreads = PARTS
+        .iter()
+        .map(|part| {
+            let times = ok
+                .iter()
+                .filter_map(|one| (part.of)(&one.legs.first()?.result.times));
+            Spread::of(times.collect())
+        })
+        .collect();
+    Tally {
+        address,
+        ok: ok.len(),
+        failed: all.len() - ok.len() - unknown,
+        unknown,
+        spreads,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ten_times_have_the_ninth_as_their_ninetieth_per_cent() {
+        let spread = Spread::of((1..=10).rev().map(Micros).collect()).unwrap();
+        assert_eq!(
+            (spread.min, spread.median, spread.p90, spread.max),
+            (Micros(1), Micros(5), Micros(9), Micros(10))
+        );
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_measured_the_numbers_are_in_order_and_were_measured(
+            times in proptest::collection::vec(any::<u64>().prop_map(Micros), 1..40)
+        ) {
+            let spread = Spread::of(times.clone()).unwrap();
+            prop_assert!(spread.min <= spread.median && spread.median <= spread.p90 && spread.p90 <= spread.max);
+            prop_assert!([spread.median, spread.p90].iter().all(|time| times.contains(time)));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What became of each address: phases in columns, looks in numbers, redirects, and who answers.
+
+use std::fmt::Write as _;
+
+use parallax_model::{Outcome, TtlEvidence};
+
+use super::{
+    super::{
+        escape::shown,
+        judge::Verdict,
+        round::Reached,
+        tally::{PARTS, Tally},
+        walk::Leg,
+        words::explain_own,
+    },
+    Style, line,
+};
+
+/// One row an address, one column a phase that any of them has.
+pub(super) fn table(reached: &[Reached], style: Style, text: &mut String) {
+    if reached.is_empty() {
+        return;
+    }
+    let times = |one: &Reached| one.legs.first().map(|leg| leg.result.times).unwrap_or_default();
+    let parts: Vec<_> = PARTS
+        .iter()
+        .filter(|part| reached.iter().any(|one| (part.of)(&times(one)).is_some()))
+        .collect();
+    let lengths = reached.iter().map(|one| one.address.to_string().len());
+    let width = lengths.max().unwrap_or(0).max("certificate".len());
+    let mut head = format!("  {:<width$}", "address");
+    for part in &parts {
+        let _ = write!(head, "  {:>10}", part.heading);
+    }
+    let _ = writeln!(text, "{head}");
+    for one in reached {
+        let mut row = format!("  {:<width$}", one.address.to_string());
+        for part in &parts {
+            let time = (part.of)(&times(one)).map_or_else(|| "–".to_owned(), |time| time.to_string());
+            let _ = write!(row, "  {time:>10}");
+        }
+        let _ = writeln!(text, "{row}  {}", ending(one, style));
+    }
+}
+
+fn ending(one: &Reached, style: Style) -> String {
+    match &one.outcome {
+        Outcome::Ok { status } => {
+            let status = status.map_or_else(|| "ok".to_owned(), |status| status.to_string());
+            format!("{} {status}", style.sign(Verdict::Works))
+        }
+        Outcome::Failed { kind, status, .. } => {
+            let status = status.map_or_else(String::new, |status| format!("{status}, "));
+            format!("{} {status}{}", style.sign(Verdict::Fails), kind.words())
+        }
+        Outcome::NotAsked { own } => {
+            format!(
+                "{} {}",
+                style.sign(Verdict::Unknown),
+                explain_own(*own, None).what
+            )
+        }
+    }
+}
+
+pub(super) fn tallies(tallies: &[Tally], text: &mut String) {
+    for tally in tallies {
+        let mut counts = format!("{} ok", tally.ok);
+        for (count, word) in [(tally.failed, "failed"), (tally.unknown, "could not be asked")] {
+            if count > 0 {
+                let _ = write!(counts, ", {count} {word}");
+            }
+        }
+        line(text, "address", &format!("{}  {counts}", tally.address));
+        if tally.spreads.iter().all(Option::is_none) {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "  {:<11} {:<12}{:>10}{:>10}{:>10}{:>10}",
+            "", "", "min", "median", "90 %", "max"
+        );
+        for (part, spread) in PARTS.iter().zip(&tally.spreads) {
+            let Some(spread) = spread else { continue };
+            let [min, median, p90, max] =
+                [spread.min, spread.median, spread.p90, spread.max].map(|time| time.to_string());
+            let _ = writeln!(
+                text,
+                "  {:<11} {:<12}{min:>10}{median:>10}{p90:>10}{max:>10}",
+                "", part.heading
+            );
+        }
+    }
+}
+
+/// Who answers for the address, as far as there is evidence.
+pub(super) fn next_door(one: &Reached) -> Option<String> {
+    Some(match (one.ttl.as_ref()?, one.local) {
+        (_, true) => "by this machine itself".to_owned(),
+        (Ok(evidence), false) => distance(evidence),
+        (Err(why), false) => format!("unknown how far away: {why}"),
+    })
+}
+
+fn distance(evidence: &TtlEvidence) -> String {
+    let by = match evidence.from {
+        Some(from) if from != evidence.address => format!(" (by {from} in its place)"),
+        _ => String::new(),
+    };
+    if evidence.untouched() {
+        return format!(
+            "without a router between, by this machine's own node or a neighbour{by}; TTL {} untouched",
+            evidence.ttl
+        );
+    }
+    let initial = [64_u8, 128, 255]
+        .into_iter()
+        .find(|initial| *initial >= evidence.ttl)
+        .unwrap_or(255);
+    let hops = initial - evidence.ttl;
+    let hops = if hops == 1 {
+        "1 router".to_owned()
+    } else {
+        format!("about {hops} routers")
+    };
+    format!("{hops} away{by}; TTL {} of {initial}", evidence.ttl)
+}
+
+/// The way of one address over its redirects.
+pub(super) fn redirects(one: &Reached, text: &mut String) {
+    if one.legs.len() < 2 && one.legs.last().is_none_or(|leg| leg.url == one.at) {
+        return;
+    }
+    for (n, leg) in one.legs.iter().enumerate() {
+        let word = if n == 0 { "redirects" } else { "" };
+        line(text, word, &format!("{}  {}", shown(&leg.url), of_leg(leg)));
+    }
+    if one.legs.last().is_some_and(|leg| leg.url != one.at) {
+        line(text, "", &format!("{}  not asked", shown(&one.at)));
+    }
+}
+
+fn of_leg(leg: &Leg) -> String {
+    let status = match (&leg.result.answer, &leg.result.outcome) {
+        (Some(answer), _) => answer.status.to_string(),
+        (None, Outcome::Failed { kind, .. }) => kind.words().to_owned(),
+        (None, _) => "no answer".to_owned(),
+    };
+    let at = leg
+        .result
+        .front
+        .map_or_else(String::new, |front| format!(" at {front}"));
+    let total = leg.result.times.total.unwrap_or_default();
+    format!("{status}{at} in {total}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distance_is_claimed_as_far_as_the_ttl_goes() {
+        let said = |ttl, from: Option<[u8; 4]>| {
+            distance(&TtlEvidence {
+                address: [192, 0, 2, 1].into(),
+                from: from.map(Into::into),
+                ttl,
+                rtt: None,
+            })
+        };
+        assert!(said(64, None).contains("without a router between"));
+        assert!(said(63, None).starts_with("1 router away"));
+        assert!(said(119, None).starts_with("about 9 routers away; TTL 119 of 128"));
+        assert!(said(64, Some([10, 0, 0, 1])).contains("by 10.0.0.1 in its place"));
+    }
+}

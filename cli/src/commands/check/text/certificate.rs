@@ -1,0 +1,78 @@
+//! What a certificate says.
+
+use parallax_prober::TlsFacts;
+
+use super::{
+    super::{escape::shown, facts::names, round::Reached, when},
+    line,
+};
+
+/// The certificates that were shown, each with the addresses that showed it.
+pub(super) fn certificates(reached: &[Reached]) -> Vec<(&TlsFacts, Vec<String>)> {
+    let mut all: Vec<(&TlsFacts, Vec<String>)> = Vec::new();
+    for one in reached {
+        let Some(tls) = one
+            .legs
+            .iter()
+            .rev()
+            .find_map(|leg| leg.result.tls.as_ref().filter(|tls| !tls.chain.is_empty()))
+        else {
+            continue;
+        };
+        match all.iter_mut().find(|(known, _)| *known == tls) {
+            Some((_, addresses)) => addresses.push(one.address.to_string()),
+            None => all.push((tls, vec![one.address.to_string()])),
+        }
+    }
+    all
+}
+
+/// One of them; with the addresses that showed it where others showed another one.
+pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut String) {
+    let only = if at.is_empty() {
+        String::new()
+    } else {
+        format!("; shown at {}", at.join(", "))
+    };
+    let Some(leaf) = tls.chain.first() else {
+        return;
+    };
+    let name = leaf.name_for(&tls.server_name).map_or_else(
+        || format!("for {}", names(&leaf.names, leaf.names_left_out)),
+        |name| {
+            let others = leaf.names.len() - 1 + leaf.names_left_out;
+            let others = if others == 0 {
+                String::new()
+            } else {
+                format!(" and {others} more")
+            };
+            format!("for {}{others}", shown(name))
+        },
+    );
+    let left = when::days(leaf.not_after - now);
+    let until = when::date(leaf.not_after);
+    let until = if leaf.not_after < now {
+        format!("until {until}, which is over")
+    } else {
+        format!("until {until}, {left} days left")
+    };
+    let subject = if leaf.subject.is_empty() {
+        String::new()
+    } else {
+        format!("{}, ", shown(&leaf.subject))
+    };
+    line(text, "certificate", &format!("{subject}{name}; {until}{only}"));
+    let by = if leaf.self_signed {
+        "itself".to_owned()
+    } else {
+        shown(&leaf.issuer)
+    };
+    let mut facts = vec![
+        format!("signed by {by}"),
+        format!("chain of {}", tls.chain.len() + tls.left_out),
+        shown(&leaf.key),
+    ];
+    facts.extend(tls.version.map(|version| format!("TLS {version}")));
+    facts.extend(tls.alpn.as_deref().map(|alpn| format!("ALPN {}", shown(alpn))));
+    line(text, "", &facts.join(", "));
+}

@@ -1,0 +1,109 @@
+//! What a name led to, and where another client went.
+
+use std::net::IpAddr;
+
+use parallax_model::Micros;
+use parallax_prober::{Resolution, Validation};
+
+use super::{
+    super::{
+        escape::shown,
+        findings::failure_words,
+        json::dial,
+        names::{Answer, Lookup, Source},
+    },
+    line,
+};
+
+/// Who said what of the name. What needs nobody to say it is shown only where the name is all that was asked for.
+pub(super) fn lookup(lookup: &Lookup, wholly: bool, text: &mut String) {
+    for (n, answer) in lookup.answers.iter().enumerate() {
+        let word = if n == 0 { "name" } else { "" };
+        let found = match &answer.source {
+            Source::Literal | Source::Forced if !wholly => continue,
+            Source::Literal | Source::Forced => format!("{}, without asking anybody", addresses(answer)),
+            Source::Hosts => format!("{}, by the hosts file of this machine", addresses(answer)),
+            Source::NameService => format!("{}, by this machine's name service", addresses(answer)),
+            Source::ResolvConf | Source::Resolver(_) => answer
+                .dns
+                .as_ref()
+                .map_or_else(String::new, |dns| resolution(dns, Some(answer.took))),
+        };
+        line(text, word, &found);
+        if let Some(path) = answer.dns.as_ref().and_then(searched) {
+            line(text, "", &path);
+        }
+    }
+}
+
+fn addresses(answer: &Answer) -> String {
+    answer
+        .addresses
+        .iter()
+        .map(IpAddr::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
+    let Some(last) = dns.tried.last() else {
+        return "no resolver was asked".to_owned();
+    };
+    let by = format!(
+        "by {}{}",
+        last.resolver,
+        took.map_or_else(String::new, |took| format!(" in {took}"))
+    );
+    if dns.addresses.is_empty() {
+        let why = dns.failure().map_or("it has no address", failure_words);
+        return format!("{why}, {by}");
+    }
+    let mut said = Vec::new();
+    for (record, v4) in [("A", true), ("AAAA", false)] {
+        let of: Vec<_> = dns
+            .addresses
+            .iter()
+            .filter(|found| found.address.is_ipv4() == v4)
+            .collect();
+        let Some(first) = of.first() else {
+            said.push(format!("no {record}"));
+            continue;
+        };
+        let addresses: Vec<String> = of.iter().map(|found| found.address.to_string()).collect();
+        let ttl = first
+            .ttl_s
+            .map_or_else(String::new, |ttl| format!(" (TTL {ttl} s)"));
+        let tcp = if first.tcp { " over TCP" } else { "" };
+        said.push(format!("{record} {}{ttl}{tcp}", addresses.join(", ")));
+    }
+    format!("{}, {by}", said.join("; "))
+}
+
+/// The way through the search list, where there was one.
+fn searched(dns: &Resolution) -> Option<String> {
+    let mut names: Vec<String> = dns.tried.iter().map(|tried| shown(&tried.name)).collect();
+    names.dedup();
+    (names.len() > 1).then(|| format!("searched as {}", names.join(", then ")))
+}
+
+/// What another client's rules led to.
+pub(super) fn fetch(fetched: &Validation, text: &mut String) {
+    if let Some(dns) = &fetched.resolution {
+        let all = &dns.tried;
+        if !all.is_empty() {
+            line(text, "name", &resolution(dns, None));
+        }
+    }
+    for (n, dialled) in fetched.dials.iter().enumerate() {
+        let word = if n == 0 { "dialled" } else { "" };
+        line(
+            text,
+            word,
+            &format!("{}  {}", dialled.address, dial(&dialled.outcome)),
+        );
+    }
+    for (n, hop) in fetched.hops.iter().enumerate() {
+        let word = if n == 0 { "redirects" } else { "" };
+        line(text, word, &format!("{}  {}", shown(&hop.url), hop.status));
+    }
+}

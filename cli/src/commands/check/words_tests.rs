@@ -1,0 +1,265 @@
+use parallax_model::{FailureKind, Phase, PhaseTimes, TtlEvidence};
+use parallax_prober::{CertificateFacts, TlsFacts};
+
+use super::*;
+
+fn ttl(ttl: u8) -> TtlEvidence {
+    TtlEvidence {
+        address: [203, 0, 113, 10].into(),
+        from: None,
+        ttl,
+        rtt: None,
+    }
+}
+
+fn refused(local: bool, ttl: Option<&TtlEvidence>) -> Facts<'_> {
+    Facts {
+        address: Some("203.0.113.10:80".parse().unwrap()),
+        local,
+        ttl,
+        ..Facts::default()
+    }
+}
+
+fn certificate(names: &[&str], self_signed: bool) -> CertificateFacts {
+    CertificateFacts {
+        subject: "CN=leaf".into(),
+        issuer: "CN=Some CA".into(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        names_left_out: 0,
+        not_before: 0,
+        not_after: 864_000,
+        self_signed,
+        key: "ECDSA 256".into(),
+    }
+}
+
+fn tls(chain: Vec<CertificateFacts>) -> TlsFacts {
+    TlsFacts {
+        chain,
+        ..TlsFacts::default()
+    }
+}
+
+/// Of a kind in each phase and with each status a probe can end with.
+fn everything(kind: &FailureKind) -> Vec<Explained> {
+    let far = ttl(61);
+    let mut all = Vec::new();
+    for phase in Phase::ALL {
+        for status in [None, Some(301), Some(404), Some(503)] {
+            for evidence in [None, Some(&far)] {
+                all.push(explain(
+                    kind,
+                    &Facts {
+                        phase: Some(*phase),
+                        status,
+                        ttl: evidence,
+                        host: "a.test",
+                        ..Facts::default()
+                    },
+                ));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_kind_has_a_sentence_whatever_else_is_known() {
+    for kind in FailureKind::ALL {
+        for explained in everything(kind) {
+            assert!(explained.what.len() > 8, "{kind}: {explained:?}");
+            assert!(!explained.what.ends_with('.'), "{kind}: {explained:?}");
+            assert!(
+                explained.likely.iter().all(|reason| reason.len() > 8),
+                "{kind}: {explained:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_a_probe_has_a_likely_reason() {
+    for kind in FailureKind::ALL
+        .iter()
+        .filter(|kind| !matches!(kind, FailureKind::CertificateUntrusted))
+    {
+        let explained = explain(
+            kind,
+            &Facts {
+                status: Some(404),
+                ..Facts::default()
+            },
+        );
+        assert!(!explained.likely.is_empty(), "{kind}");
+    }
+    let untrusted = tls(vec![certificate(&["a.test"], false)]);
+    let explained = explain(
+        &FailureKind::CertificateUntrusted,
+        &Facts {
+            tls: Some(&untrusted),
+            ..Facts::default()
+        },
+    );
+    assert!(!explained.likely.is_empty());
+}
+
+#[test]
+fn every_fault_of_our_own_says_what_to_do() {
+    for own in OwnFault::ALL {
+        let explained = explain_own(*own, None);
+        assert!(!explained.what.is_empty() && explained.likely.len() == 1, "{own}");
+    }
+}
+
+#[test]
+fn a_refusal_that_crossed_no_router_points_at_the_own_node() {
+    let (near, far) = (ttl(64), ttl(61));
+    let first = |facts: &Facts<'_>| explain(&FailureKind::Refused, facts).likely[0].clone();
+    assert!(first(&refused(false, Some(&near))).contains("externalTrafficPolicy: Local"));
+    assert!(first(&refused(true, None)).contains("this machine has the address itself"));
+    let router = TtlEvidence {
+        from: Some([10, 0, 0, 1].into()),
+        ..near
+    };
+    for facts in [
+        refused(false, Some(&far)),
+        refused(false, Some(&router)),
+        refused(false, None),
+    ] {
+        assert!(
+            !first(&facts).contains("externalTrafficPolicy"),
+            "no evidence, no such claim"
+        );
+    }
+}
+
+#[test]
+fn a_refusal_of_loopback_speaks_of_the_process_and_not_of_kubernetes() {
+    let near = ttl(64);
+    let facts = Facts {
+        address: Some("127.0.0.1:80".parse().unwrap()),
+        local: true,
+        ttl: Some(&near),
+        ..Facts::default()
+    };
+    let likely = explain(&FailureKind::Refused, &facts).likely;
+    assert_eq!(likely.len(), 1);
+    assert!(likely[0].contains("port 80 of this machine"), "{likely:?}");
+}
+
+#[test]
+fn what_was_tried_and_confirmed_stands_alone() {
+    for (kind, phase, otherwise, words) in [
+        (
+            FailureKind::Eof,
+            Phase::FirstByte,
+            Otherwise::WithProxyHeader,
+            "PROXY header",
+        ),
+        (
+            FailureKind::Reset,
+            Phase::Tls,
+            Otherwise::WithProxyHeader,
+            "PROXY header",
+        ),
+        (FailureKind::Eof, Phase::FirstByte, Otherwise::Tls, "https://"),
+        (
+            FailureKind::NotTls,
+            Phase::Tls,
+            Otherwise::PlainHttp(200),
+            "answered 200",
+        ),
+        (
+            FailureKind::Malformed,
+            Phase::FirstByte,
+            Otherwise::Tls,
+            "https://",
+        ),
+    ] {
+        let explained = explain(
+            &kind,
+            &Facts {
+                phase: Some(phase),
+                otherwise: Some(otherwise),
+                ..Facts::default()
+            },
+        );
+        assert_eq!(explained.likely.len(), 1, "{kind}");
+        assert!(explained.likely[0].contains(words), "{kind}: {explained:?}");
+    }
+}
+
+#[test]
+fn a_certificate_for_others_lists_whom_it_is_for_and_an_expired_one_says_when() {
+    let shown = tls(vec![certificate(&["*.example.test", "\u{1b}[31mred"], false)]);
+    let facts = Facts {
+        host: "shop.test",
+        tls: Some(&shown),
+        now: 864_000 * 2,
+        ..Facts::default()
+    };
+    let wrong = explain(&FailureKind::CertificateWrongName, &facts).what;
+    assert!(
+        wrong.contains("*.example.test") && !wrong.contains('\u{1b}'),
+        "{wrong}"
+    );
+    let expired = explain(&FailureKind::CertificateExpired, &facts).what;
+    assert!(expired.contains("1970-01-11, 10 days ago"), "{expired}");
+}
+
+#[test]
+fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate() {
+    for (chain, words) in [
+        (vec![certificate(&[], true)], "signed by itself"),
+        (
+            vec![certificate(&[], false)],
+            "no root this machine trusts (CN=Some CA)",
+        ),
+    ] {
+        let shown = tls(chain);
+        let what = explain(
+            &FailureKind::CertificateUntrusted,
+            &Facts {
+                tls: Some(&shown),
+                ..Facts::default()
+            },
+        )
+        .what;
+        assert!(what.contains(words), "{what}");
+    }
+    let authority = tls(vec![certificate(&["a.test"], true)]);
+    let facts = Facts {
+        tls: Some(&authority),
+        detail: Some("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))"),
+        ..Facts::default()
+    };
+    let explained = explain(&FailureKind::CertificateUntrusted, &facts);
+    assert!(
+        explained.likely[0].contains("CA:TRUE"),
+        "--extra-roots does not help there"
+    );
+    let alone = tls(vec![certificate(&[], false)]);
+    let facts = Facts {
+        tls: Some(&alone),
+        ..Facts::default()
+    };
+    assert!(explain(&FailureKind::CertificateUntrusted, &facts).likely[0].contains("intermediate"));
+}
+
+#[test]
+fn repeated_syns_are_counted_and_an_answer_to_a_ping_narrows_a_silence_down() {
+    let times = PhaseTimes {
+        syn_retransmits: Some(2),
+        ..PhaseTimes::default()
+    };
+    let far = ttl(61);
+    let facts = Facts {
+        times: Some(&times),
+        ttl: Some(&far),
+        ..refused(false, None)
+    };
+    let explained = explain(&FailureKind::ConnectTimeout, &facts);
+    assert!(explained.what.contains("sent 3 times"));
+    assert!(explained.likely[0].contains("answers otherwise"));
+}

@@ -1,0 +1,174 @@
+//! Every address of a name on its own.
+
+use std::io::Write;
+
+use hickory_proto::rr::RecordType;
+
+use super::check;
+use crate::servers::{
+    Refusing, Server, answer,
+    dns::{Dns, Say},
+    request,
+};
+
+fn resolver(dns: &Dns) -> String {
+    format!("--resolver={}", dns.addr)
+}
+
+fn ok() -> Server {
+    Server::http(|_| answer("200 OK", "", ""))
+}
+
+#[test]
+fn a_dead_ipv6_address_beside_a_live_ipv4_one_is_a_warning_and_with_every_address_a_no() {
+    let (server, _dead) = Refusing::beside(ok);
+    let port = server.addr.port();
+    let dns = Dns::always(&["127.0.0.1"], &["::1"]);
+    let url = format!("http://shop.example.test:{port}/");
+    let said = check([&resolver(&dns), &url]);
+    said.holds(
+        0,
+        &[
+            "✓ http://shop.example.test",
+            "A 127.0.0.1 (TTL 30 s); AAAA ::1 (TTL 30 s), by 127.0.0.1:",
+            "IPv6 does not work: connection refused; clients that prefer it",
+        ],
+    );
+    check([&resolver(&dns), "--every-address", &url]).holds(1, &["IPv6 does not work"]);
+    check([&resolver(&dns), "-6", &url]).holds(1, &["✗", "connection refused"]);
+    check([&resolver(&dns), "-4", &url]).holds(0, &["answers 200"]);
+}
+
+#[test]
+fn an_address_that_accepts_and_then_fails_is_a_no_because_its_clients_have_no_second_try() {
+    let good = ok();
+    let bad = Server::start(|mut stream| {
+        request(&mut stream);
+    });
+    let args = [
+        format!("--connect-to={}", good.addr),
+        format!("--connect-to={}", bad.addr),
+        "http://shop.example.test/".to_owned(),
+    ];
+    check(args).holds(1, &["before the first byte of an answer", "✓ 200"]);
+}
+
+#[test]
+fn addresses_that_answer_differently_are_a_finding() {
+    let one = ok();
+    let other = Server::http(|_| answer("404 Not Found", "", ""));
+    let args = [
+        format!("--connect-to={}", one.addr),
+        format!("--connect-to={}", other.addr),
+        "http://shop.example.test/".to_owned(),
+    ];
+    check(args).holds(
+        0,
+        &[
+            "the addresses answer differently: 200 at 127.0.0.1:",
+            "404 at 127.0.0.1:",
+        ],
+    );
+}
+
+#[test]
+fn a_forced_address_keeps_the_host_of_the_url() {
+    let server = Server::start(|mut stream| {
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if std::io::Read::read_exact(&mut stream, &mut byte).is_err() {
+                return;
+            }
+            heard.push(byte[0]);
+        }
+        let right = String::from_utf8_lossy(&heard)
+            .to_lowercase()
+            .contains("host: shop.example.test\r\n");
+        let status = if right {
+            "200 OK"
+        } else {
+            "421 Misdirected Request"
+        };
+        let _ = stream.write_all(answer(status, "", "").as_bytes());
+    });
+    let said = check([
+        format!("--connect-to={}", server.addr),
+        "--expect-status=200".to_owned(),
+        "http://shop.example.test/".to_owned(),
+    ]);
+    said.holds(0, &["✓ http://shop.example.test/ answers 200"]);
+}
+
+#[test]
+fn a_redirect_to_another_host_asks_the_same_resolver() {
+    let server = Server::http(|path| match path {
+        "/there" => answer("200 OK", "", ""),
+        port => answer(
+            "302 Found",
+            &format!("Location: http://other.example.test:{}/there\r\n", &port[1..]),
+            "",
+        ),
+    });
+    let port = server.addr.port();
+    let dns = Dns::always(&["127.0.0.1"], &[]);
+    let said = check([resolver(&dns), format!("http://shop.example.test:{port}/{port}")]);
+    said.holds(
+        0,
+        &[
+            "answers 200 after a redirect",
+            &format!("http://other.example.test:{port}/there  200"),
+        ],
+    );
+}
+
+#[test]
+fn a_redirect_to_a_host_that_does_not_exist_names_that_host() {
+    let server = Server::http(|_| answer("302 Found", "Location: http://gone.example.test/\r\n", ""));
+    let dns = Dns::start(|name, record| match (name, record) {
+        ("gone.example.test", _) => Say::NoSuchName,
+        (_, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Addresses(&[]),
+    });
+    let said = check([
+        resolver(&dns),
+        format!("http://shop.example.test:{}/", server.addr.port()),
+    ]);
+    said.holds(
+        1,
+        &[
+            ": gone.example.test does not exist",
+            "http://gone.example.test/  not asked",
+        ],
+    );
+}
+
+#[test]
+fn the_profiles_differ_where_ipv6_is_dead() {
+    let (server, _dead) = Refusing::beside(ok);
+    let port = server.addr.port();
+    let dns = Dns::always(&["127.0.0.1"], &["::1"]);
+    let url = format!("http://shop.example.test:{port}/");
+    let as_client = |profile: &str| check([&resolver(&dns), &format!("--profile={profile}"), &url]);
+    as_client("cert-manager").holds(
+        0,
+        &["is fetched in", "as cert-manager's self check: races", "[::1]:"],
+    );
+    as_client("pebble").holds(
+        1,
+        &[": connection refused", "takes the first address and no other"],
+    );
+    as_client("ca").holds(1, &["private or reserved addresses only"]);
+}
+
+#[test]
+fn a_profile_compares_the_answer_only_where_it_is_told_what_to_expect() {
+    let server = Server::http(|_| answer("200 OK", "", "token.key"));
+    let fetched = |extra: &[&str]| {
+        let url = server.url("/.well-known/acme-challenge/token");
+        check([&["--profile=cert-manager", &url], extra].concat())
+    };
+    fetched(&[]).holds(0, &["what the answer says is not compared; see --expect-body"]);
+    fetched(&["--expect-body=token.key"]).holds(0, &["is fetched"]);
+    fetched(&["--expect-body=another"]).holds(1, &["content is not what was expected"]);
+}

@@ -1,0 +1,205 @@
+//! What a name leads to, and who says so.
+
+use std::path::PathBuf;
+
+use hickory_proto::rr::RecordType;
+
+use super::check;
+use crate::servers::{
+    Server, answer,
+    dns::{Dns, Say},
+};
+
+/// A file in a folder of its own.
+fn file(content: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, content).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_name_is_resolved_and_nothing_more() {
+    let dns = Dns::always(&["192.0.2.1", "192.0.2.2"], &[]);
+    let said = check([
+        format!("--resolver={}", dns.addr),
+        "dns://shop.example.test".to_owned(),
+    ]);
+    said.holds(
+        0,
+        &[
+            "resolves to 2 addresses",
+            "A 192.0.2.1, 192.0.2.2 (TTL 30 s); no AAAA, by 127.0.0.1:",
+        ],
+    );
+}
+
+#[test]
+fn a_name_without_an_address_of_the_only_family_wanted_is_a_no() {
+    let dns = Dns::always(&["192.0.2.1"], &[]);
+    let resolver = format!("--resolver={}", dns.addr);
+    for url in ["dns://shop.example.test", "http://shop.example.test/"] {
+        check([&resolver, "-6", url]).holds(1, &["the name has no IPv6 address"]);
+    }
+    check([&resolver, "-4", "dns://shop.example.test"]).holds(0, &[]);
+}
+
+#[test]
+fn a_name_that_does_not_exist_says_what_was_tried_on_the_search_list() {
+    let dns = Dns::start(|_, _| Say::NoSuchName);
+    let (_folder, conf) = file(&format!(
+        "nameserver [127.0.0.1]:{}\nsearch shop.svc.cluster.local\noptions ndots:5\n",
+        dns.addr.port()
+    ));
+    let said = check([
+        format!("--resolv-conf={}", conf.display()),
+        "http://web.shop/".to_owned(),
+    ]);
+    said.holds(
+        1,
+        &[
+            "web.shop does not exist; tried web.shop.shop.svc.cluster.local, web.shop",
+            "likely",
+        ],
+    );
+}
+
+#[test]
+fn the_way_through_the_search_list_is_said_also_where_it_ends_well() {
+    let server = Server::http(|_| answer("200 OK", "", ""));
+    let dns = Dns::start(|name, record| match (name, record) {
+        ("web.shop.svc.cluster.local", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+        ("web.shop.svc.cluster.local", _) => Say::Addresses(&[]),
+        _ => Say::NoSuchName,
+    });
+    let (_folder, conf) = file(&format!(
+        "nameserver [127.0.0.1]:{}\nsearch absent.test shop.svc.cluster.local\noptions ndots:5\n",
+        dns.addr.port()
+    ));
+    let url = format!("http://web:{}/", server.addr.port());
+    let said = check([format!("--resolv-conf={}", conf.display()), url]);
+    said.holds(
+        0,
+        &["searched as web.absent.test, then web.shop.svc.cluster.local"],
+    );
+}
+
+#[test]
+fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
+    let server = Server::http(|_| answer("200 OK", "", ""));
+    let port = server.addr.port();
+    let here = Dns::always(&["127.0.0.1"], &[]);
+    let nowhere = Dns::start(|_, _| Say::NoSuchName);
+    let args = |strict: bool| {
+        let mut args = vec![
+            format!("--resolver={}", here.addr),
+            format!("--resolver={}", nowhere.addr),
+            format!("http://shop.example.test:{port}/"),
+        ];
+        args.extend(strict.then(|| "--every-address".to_owned()));
+        args
+    };
+    let words = format!(
+        "{} gives no address (the name does not exist) where {} does",
+        nowhere.addr, here.addr
+    );
+    check(args(false)).holds(0, &[&words, "answers 200"]);
+    check(args(true)).holds(1, &[&words]);
+}
+
+#[test]
+fn of_several_resolvers_each_that_differs_is_named() {
+    let here = Dns::always(&["192.0.2.1"], &[]);
+    let there = Dns::always(&["192.0.2.2"], &[]);
+    let elsewhere = Dns::always(&["192.0.2.3"], &[]);
+    let mut args: Vec<String> = [&here, &there, &elsewhere]
+        .iter()
+        .map(|dns| format!("--resolver={}", dns.addr))
+        .collect();
+    args.push("dns://shop.example.test".to_owned());
+    check(args).holds(
+        0,
+        &[
+            &format!("{} says 192.0.2.2, {} says 192.0.2.1", there.addr, here.addr),
+            &format!("{} says 192.0.2.3, {} says 192.0.2.1", elsewhere.addr, here.addr),
+        ],
+    );
+}
+
+#[test]
+fn a_family_that_fails_is_said_though_the_other_one_has_addresses() {
+    let server = Server::http(|_| answer("200 OK", "", ""));
+    let dns = Dns::start(|_, record| match record {
+        RecordType::A => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Fails,
+    });
+    let url = format!("http://shop.example.test:{}/", server.addr.port());
+    let said = check([format!("--resolver={}", dns.addr), url]);
+    said.holds(0, &["the AAAA question fails", "the resolver failed", "musl"]);
+}
+
+#[test]
+fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs() {
+    // glibc goes on after a name without addresses, musl does not.
+    let dns = Dns::start(|name, record| match (name, record) {
+        ("web.b.test", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+        ("web.a.test" | "web.b.test", _) => Say::Addresses(&[]),
+        _ => Say::NoSuchName,
+    });
+    let (_folder, conf) = file(&format!(
+        "nameserver [127.0.0.1]:{}\nsearch a.test b.test\n",
+        dns.addr.port()
+    ));
+    let said = check([
+        format!("--resolv-conf={}", conf.display()),
+        "dns://web".to_owned(),
+    ]);
+    said.holds(
+        0,
+        &[
+            "resolves to 1 address\n",
+            "images with musl (Alpine) get no address",
+        ],
+    );
+}
+
+#[test]
+fn a_silent_resolver_is_a_no_that_names_it() {
+    let dns = Dns::start(|_, _| Say::Nothing);
+    let said = check([
+        &format!("--resolver={}", dns.addr),
+        "--timeout=200ms",
+        "dns://shop.example.test",
+    ]);
+    said.holds(
+        1,
+        &["the resolver does not answer in time", &dns.addr.to_string()],
+    );
+}
+
+#[test]
+fn the_hosts_file_has_the_last_word_and_the_difference_is_said() {
+    let server = Server::http(|_| answer("200 OK", "", ""));
+    let dns = Dns::start(|_, _| Say::NoSuchName);
+    let (_conf_folder, conf) = file(&format!("nameserver [127.0.0.1]:{}\n", dns.addr.port()));
+    let (_hosts_folder, hosts) = file("127.0.0.1 shop.example.test\n");
+    let said = check([
+        format!("--resolv-conf={}", conf.display()),
+        format!("--hosts-file={}", hosts.display()),
+        format!("http://shop.example.test:{}/", server.addr.port()),
+    ]);
+    said.holds(
+        0,
+        &["by the hosts file of this machine", "DNS has no address for it"],
+    );
+}
+
+#[test]
+fn without_any_resolver_it_cannot_be_told() {
+    let said = check(["--resolv-conf=/dev/null", "https://shop.example.test/"]);
+    said.holds(
+        3,
+        &["? https://shop.example.test/ could not be told: no resolver is configured"],
+    );
+    assert_eq!(said.err.trim(), "parallax: 1 of 1 could not be told, see above");
+}

@@ -1,0 +1,106 @@
+//! Many looks.
+
+use std::{
+    process::Stdio,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+};
+
+use super::{AMPLE, Said, check};
+use crate::{
+    commands::parallax,
+    servers::{Server, answer},
+};
+
+#[test]
+fn looks_are_counted_and_their_times_spread_out() {
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&asked);
+    let server = Server::http(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        answer("200 OK", "", "")
+    });
+    let said = check(["--repeat=4", "--interval=1ms", &server.url("/")]);
+    said.holds(
+        0,
+        &["worked 4 of 4 times", "4 ok", "median", "90 %", "first byte"],
+    );
+    assert_eq!(asked.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn one_failure_of_many_is_a_no_that_says_how_often() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::http(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        1 => answer("503 Service Unavailable", "", ""),
+        _ => answer("200 OK", "", ""),
+    });
+    let said = check(["--repeat=3", "--interval=1ms", &server.url("/")]);
+    said.holds(
+        1,
+        &[
+            "worked 2 of 3 times",
+            "2 ok, 1 failed",
+            "answers 503 (1 of 3 times)",
+        ],
+    );
+}
+
+#[test]
+fn ctrl_c_ends_it_with_what_was_seen_until_then() {
+    let (tell, told) = mpsc::channel();
+    let server = Server::http(move |_| {
+        let _ = tell.send(());
+        answer("200 OK", "", "")
+    });
+    let child = parallax()
+        .args([
+            "check",
+            AMPLE,
+            "--repeat=10000",
+            "--interval=5ms",
+            &server.url("/"),
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The second request says that the first look is over.
+    told.recv().unwrap();
+    told.recv().unwrap();
+    let interrupted = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(interrupted.success());
+    let said = Said::of(&child.wait_with_output().unwrap());
+    said.holds(0, &["✓", "times, stopped before the other"]);
+}
+
+#[test]
+fn ctrl_c_before_anything_was_seen_leaves_it_untold() {
+    let (tell, told) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let server = Server::http(move |_| {
+        let _ = tell.send(());
+        let _ = released.recv();
+        answer("200 OK", "", "")
+    });
+    let child = parallax()
+        .args(["check", AMPLE, &server.url("/")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    told.recv().unwrap();
+    let interrupted = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(interrupted.success());
+    let said = Said::of(&child.wait_with_output().unwrap());
+    drop(release);
+    said.holds(3, &["? http://127.0.0.1:", "stopped before it was asked"]);
+}

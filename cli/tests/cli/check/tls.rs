@@ -1,0 +1,163 @@
+//! Certificates and handshakes.
+
+use super::{Said, check};
+use crate::servers::{
+    Server, answer,
+    tls::{Ca, VALID},
+};
+
+fn ok(_: &str) -> String {
+    answer("200 OK", "", "")
+}
+
+/// An https URL, forced to the server.
+fn look(server: &Server, roots: &Ca, url: &str, extra: &[&str]) -> Said {
+    let mut args = vec![
+        format!("--connect-to={}", server.addr),
+        format!("--extra-roots={}", roots.file().display()),
+        url.to_owned(),
+    ];
+    args.extend(extra.iter().map(|arg| (*arg).to_owned()));
+    check(args)
+}
+
+#[test]
+fn a_certificate_that_verifies_is_shown_with_names_issuer_and_days_left() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test", "www.example.test"], VALID, ok);
+    let said = look(&server, &ca, "shop.example.test", &[]);
+    said.holds(
+        0,
+        &[
+            "✓ https://shop.example.test/ answers 200",
+            "no scheme was given: https:// is assumed",
+            "certificate CN=shop, for shop.example.test and 1 more; until 2090-01-01,",
+            "signed by CN=Test Authority, chain of 1, ECDSA 256, TLS 1.3",
+            "TLS",
+        ],
+    );
+}
+
+#[test]
+fn an_expired_certificate_says_when() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test"], (2020, 2021), ok);
+    let said = look(&server, &ca, "https://shop.example.test/", &[]);
+    said.holds(
+        1,
+        &[
+            ": the certificate has expired on 2021-01-01, ",
+            " days ago",
+            "which is over",
+            "likely",
+        ],
+    );
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_yet_says_from_when() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test"], (2080, 2090), ok);
+    look(&server, &ca, "https://shop.example.test/", &[]).holds(1, &["not valid before 2080-01-01", "clock"]);
+}
+
+#[test]
+fn a_certificate_for_others_lists_whom_it_is_for() {
+    let ca = Ca::new();
+    let server = ca.server(&["ingress.local", "*.other.test"], VALID, ok);
+    let said = look(&server, &ca, "https://shop.example.test/", &[]);
+    said.holds(
+        1,
+        &[
+            "is not for shop.example.test; it is for ingress.local, *.other.test",
+            "its default one",
+        ],
+    );
+}
+
+#[test]
+fn an_untrusted_certificate_says_who_signed_it_and_is_accepted_when_asked_so() {
+    let ca = Ca::new();
+    let stranger = Ca::new();
+    let server = ca.server(&["shop.example.test"], VALID, ok);
+    let said = look(&server, &stranger, "https://shop.example.test/", &[]);
+    said.holds(
+        1,
+        &[
+            "signed by no root this machine trusts (CN=Test Authority)",
+            "no intermediate",
+        ],
+    );
+    let insecure = look(&server, &stranger, "https://shop.example.test/", &["-k"]);
+    insecure.holds(
+        0,
+        &[
+            "answers 200",
+            "accepted as asked, though the certificate is signed by no root",
+        ],
+    );
+}
+
+#[test]
+fn addresses_with_different_certificates_show_which_has_which() {
+    let ca = Ca::new();
+    let right = ca.server(&["shop.example.test"], VALID, ok);
+    let old = ca.server(&["shop.example.test"], (2020, 2021), ok);
+    let also = format!("--connect-to={}", old.addr);
+    let said = look(&right, &ca, "https://shop.example.test/", &[&also]);
+    said.holds(
+        1,
+        &[
+            &format!("shown at {}", right.addr),
+            &format!("which is over; shown at {}", old.addr),
+            &format!("✗ {}: the certificate has expired", old.addr),
+        ],
+    );
+}
+
+#[test]
+fn a_certificate_with_fewer_days_than_demanded_is_a_no() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test"], VALID, ok);
+    look(&server, &ca, "https://shop.example.test/", &["--days-left=30"]).holds(0, &[]);
+    let said = look(&server, &ca, "https://shop.example.test/", &["--days-left=65000"]);
+    said.holds(1, &["expires sooner than demanded"]);
+}
+
+#[test]
+fn a_handshake_is_enough_for_tls() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test"], VALID, ok);
+    let said = look(&server, &ca, "tls://shop.example.test:443", &[]);
+    said.holds(
+        0,
+        &[
+            "✓ tls://shop.example.test:443 shakes hands over TLS",
+            "certificate",
+        ],
+    );
+}
+
+#[test]
+fn a_plain_request_to_a_tls_port_is_found_out() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test"], VALID, ok);
+    look(&server, &ca, "http://shop.example.test/", &[])
+        .holds(1, &["a handshake succeeds there (tried); use https://"]);
+}
+
+#[test]
+fn http2_is_spoken_when_asked_for() {
+    let ca = Ca::new();
+    let server = ca.http2(&["shop.example.test"]);
+    let said = look(&server, &ca, "https://shop.example.test/", &["--http2"]);
+    said.holds(0, &["answers 200", "ALPN h2", "answer      HTTP/2, "]);
+}
+
+#[test]
+fn a_server_without_http2_is_a_no_where_http2_is_asked_for() {
+    let ca = Ca::new();
+    let server = ca.server(&["shop.example.test"], VALID, ok);
+    let said = look(&server, &ca, "https://shop.example.test/", &["--http2"]);
+    said.holds(1, &["did not agree to HTTP/2", "leave out --http2"]);
+}

@@ -1,0 +1,126 @@
+//! Local servers on port 0 for the specifications, each on a thread of its own that ends with it.
+
+pub(crate) mod dns;
+pub(crate) mod tls;
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use socket2::{Domain, Socket, Type};
+
+/// A TCP server that deals with one connection after the other.
+pub(crate) struct Server {
+    pub(crate) addr: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) fn start(serve: impl Fn(TcpStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if told.load(Ordering::SeqCst) {
+                    return;
+                }
+                serve(stream.unwrap());
+            }
+        });
+        Self {
+            addr,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// One that answers each request by its path.
+    pub(crate) fn http(answer: impl Fn(&str) -> String + Send + 'static) -> Self {
+        Self::start(move |mut stream| {
+            if let Some(path) = request(&mut stream) {
+                // The client may have gone.
+                let _ = stream.write_all(answer(&path).as_bytes());
+            }
+        })
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addr)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.addr);
+        // A panic in the server fails the test, but not while the test is failing already.
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
+
+/// Reads a request; its path, where it is one.
+pub(crate) fn request(stream: &mut impl Read) -> Option<String> {
+    let mut lines = BufReader::new(stream);
+    let mut first = String::new();
+    lines.read_line(&mut first).ok()?;
+    let mut line = String::new();
+    while lines.read_line(&mut line).ok()? > 2 {
+        line.clear();
+    }
+    Some(first.split(' ').nth(1)?.to_owned())
+}
+
+/// An answer with its length.
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n{body}",
+        body.len()
+    )
+}
+
+/// A port that is taken and refuses: bound, but nobody listens. Held until it is dropped.
+pub(crate) struct Refusing {
+    pub(crate) addr: SocketAddr,
+    _socket: Socket,
+}
+
+impl Refusing {
+    pub(crate) fn new() -> Self {
+        Self::at(([127, 0, 0, 1], 0).into()).unwrap()
+    }
+
+    /// A server on IPv4, with its port refused on IPv6.
+    pub(crate) fn beside(start: impl Fn() -> Server) -> (Server, Self) {
+        loop {
+            let server = start();
+            // The same number may be somebody's IPv6 port.
+            if let Ok(refusing) = Self::at((Ipv6Addr::LOCALHOST, server.addr.port()).into()) {
+                return (server, refusing);
+            }
+        }
+    }
+
+    fn at(addr: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+        match socket.bind(&addr.into()) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => panic!("bind {addr}: {error}"),
+            bound => bound?,
+        }
+        Ok(Self {
+            addr: socket.local_addr()?.as_socket().unwrap(),
+            _socket: socket,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! Certificates of an authority of our own, and a server that shows them.
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+
+use super::{Server, request};
+
+type Tls = StreamOwned<ServerConnection, TcpStream>;
+
+pub(crate) struct Ca {
+    issuer: Issuer<'static, KeyPair>,
+    folder: tempfile::TempDir,
+}
+
+impl Ca {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "Test Authority");
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
+        Self {
+            issuer: Issuer::new(params, key),
+            folder,
+        }
+    }
+
+    /// The file that makes a client trust it.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    /// An HTTPS server for these names, its certificate valid in these years.
+    pub(crate) fn server(
+        &self,
+        names: &[&str],
+        years: (i32, i32),
+        answer: impl Fn(&str) -> String + Send + 'static,
+    ) -> Server {
+        serving(self.config(names, years), move |tls| {
+            // A client that refuses the certificate ends it here.
+            if let Some(path) = request(tls) {
+                let _ = tls.write_all(answer(&path).as_bytes());
+                tls.conn.send_close_notify();
+                let _ = tls.flush();
+            }
+        })
+    }
+
+    /// A server of HTTP/2 that answers each request with 200 and no content.
+    pub(crate) fn http2(&self, names: &[&str]) -> Server {
+        let mut config = self.config(names, VALID);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        serving(config, |tls| {
+            // A client that does not go on to its request has seen enough.
+            let _ = answer_http2(tls);
+        })
+    }
+
+    fn config(&self, names: &[&str], years: (i32, i32)) -> ServerConfig {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "shop");
+        params.not_before = date_time_ymd(years.0, 1, 1);
+        params.not_after = date_time_ymd(years.1, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let leaf = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf], key)
+            .unwrap()
+    }
+}
+
+fn serving(config: ServerConfig, talk: impl Fn(&mut Tls) + Send + 'static) -> Server {
+    let config = Arc::new(config);
+    Server::start(move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        talk(&mut StreamOwned::new(connection, stream));
+    })
+}
+
+/// The least a server of HTTP/2 can say (RFC 9113 §4.1, §6.2, §6.5; the status is entry 8 of RFC 7541's static table).
+fn answer_http2(tls: &mut Tls) -> io::Result<()> {
+    const PREFACE: usize = 24;
+    const HEADERS: u8 = 1;
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const SETTINGS_ACK: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+    const STATUS_200_AND_NOTHING_MORE: [u8; 10] = [0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x88];
+    tls.read_exact(&mut [0; PREFACE])?;
+    tls.write_all(&SETTINGS)?;
+    loop {
+        let mut head = [0; 9];
+        tls.read_exact(&mut head)?;
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        tls.read_exact(&mut vec![0; length])?;
+        if head[3] == HEADERS {
+            break;
+        }
+    }
+    tls.write_all(&SETTINGS_ACK)?;
+    tls.write_all(&STATUS_200_AND_NOTHING_MORE)?;
+    tls.flush()?;
+    // Until the client is gone.
+    tls.read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// Valid now and for long.
+pub(crate) const VALID: (i32, i32) = (2020, 2090);
