@@ -13,7 +13,7 @@
 //!
 //! A phase that was not reached is not observed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{
     Channel, EventTime, FailureKind, Front, Observation, Outcome, Phase, ProbeSpec, Recorded, ServiceKey,
@@ -104,6 +104,16 @@ impl Stage {
     }
 }
 
+/// Of many probes one in ten may have got through: few faults strike without any exception.
+fn mostly_silent<'p>(probes: impl Iterator<Item = &'p Reached>) -> bool {
+    let (mut silent, mut all) = (0, 0);
+    for probe in probes {
+        silent += usize::from(matches!(probe.stage, Stage::Connecting(_) | Stage::Silent(_)));
+        all += 1;
+    }
+    silent * 10 >= all * 9
+}
+
 /// The refusal among a client's attempts at one front, if any was refused.
 ///
 /// The kernel limits how many ICMP errors it sends to one address (`net.ipv4.icmp_ratelimit`, about one a second after
@@ -160,7 +170,7 @@ pub(crate) fn book(
         let fresh = |block: &Block| restarted.get(block).is_none_or(|at| observation.at >= *at);
         ledger.take(client, observation, topology, world, split, &fresh);
     }
-    ledger.settle(world);
+    ledger.settle(world, topology);
     ledger.weigh(split)
 }
 
@@ -302,18 +312,25 @@ impl Ledger {
     }
 
     /// Decides whose failure a missing first byte is, and books every probe on its subjects.
-    fn settle(&mut self, world: &World) {
-        for ((client, block), probes) in std::mem::take(&mut self.reached) {
+    fn settle(&mut self, world: &World, topology: &Topology) {
+        let reached = std::mem::take(&mut self.reached);
+        // Who met a front that is silent, through whatever address of its Service.
+        let mut silenced = BTreeSet::new();
+        for ((client, block), probes) in &reached {
+            if let Block::Vip(front) = block
+                && mostly_silent(probes.iter())
+                && let Some(info) = topology.fronts().get(front)
+            {
+                silenced.insert((*client, Block::Direct(info.service.clone(), info.target_port)));
+            }
+        }
+        for ((client, block), probes) in reached {
             let direct = matches!(block, Block::Direct(..));
-            // An endpoint is compared with itself only: another endpoint's silence is not its own. Of many hosts one in
-            // ten may have got through: few faults strike without any exception.
-            let silent_throughout = |dest: Dest| {
-                let compared = || probes.iter().filter(|p| !direct || p.dest == dest);
-                let silent = compared()
-                    .filter(|p| matches!(p.stage, Stage::Connecting(_) | Stage::Silent(_)))
-                    .count();
-                silent * 10 >= compared().count() * 9
-            };
+            // An endpoint is compared with itself only: another endpoint's silence is not its own.
+            let silent_throughout =
+                |dest: Dest| mostly_silent(probes.iter().filter(|p| !direct || p.dest == dest));
+            // What users see of a silent endpoint, where the front leads them to others too, is answers that fail.
+            let shows = direct && !silenced.contains(&(client, block.clone()));
             let refusal = if direct { None } else { refusal_of(&probes, world) };
             for probe in &probes {
                 let (front, target) = match probe.stage {
@@ -323,7 +340,9 @@ impl Ledger {
                         (refusal.or(probe.stage.failure()), None)
                     }
                     Stage::Connecting(failure) => (Some(failure), None),
-                    Stage::Silent(failure) if silent_throughout(probe.dest) => (Some(failure), None),
+                    Stage::Silent(failure) if silent_throughout(probe.dest) => {
+                        (Some(failure), shows.then_some(Some(failure)))
+                    }
                     Stage::Silent(failure) | Stage::Wrong(failure) => (None, Some(Some(failure))),
                     Stage::Fine => (None, Some(None)),
                 };

@@ -79,9 +79,11 @@ impl Unit {
                 SameVip,
                 Zone,
             ]),
-            // Connections worked, or these phases would not have been reached: what remains is who answers, and what
-            // strikes large packets only.
-            Self::Target(_) => BTreeSet::from([Target, Vip, Backend, Client, Cross, Same]),
+            // Connections worked, or these phases would not have been reached: what remains is who answers, what strikes
+            // large packets only, and a front that cuts off some of its hosts' connections.
+            Self::Target(_) => BTreeSet::from([
+                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
+            ]),
             Self::Whole(_) => BTreeSet::from([
                 Target,
                 Vip,

@@ -184,8 +184,8 @@ impl Engine {
             Unit::Target(target) => {
                 let placed = self.topology.targets().get(target);
                 match placed.and_then(|p| p.entry.as_ref()) {
-                    // A broken endpoint is the same endpoint whatever the phase it breaks.
-                    Some((service, _)) if matches!(finding.region, Region::Backend(_)) => {
+                    // A broken endpoint or front is the same whatever the phase it breaks.
+                    Some((service, _)) if !matches!(finding.region, Region::Target | Region::Vip) => {
                         Scope::Service(service.clone())
                     }
                     Some((service, _)) => {
