@@ -55,6 +55,11 @@ impl Rounds {
         }
     }
 
+    /// From now on probes may take so long.
+    pub(crate) const fn wait_for(&mut self, timeout: Micros) {
+        self.settings.timeout = timeout;
+    }
+
     /// The last closed round.
     pub(crate) const fn judged(&self) -> Option<Round> {
         self.judged

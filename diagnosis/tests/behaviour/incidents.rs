@@ -336,3 +336,17 @@ fn a_round_closes_by_time_when_a_vantage_never_says_that_it_is_complete() {
     assert!(!mesh.engine.advance(EventTime(INTERVAL + 3_999_999)));
     assert!(mesh.engine.advance(EventTime(INTERVAL + 4_000_000)));
 }
+
+#[test]
+fn a_target_with_a_longer_timeout_that_is_added_later_keeps_rounds_open_for_its_probes() {
+    let mut spec = cluster(3, &[1], 1, "Local");
+    let mut mesh = Mesh::new(spec.clone());
+    spec["targets"] = serde_json::json!([{"url": "http://slow.example.test/", "timeoutMs": 10_000}]);
+    mesh.change(spec, 0);
+    for probe in mesh.probes(0) {
+        let recorded = mesh.record(&probe, &healthy);
+        mesh.engine.observe(&recorded);
+    }
+    assert!(!mesh.engine.advance(EventTime(INTERVAL + 10_999_999)));
+    assert!(mesh.engine.advance(EventTime(INTERVAL + 11_000_000)));
+}
