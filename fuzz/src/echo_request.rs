@@ -42,7 +42,10 @@ pub fn check(bytes: &[u8]) {
             String::from_utf8_lossy(&answer[..answer.len().min(80)])
         );
         let knows = contains(request, NONCE.as_bytes());
-        assert!(knows || !contains(&answer, b"\"instance\""), "a stranger was told who answers");
+        assert!(
+            knows || !contains(&answer, b"\"instance\""),
+            "a stranger was told who answers"
+        );
     });
 }
 
@@ -57,10 +60,14 @@ impl Rig {
             .build()
             .expect("a runtime, or nothing can be tested");
         let echo = runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free loopback port");
+            let listener = TcpListener::bind("127.0.0.1:0")
+                .await
+                .expect("a free loopback port");
             let aggregator = listener.local_addr().expect("a bound socket has an address");
             tokio::spawn(aggregate(listener));
-            let agent = Agent::bind(config(aggregator)).await.expect("an agent on a free port");
+            let agent = Agent::bind(config(aggregator))
+                .await
+                .expect("an agent on a free port");
             let echo = agent.echo_addr();
             tokio::spawn(agent.run(CancellationToken::new()));
             let greeting = format!(
@@ -131,7 +138,11 @@ async fn serve(mut stream: TcpStream) {
     let line = json!({"type": "snapshot", "revision": {"epoch": 1, "n": 1}, "assignments": [],
                       "settings": {"echo_nonce": NONCE, "heartbeat_us": 600_000_000}});
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n";
-    if stream.write_all(format!("{head}{line}\n").as_bytes()).await.is_ok() {
+    if stream
+        .write_all(format!("{head}{line}\n").as_bytes())
+        .await
+        .is_ok()
+    {
         // The stream stays open until the agent goes.
         let _ = stream.read(&mut request).await;
     }

@@ -353,11 +353,10 @@ impl From<Cow<'_, str>> for FailureKind {
                 .take(64)
                 .collect()
         }
-        Self::ALL
-            .iter()
-            .find(|kind| kind.label() == word)
-            .cloned()
-            .unwrap_or_else(|| Self::Other(tamed(&word)))
+        // Tamed first: what becomes a known word by it must be that kind, or it would not read back as written.
+        let word = tamed(&word);
+        let known = Self::ALL.iter().find(|kind| *kind.label() == *word).cloned();
+        known.unwrap_or(Self::Other(word))
     }
 }
 
@@ -452,6 +451,12 @@ mod tests {
         let kind: FailureKind = serde_json::from_str(r#""quic_\u001b[31mblocked""#).unwrap();
         assert_eq!(kind, FailureKind::Other("quic_31mblocked".into()));
         assert_eq!(kind.metric_label(), "other");
+    }
+
+    #[test]
+    fn a_word_that_becomes_a_known_one_once_it_is_tamed_is_that_kind() {
+        let kind: FailureKind = serde_json::from_str(r#""ref\u001bused""#).unwrap();
+        assert_eq!(kind, FailureKind::Refused);
     }
 
     #[test]
