@@ -166,3 +166,31 @@ async fn silence_behind_the_settings_and_in_the_answer_are_told_apart() {
         server.join().await;
     }
 }
+
+#[tokio::test]
+async fn interim_answers_over_http_2_are_passed_over_and_without_an_answer_behind_them_silence() {
+    let ca = Ca::new();
+    // `:status` by its place in the static table, then "103" as it is (RFC 7541 §6.2.2).
+    let interims = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103").repeat(1000);
+    let server = h2::saying(&ca, After::Request, interims.clone(), false).await;
+    let result = probe(&server, &ca, SHORT).await;
+    assert_eq!(
+        failure(&result),
+        (Phase::FirstByte, FailureKind::FirstByteTimeout),
+        "{:?}",
+        result.detail
+    );
+    server.join().await;
+    let answer = [
+        interims,
+        frame(HEADERS, END_HEADERS, 1, STATUS_200),
+        frame(DATA, END_STREAM, 1, b"over two"),
+    ]
+    .concat();
+    let server = h2::saying(&ca, After::Request, answer, true).await;
+    assert_eq!(
+        probe(&server, &ca, AMPLE).await.outcome,
+        Outcome::Ok { status: Some(200) }
+    );
+    server.join().await;
+}
