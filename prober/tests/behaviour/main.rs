@@ -10,6 +10,7 @@ mod hostile;
 mod http;
 mod kinds;
 mod peers;
+mod peers_agent;
 mod phases;
 mod plan_kinds;
 mod profile;
