@@ -5,6 +5,8 @@ SHELL := /bin/bash
 INCIDENT ?= i1
 ONCE ?=
 LISTEN ?= 127.0.0.1:8080
+SECONDS ?= 60
+TARGETS ?=
 
 .PHONY: help
 help: ## List the targets
@@ -22,6 +24,20 @@ test: ## Everything that must hold: format, lints, unit, integration and lab tes
 check: ## Format and lints only
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: fuzz-build
+fuzz-build: cargo ## Build the fuzz targets with libFuzzer
+	@fuzz/run build
+
+.PHONY: fuzz
+fuzz: cargo ## Run the fuzz targets, two at a time (SECONDS=… for each, TARGETS="…" for some of them)
+	@fuzz/run $(SECONDS) $(TARGETS)
+
+.PHONY: bench
+bench: cargo ## What a probe costs, against blackbox_exporter; writes docs/performance.md (about 16 minutes)
+	@tests/install-tools bench
+	@cargo build --release --locked -p parallax-bench
+	@target/release/parallax-bench run --document docs/performance.md
 
 .PHONY: build
 build: cargo

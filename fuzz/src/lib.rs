@@ -5,6 +5,7 @@
 //! | [`http_answer`] | a probed server's, plain | the observation reads back as written; a success has an expected status |
 //! | [`tls_answer`] | a probed server's, before any trust | never a success |
 //! | [`dns_answer`] | a resolver's, or a stranger's datagram | a datagram that answers something else does not end the wait |
+//! | [`echo_request`] | anybody's, at a prober's echo | HTTP or nothing comes back; strangers are not told who answers |
 //! | [`resolv_conf`] | the machine's | glibc's bounds |
 //! | [`plan_line`] | the aggregator's | a line reads back as written |
 //! | [`report`] | a prober's | each observation reads back as written |
@@ -18,6 +19,7 @@
 
 pub mod config;
 pub mod dns_answer;
+pub mod echo_request;
 pub mod http_answer;
 pub mod plan_line;
 pub mod replay;
@@ -36,6 +38,7 @@ pub type Check = fn(&[u8]);
 pub const TARGETS: &[(&str, Check)] = &[
     ("config", config::check),
     ("dns_answer", dns_answer::check),
+    ("echo_request", echo_request::check),
     ("http_answer", http_answer::check),
     ("plan_line", plan_line::check),
     ("replay", replay::check),

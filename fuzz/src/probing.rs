@@ -3,7 +3,7 @@
 
 use std::{future::Future, path::PathBuf};
 
-use parallax_model::{Assignment, FailureKind, Observation, Outcome, ReportSeq};
+use parallax_model::{Assignment, FailureKind, Observation, Outcome, Phase, ReportSeq};
 use parallax_prober::{Context, ProbeResult, Tls};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Value, json};
@@ -85,6 +85,17 @@ pub(crate) fn holds(result: ProbeResult) {
             "the server ended and the probe went on waiting in {phase}"
         );
     }
+    let times = result.times;
+    let parts = Phase::ALL
+        .iter()
+        .map(|phase| times.of(*phase))
+        .chain([times.again]);
+    let sum: u64 = parts.flatten().map(|time| time.0).sum();
+    assert_eq!(
+        Some(sum),
+        times.total.map(|total| total.0),
+        "phases are the total"
+    );
     if let Some(detail) = &result.detail {
         assert!(
             detail.chars().count() <= 300 && !detail.contains(char::is_control),

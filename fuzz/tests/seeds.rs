@@ -35,6 +35,9 @@ fn every_seed_passes() {
             }
         }
     }
-    assert!(broken.is_empty(), "what these seeds break is printed above: {broken:#?}");
+    assert!(
+        broken.is_empty(),
+        "what these seeds break is printed above: {broken:#?}"
+    );
     assert!(passed >= TARGETS.len());
 }

@@ -131,6 +131,14 @@ pub enum FailureKind {
     CertificateWrongIssuer,
     /// The handshake agreed on an older version of TLS than was demanded.
     TlsTooOld,
+    /// Interim answers (1xx) without end, and never the answer they announce.
+    InterimStorm,
+    /// The server ended the HTTP/2 connection without having dealt with the request (GOAWAY).
+    GoAway,
+    /// The server refused the HTTP/2 request before dealing with it (`RST_STREAM` with `REFUSED_STREAM`).
+    StreamRefused,
+    /// The server broke off the HTTP/2 request (`RST_STREAM` of any other code).
+    StreamReset,
     /// A kind this version does not know; it came from a newer prober and counts as a failure.
     Other(Box<str>),
 }
@@ -174,6 +182,10 @@ impl FailureKind {
         Self::CertificateExpiresSoon,
         Self::CertificateWrongIssuer,
         Self::TlsTooOld,
+        Self::InterimStorm,
+        Self::GoAway,
+        Self::StreamRefused,
+        Self::StreamReset,
     ];
 
     /// The word on the wire and in tables.
@@ -216,6 +228,10 @@ impl FailureKind {
             Self::CertificateExpiresSoon => "certificate_expires_soon",
             Self::CertificateWrongIssuer => "certificate_wrong_issuer",
             Self::TlsTooOld => "tls_too_old",
+            Self::InterimStorm => "interim_storm",
+            Self::GoAway => "go_away",
+            Self::StreamRefused => "stream_refused",
+            Self::StreamReset => "stream_reset",
             Self::Other(word) => word,
         }
     }
@@ -273,6 +289,10 @@ impl FailureKind {
             Self::CertificateExpiresSoon => "the certificate expires sooner than allowed",
             Self::CertificateWrongIssuer => "the certificate comes from another issuer",
             Self::TlsTooOld => "an older TLS version was agreed on than demanded",
+            Self::InterimStorm => "interim answers without end",
+            Self::GoAway => "the server ended the connection without dealing with the request",
+            Self::StreamRefused => "the server refused to deal with the request",
+            Self::StreamReset => "the server broke off the request",
             Self::Other(word) => word,
         }
     }
@@ -290,7 +310,12 @@ impl FailureKind {
             Self::ConnectTimeout | Self::ResolveTimeout | Self::TlsTimeout | Self::FirstByteTimeout => {
                 KindClass::Timeout
             }
-            Self::Reset | Self::Eof | Self::BodyCut => KindClass::Reset,
+            Self::Reset
+            | Self::Eof
+            | Self::BodyCut
+            | Self::GoAway
+            | Self::StreamRefused
+            | Self::StreamReset => KindClass::Reset,
             Self::BodyStalled => KindClass::Stall,
             Self::NotTls
             | Self::TlsAlert
@@ -308,6 +333,7 @@ impl FailureKind {
             | Self::WrongBody
             | Self::WrongHeader
             | Self::BodyTooLarge
+            | Self::InterimStorm
             | Self::RedirectRefused
             | Self::RedirectLoop
             | Self::RedirectTooMany
@@ -327,11 +353,10 @@ impl From<Cow<'_, str>> for FailureKind {
                 .take(64)
                 .collect()
         }
-        Self::ALL
-            .iter()
-            .find(|kind| kind.label() == word)
-            .cloned()
-            .unwrap_or_else(|| Self::Other(tamed(&word)))
+        // Tamed first: what becomes a known word by it must be that kind, or it would not read back as written.
+        let word = tamed(&word);
+        let known = Self::ALL.iter().find(|kind| *kind.label() == *word).cloned();
+        known.unwrap_or(Self::Other(word))
     }
 }
 
@@ -426,6 +451,12 @@ mod tests {
         let kind: FailureKind = serde_json::from_str(r#""quic_\u001b[31mblocked""#).unwrap();
         assert_eq!(kind, FailureKind::Other("quic_31mblocked".into()));
         assert_eq!(kind.metric_label(), "other");
+    }
+
+    #[test]
+    fn a_word_that_becomes_a_known_one_once_it_is_tamed_is_that_kind() {
+        let kind: FailureKind = serde_json::from_str(r#""ref\u001bused""#).unwrap();
+        assert_eq!(kind, FailureKind::Refused);
     }
 
     #[test]

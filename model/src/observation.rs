@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AssignmentId, Channel, EventTime, Front, Micros, NodeName, Outcome, PodName, ReportSeq, TargetId,
+    AssignmentId, Channel, EventTime, Front, Micros, NodeName, Outcome, Phase, PodName, ReportSeq, TargetId,
 };
 
 /// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.
@@ -49,7 +49,8 @@ pub struct Observation {
     pub ttl: Option<TtlEvidence>,
 }
 
-/// Time of each phase that was reached; the phase that failed carries the time until it did.
+/// Time of each phase that was reached; the phase that failed carries the time until it did. Each phase begins where the
+/// one before ended, so all of them and `again` are exactly the total; over redirects they add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PhaseTimes {
     /// Name to addresses.
@@ -64,12 +65,18 @@ pub struct PhaseTimes {
     /// TLS handshake.
     #[serde(default, rename = "tls_us", skip_serializing_if = "Option::is_none")]
     pub tls: Option<Micros>,
+    /// Preparing and sending the request: until its last byte was handed to the kernel.
+    #[serde(default, rename = "request_us", skip_serializing_if = "Option::is_none")]
+    pub request: Option<Micros>,
     /// From the last byte of the request to the first of the answer.
     #[serde(default, rename = "first_byte_us", skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Micros>,
     /// From the first to the last byte of the answer.
     #[serde(default, rename = "body_us", skip_serializing_if = "Option::is_none")]
     pub body: Option<Micros>,
+    /// Holding the answer against what was expected.
+    #[serde(default, rename = "check_us", skip_serializing_if = "Option::is_none")]
+    pub check: Option<Micros>,
     /// The second request on the same connection, from its last byte to the end of its answer. Only a keep-alive probe
     /// has one; it is never part of the other phases.
     #[serde(default, rename = "again_us", skip_serializing_if = "Option::is_none")]
@@ -89,6 +96,36 @@ pub struct PhaseTimes {
 }
 
 impl PhaseTimes {
+    /// The time of one phase.
+    #[must_use]
+    pub const fn of(&self, phase: Phase) -> Option<Micros> {
+        match phase {
+            Phase::Resolve => self.resolve,
+            Phase::Connect => self.connect,
+            Phase::ProxyHeader => self.proxy_header,
+            Phase::Tls => self.tls,
+            Phase::Request => self.request,
+            Phase::FirstByte => self.first_byte,
+            Phase::Body => self.body,
+            Phase::Check => self.check,
+        }
+    }
+
+    /// Adds to the time of one phase, which is thereby reached.
+    pub fn add(&mut self, phase: Phase, time: Micros) {
+        let slot = match phase {
+            Phase::Resolve => &mut self.resolve,
+            Phase::Connect => &mut self.connect,
+            Phase::ProxyHeader => &mut self.proxy_header,
+            Phase::Tls => &mut self.tls,
+            Phase::Request => &mut self.request,
+            Phase::FirstByte => &mut self.first_byte,
+            Phase::Body => &mut self.body,
+            Phase::Check => &mut self.check,
+        };
+        *slot = Some(Micros(slot.unwrap_or_default().0.saturating_add(time.0)));
+    }
+
     /// Nothing was measured.
     #[must_use]
     pub fn is_empty(&self) -> bool {

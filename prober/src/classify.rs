@@ -164,7 +164,15 @@ pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> St
     let detail = describe(error);
     let mut cause = error.source();
     while let Some(inner) = cause {
-        if let Some(io) = inner.downcast_ref::<io::Error>() {
+        let h2 = inner.downcast_ref::<h2::Error>();
+        if let Some(kind) = h2.and_then(of_h2) {
+            let phase = if answering { Phase::Body } else { phase };
+            return Stop::new(phase, kind).because(detail);
+        }
+        if let Some(io) = h2
+            .and_then(h2::Error::get_io)
+            .or_else(|| inner.downcast_ref::<io::Error>())
+        {
             // TLS 1.3 refuses a missing client certificate only now, after the handshake (R9).
             let tls = io
                 .get_ref()
@@ -186,6 +194,24 @@ pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> St
         Stop::new(phase, FailureKind::Eof)
     };
     stop.because(detail)
+}
+
+/// What a peer did over HTTP/2 that is no error of the connection beneath.
+fn of_h2(error: &h2::Error) -> Option<FailureKind> {
+    if error.is_library() {
+        // Frames out of bounds or out of order, or no frames at all: the library's own complaint about the peer.
+        return Some(FailureKind::Malformed);
+    }
+    if error.is_go_away() {
+        return Some(FailureKind::GoAway);
+    }
+    error.is_reset().then(|| {
+        if error.reason() == Some(h2::Reason::REFUSED_STREAM) {
+            FailureKind::StreamRefused
+        } else {
+            FailureKind::StreamReset
+        }
+    })
 }
 
 fn describe(error: &hyper::Error) -> String {

@@ -4,7 +4,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr, TcpStream as StdStream},
     os::fd::AsFd,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use parallax_model::{Micros, OwnFault, Phase};
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) struct Attempt {
     /// The connection, or where it failed.
     pub(crate) result: Result<TcpStream, Stop>,
-    /// From the call of connect to its end.
-    pub(crate) took: Duration,
+    /// When that was.
+    pub(crate) ended: Instant,
     info: Option<TcpInfo>,
 }
 
@@ -43,13 +43,12 @@ impl Attempt {
 
 /// Connects to one address. Never tries another one, never twice.
 pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> Attempt {
-    let begun = Instant::now();
     let (socket, called) = match start(address) {
         Ok(started) => started,
         Err(error) => {
             return Attempt {
                 result: Err(Stop::io(Phase::Connect, &error)),
-                took: begun.elapsed(),
+                ended: Instant::now(),
                 info: None,
             };
         }
@@ -61,11 +60,11 @@ pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> Attempt 
             .unwrap_or_else(|_| Err(Stop::timeout(Phase::Connect))),
         Err(error) => Err(refusal(&error, address.ip())),
     };
-    let took = begun.elapsed();
+    let ended = Instant::now();
     let info = sys::tcp_info(socket.as_fd()).ok();
     Attempt {
         result: outcome.map(|()| socket),
-        took,
+        ended,
         info,
     }
 }

@@ -91,7 +91,11 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &Question) -> Result<(Repl
     if !ours || !matches!(message.queries.as_slice(), [query] if question.matches(query)) {
         return Err(NotAReply::Other);
     }
-    let (addresses, ttl) = addresses(&message, question);
+    // A client looks at no record behind a failure code, also one whose upper bits came with EDNS.
+    let (addresses, ttl) = match meta.response_code {
+        ResponseCode::NoError => addresses(&message, question),
+        _ => (Vec::new(), None),
+    };
     let failure = match meta.response_code {
         ResponseCode::NoError if addresses.is_empty() => Some(FailureKind::NoAddress),
         ResponseCode::NoError => None,
@@ -336,6 +340,17 @@ mod tests {
             let (reply, _) = decode(&reply(code, vec![]), 7, &question()).unwrap();
             assert_eq!(reply.failure, Some(kind), "{code}");
         }
+    }
+
+    #[test]
+    fn addresses_behind_a_failure_code_are_none() {
+        let bytes = reply(
+            ResponseCode::ServFail,
+            vec![a("shop.example.test", 5, [1, 2, 3, 4])],
+        );
+        let (reply, _) = decode(&bytes, 7, &question()).unwrap();
+        assert_eq!((reply.addresses, reply.ttl), (vec![], None));
+        assert_eq!(reply.failure, Some(FailureKind::ServFail));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod family;
 mod governor;
 mod http;
 mod jitter;
+mod laps;
 mod metrics;
 mod plan_client;
 mod probe;

@@ -157,6 +157,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn text(metrics: &Metrics) -> String {
@@ -189,6 +191,22 @@ mod tests {
                 "# EOF",
             ]
         );
+    }
+
+    #[test]
+    fn the_documentation_lists_every_metric_and_no_other() {
+        let page = include_str!("../../docs/prober-metrics.md");
+        let row = |line: &str| {
+            let name = line.strip_prefix("| `parallax_prober_")?.split('`').next()?;
+            Some(format!("parallax_prober_{}", name.trim_end_matches("_total")))
+        };
+        let listed: BTreeSet<String> = page.lines().filter_map(row).collect();
+        let text = text(&Metrics::new());
+        let exposed: BTreeSet<String> = text
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
+            .collect();
+        assert_eq!(listed, exposed);
     }
 
     #[test]

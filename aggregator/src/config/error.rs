@@ -1,6 +1,6 @@
 //! What is wrong with a file, for people: one line a complaint, `file:line:column: field: what was expected`.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::tree::Place;
 
@@ -19,15 +19,25 @@ pub struct Complaint {
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        written(f, &self.file)?;
         if let Some(place) = self.place {
             write!(f, ":{place}")?;
         }
         if !self.path.is_empty() {
-            write!(f, ": {}", self.path)?;
+            f.write_str(": ")?;
+            written(f, &self.path)?;
         }
-        write!(f, ": {}", self.message)
+        f.write_str(": ")?;
+        written(f, &self.message)
     }
+}
+
+/// Text that may quote the file, whose keys may hold anything: control characters reach no terminal.
+fn written(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|c| match c {
+        c if c.is_control() => write!(f, "{}", c.escape_debug()),
+        c => f.write_char(c),
+    })
 }
 
 /// Everything that is wrong with a configuration or a topology: at least one complaint, in the order of the lines.

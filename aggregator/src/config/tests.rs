@@ -208,3 +208,16 @@ fn a_topology_file_is_found_beside_the_configuration_and_its_mistakes_carry_its_
         "{said}"
     );
 }
+
+#[test]
+fn a_control_character_of_the_file_reaches_no_terminal() {
+    for yaml in [
+        "\"a\\tb\": 1\n",
+        "\"a\\e[31mb\": {\"c\\x07\": 1}\n",
+        "listen: \"\\e]0;x\\a\"\n",
+    ] {
+        for complaint in complaints(yaml) {
+            assert!(!complaint.contains(char::is_control), "{complaint:?}");
+        }
+    }
+}

@@ -168,6 +168,9 @@ pub struct HttpProbe {
     /// Sent before the first byte. On the channel `proxied` it is `tcp` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
+    /// The C library in whose manner the name is looked up; glibc where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchManner>,
 }
 
 impl HttpProbe {
@@ -195,6 +198,7 @@ impl HttpProbe {
             any_certificate: false,
             keep_alive: false,
             proxy_header: None,
+            search: None,
         }
     }
 }
@@ -246,6 +250,9 @@ pub struct TcpProbe {
     /// Sent before the first byte. On the channel `proxied` it is `tcp` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
+    /// The C library in whose manner the name is looked up; glibc where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchManner>,
 }
 
 impl TcpProbe {
@@ -262,6 +269,7 @@ impl TcpProbe {
             expect: None,
             must_not_answer: None,
             proxy_header: None,
+            search: None,
         }
     }
 }

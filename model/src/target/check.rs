@@ -5,7 +5,7 @@ use url::Url;
 use super::{InvalidTarget, Target, TargetSpec};
 use crate::{
     DnsProbe, DnsTransport, ExpectedStatus, HostName, HttpProbe, HttpVersion, Method, Micros, ProbeSpec,
-    RecordType, Scheme, TargetId, TcpProbe,
+    RecordType, Scheme, SearchManner, TargetId, TcpProbe,
 };
 
 /// Shortest and longest interval, in milliseconds: below the first the probe is a load test, above the second a
@@ -99,7 +99,6 @@ impl TargetSpec {
             ("record", self.record.is_some(), dns),
             ("resolver", self.resolver.is_some(), dns),
             ("transport", self.transport.is_some(), dns),
-            ("search", self.search.is_some(), dns),
         ] {
             // An unknown scheme is the url's own error and comes later.
             let known = streams.1.contains(&scheme) || scheme == "dns";
@@ -142,10 +141,17 @@ impl TargetSpec {
             any_certificate: self.tls_verify == Some(false),
             keep_alive: self.keep_alive,
             proxy_header: self.proxy_header,
+            search: self.search,
             ..HttpProbe::get(scheme, host, port, path)
         };
         let mut plain = url.clone();
-        plain.set_fragment(self.keep_alive.then_some("keep-alive"));
+        let words: Vec<&str> = self
+            .keep_alive
+            .then_some("keep-alive")
+            .into_iter()
+            .chain(self.searching())
+            .collect();
+        plain.set_fragment((!words.is_empty()).then(|| words.join(",")).as_deref());
         Ok((ProbeSpec::Http(probe), plain.to_string()))
     }
 
@@ -236,7 +242,14 @@ impl TargetSpec {
             scheme: url.scheme().to_owned(),
             url: self.url.clone(),
         })?;
-        let id = format!("{}://{}:{port}", url.scheme(), url.host_str().unwrap_or_default());
+        let apart = self
+            .searching()
+            .map_or_else(String::new, |manner| format!("#{manner}"));
+        let id = format!(
+            "{}://{}:{port}{apart}",
+            url.scheme(),
+            url.host_str().unwrap_or_default()
+        );
         let probe = TcpProbe {
             tls: url.scheme() == "tls",
             expect_tls: self.expect_tls.clone(),
@@ -245,9 +258,17 @@ impl TargetSpec {
             expect: self.expect.clone(),
             must_not_answer: self.must_not_answer.clone(),
             proxy_header: self.proxy_header,
+            search: self.search,
             ..TcpProbe::connect(host, port)
         };
         Ok((ProbeSpec::Tcp(probe), id))
+    }
+
+    /// The word that keeps a name apart from the same name looked up as usual.
+    fn searching(&self) -> Option<&'static str> {
+        self.search
+            .filter(|manner| *manner != SearchManner::Glibc)
+            .map(SearchManner::label)
     }
 
     fn dns(&self, host: HostName) -> (ProbeSpec, String) {

@@ -129,6 +129,18 @@ fn the_same_url_probed_in_another_way_has_another_id() {
             "dns://a.test#musl",
         ),
         (json!({"url": "dns://a.test", "record": "A"}), "dns://a.test"),
+        (
+            json!({"url": "http://a.test/", "search": "musl", "keepAlive": true}),
+            "http://a.test/#keep-alive,musl",
+        ),
+        (
+            json!({"url": "http://a.test/", "search": "glibc"}),
+            "http://a.test/",
+        ),
+        (
+            json!({"url": "tcp://db:5432", "search": "musl"}),
+            "tcp://db:5432#musl",
+        ),
     ] {
         assert_eq!(checked(spec).unwrap().id.as_str(), id);
     }

@@ -82,7 +82,8 @@ pub struct TargetSpec {
     /// `udp` (the default) or `tcp`. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<DnsTransport>,
-    /// Walk the search list as `glibc` or as `musl` does. dns only.
+    /// Walk the search list as `glibc` or as `musl` does. Any other target but dns does it as glibc where absent; a dns
+    /// target takes its name as fully qualified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
     /// Milliseconds between two probes of one vantage; the configuration's interval where absent.

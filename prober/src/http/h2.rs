@@ -3,10 +3,7 @@
 //! A server sends its settings unasked, so the first byte of the connection is not the first byte of the answer: the
 //! head of the answer is what is waited for here.
 
-use std::{
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::{pin::pin, time::Instant};
 
 use http::{Response, Uri, Version, header};
 use hyper::client::conn::http2;
@@ -15,31 +12,34 @@ use parallax_model::{OwnFault, Phase};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Ask, Exchange, HEAD,
+    Ask, Exchange, HEAD, book,
     driver::{Driver, Tasks},
     read::read,
 };
 use crate::{
     classify::{Stop, of_http},
     clock::{Deadline, Passed},
+    laps::Laps,
+    stamped::Stamps,
 };
 
 /// Sends the request over HTTP/2 and reads the answer, both under the deadline.
-pub(crate) async fn exchange<S>(stream: S, request: Ask, most: Option<u64>, deadline: Deadline) -> Exchange
+pub(crate) async fn exchange<S>(
+    stream: S,
+    request: Ask,
+    most: Option<u64>,
+    deadline: Deadline,
+    laps: &mut Laps,
+) -> Exchange
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut result = Exchange::default();
-    let mut sent = None;
-    let stop = run(stream, request, most, deadline, &mut sent, &mut result)
+    let mut stamps = Stamps::default();
+    let stop = run(stream, request, most, deadline, &mut stamps, &mut result)
         .await
         .err();
-    if result.first_byte.is_none() {
-        result.first_byte = sent.map(|sent: Instant| sent.elapsed());
-    } else {
-        let until_head = result.first_byte.unwrap_or(Duration::ZERO);
-        result.body = sent.map(|sent| sent.elapsed().saturating_sub(until_head));
-    }
+    book(laps, stamps, stop.as_ref().map(|stop| stop.phase));
     result.stop = stop;
     result
 }
@@ -49,7 +49,7 @@ async fn run<S>(
     request: Ask,
     most: Option<u64>,
     deadline: Deadline,
-    sent: &mut Option<Instant>,
+    stamps: &mut Stamps,
     result: &mut Exchange,
 ) -> Result<(), Stop>
 where
@@ -66,7 +66,7 @@ where
     let connection = pin!(connection);
     let mut driver = Driver::new(connection, tasks);
     let request = of_version_2(request)?;
-    let begun = *sent.insert(Instant::now());
+    stamps.last_write = Some(Instant::now());
     let response = match deadline.bound(driver.drive(sender.send_request(request))).await {
         Err(Passed) => return Err(Stop::timeout(Phase::FirstByte)),
         Ok(Err(error)) => {
@@ -77,7 +77,7 @@ where
         }
         Ok(Ok(response)) => response,
     };
-    result.first_byte = Some(begun.elapsed());
+    stamps.first_read = Some(Instant::now());
     let (head, body) = Response::into_parts(response);
     result.head = Some(head);
     read(body, &mut driver, deadline, most, result, |_, error| {

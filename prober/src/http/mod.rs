@@ -3,10 +3,18 @@
 mod driver;
 mod h2;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use std::{
+    future::poll_fn,
     pin::pin,
-    time::{Duration, Instant},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::Poll,
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -25,7 +33,8 @@ use self::{
 use crate::{
     classify::{Stop, of_http},
     clock::{Deadline, Passed},
-    stamped::{SharedStamps, Stamped},
+    laps::Laps,
+    stamped::{SharedStamps, Stamped, Stamps},
 };
 
 /// How much of an answer is kept for the content check.
@@ -37,6 +46,9 @@ const READ: u64 = 1024 * 1024;
 /// Longest head of an answer, and most lines of it: an endless one must not grow our memory.
 const HEAD: usize = 64 * 1024;
 const HEADERS: usize = 128;
+
+/// Most interim answers (1xx) before the real one. A server has one or two to say; Go's client gives up behind five.
+const INTERIMS: u32 = 16;
 
 /// Who asks.
 pub(crate) const USER_AGENT: &str = concat!("parallax/", env!("CARGO_PKG_VERSION"));
@@ -102,16 +114,10 @@ impl<'a> Asking<'a> {
 pub(crate) struct Exchange {
     /// The head of the answer.
     pub(crate) head: Option<http::response::Parts>,
-    /// From the last write of the request to the first byte, or to the failure.
-    pub(crate) first_byte: Option<Duration>,
-    /// From the first byte to the end of the answer, or to the failure.
-    pub(crate) body: Option<Duration>,
     /// The first [`KEPT`] bytes of the answer.
     pub(crate) kept: Vec<u8>,
     /// Bytes of the answer that were read.
     pub(crate) read: u64,
-    /// The same request once more on the same connection: from its last byte to the end of its answer.
-    pub(crate) again: Option<Duration>,
     /// Where it stopped early.
     pub(crate) stop: Option<Stop>,
 }
@@ -132,29 +138,74 @@ pub(crate) struct Manner {
 }
 
 /// Sends the request over HTTP/1.1 and reads the answer, both under the deadline.
-pub(crate) async fn exchange<S>(stream: S, request: Ask, manner: Manner, deadline: Deadline) -> Exchange
+pub(crate) async fn exchange<S>(
+    stream: S,
+    request: Ask,
+    manner: Manner,
+    deadline: Deadline,
+    laps: &mut Laps,
+) -> Exchange
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let stamps = SharedStamps::default();
     let mut result = Exchange::default();
-    let stop = run(stream, request, manner, deadline, &stamps, &mut result)
+    let stop = run(stream, request, manner, deadline, &stamps, laps, &mut result)
         .await
         .err();
-    // With a second request the first one's times are already taken.
-    if result.again.is_none() && result.body.is_none() {
-        take_times(&mut result, &stamps);
+    if let Some(stop) = &stop {
+        book(laps, stamps.get(), Some(stop.phase));
     }
     result.stop = stop;
     result
 }
 
-fn take_times(result: &mut Exchange, stamps: &SharedStamps) {
-    let (end, stamps) = (Instant::now(), stamps.get());
-    result.first_byte = stamps
-        .last_write
-        .map(|write| stamps.first_read.unwrap_or(end).saturating_duration_since(write));
-    result.body = stamps.first_read.map(|read| end.saturating_duration_since(read));
+/// Books an exchange that ends now; `failed` is the phase that ended it early. What failed in an earlier phase than it
+/// was noticed in (R9) takes all the time since.
+fn book(laps: &mut Laps, stamps: Stamps, failed: Option<Phase>) {
+    let now = Instant::now();
+    for (phase, end) in [
+        (Phase::Request, stamps.last_write),
+        (Phase::FirstByte, stamps.first_read),
+    ] {
+        if failed.is_some_and(|failed| failed <= phase) {
+            break;
+        }
+        // A server may speak before it is asked: then a phase was passed and took no time.
+        match end.or(stamps.first_read) {
+            Some(end) => laps.book_until(phase, end),
+            None => laps.book_until(phase, now),
+        }
+    }
+    laps.book_until(failed.unwrap_or(Phase::Body), now);
+}
+
+/// Counts the interim answers before the real one.
+#[derive(Debug, Clone, Default)]
+struct Interims(Arc<AtomicU32>);
+
+impl Interims {
+    fn listen(&self, request: &mut Ask) {
+        let count = Arc::clone(&self.0);
+        hyper::ext::on_informational(request, move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    fn seen(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits for an answer, but not through a storm of interim ones; absent where there are too many.
+    async fn weather<F: Future>(&self, answer: F) -> Option<F::Output> {
+        let mut answer = pin!(answer);
+        poll_fn(|cx| match answer.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if self.seen() > INTERIMS => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
 }
 
 async fn run<S>(
@@ -163,6 +214,7 @@ async fn run<S>(
     manner: Manner,
     deadline: Deadline,
     stamps: &SharedStamps,
+    laps: &mut Laps,
     result: &mut Exchange,
 ) -> Result<(), Stop>
 where
@@ -188,8 +240,8 @@ where
         result,
     )
     .await?;
+    book(laps, stamps.get(), None);
     if let Some(again) = manner.again {
-        take_times(result, stamps);
         stamps.clear();
         let manner = Manner {
             most: manner.most,
@@ -215,15 +267,17 @@ where
             &mut second,
         )
         .await?;
-        let written = stamps.get().last_write;
-        result.again = written.map(|write| write.elapsed());
+        if let Some(written) = stamps.get().last_write {
+            laps.book_until(Phase::Request, written);
+        }
+        laps.book_again();
     }
     Ok(())
 }
 
 async fn one<C>(
     sender: &mut SendRequest<Full<Bytes>>,
-    request: Ask,
+    mut request: Ask,
     manner: &Manner,
     driver: &mut Driver<'_, C>,
     deadline: Deadline,
@@ -234,10 +288,25 @@ where
     C: Future<Output = hyper::Result<()>>,
 {
     let explain = |driver: &Driver<'_, C>, error: &hyper::Error| more_precise(driver, error, stamps);
-    let response = match deadline.bound(driver.drive(sender.send_request(request))).await {
+    let interims = Interims::default();
+    interims.listen(&mut request);
+    let answer = interims.weather(sender.send_request(request));
+    let response = match deadline.bound(driver.drive(answer)).await {
+        Err(Passed) if interims.seen() > 0 => {
+            return Err(
+                Stop::timeout(Phase::FirstByte).because("interim answers (1xx) came and nothing behind them")
+            );
+        }
         Err(Passed) => return Err(Stop::timeout(reached(stamps))),
-        Ok(Err(error)) => return Err(explain(driver, &error)),
-        Ok(Ok(response)) => response,
+        Ok(None) => {
+            return Err(
+                Stop::new(Phase::FirstByte, FailureKind::InterimStorm).because(format!(
+                    "more than {INTERIMS} interim answers (1xx) came before the answer"
+                )),
+            );
+        }
+        Ok(Some(Err(error))) => return Err(explain(driver, &error)),
+        Ok(Some(Ok(response))) => response,
     };
     let (head, body) = Response::into_parts(response);
     result.head = Some(head);

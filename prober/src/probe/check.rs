@@ -151,6 +151,10 @@ fn spoke(kind: &FailureKind) -> bool {
     matches!(
         kind,
         FailureKind::Malformed
+            | FailureKind::InterimStorm
+            | FailureKind::GoAway
+            | FailureKind::StreamRefused
+            | FailureKind::StreamReset
             | FailureKind::WrongBody
             | FailureKind::BodyStalled
             | FailureKind::BodyCut

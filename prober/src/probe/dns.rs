@@ -1,7 +1,5 @@
 //! A question to a resolver, or a walk of the search list as a client of a C library makes it.
 
-use std::time::Instant;
-
 use parallax_model::{DnsAnswer, DnsProbe, DnsTransport, OwnFault, Phase};
 
 use super::{Ended, Probe};
@@ -13,9 +11,8 @@ use crate::{
 
 impl Probe<'_> {
     pub(super) async fn dns(&mut self, spec: &DnsProbe) -> Result<(), Ended> {
-        let begun = Instant::now();
         let answer = self.asked(spec).await;
-        self.result.times.resolve = Some(begun.elapsed().into());
+        self.laps.book(Phase::Resolve);
         match answer {
             Ok(answer) => {
                 self.result.dns = answer;

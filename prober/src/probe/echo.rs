@@ -33,7 +33,8 @@ impl Probe<'_> {
         request.headers_mut().insert(ECHO_NONCE_HEADER, nonce);
         let address = self.address(assignment.dial, &host, port).await?;
         let stream = self.open(address, Opening::default()).await?;
-        let exchange = http::exchange(stream, request, Manner::default(), self.deadline).await;
+        let exchange =
+            http::exchange(stream, request, Manner::default(), self.deadline, &mut self.laps).await;
         let status = self.finish(&exchange)?.status.as_u16();
         let wrong = |kind| Ended {
             stop: Stop::new(Phase::Check, kind),

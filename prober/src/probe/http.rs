@@ -1,6 +1,6 @@
 //! A request over HTTP, and the redirects behind it. Each hop is a connection of its own whose phases add up.
 
-use parallax_model::{Channel, Dial, HttpProbe, HttpVersion, Method, Scheme};
+use parallax_model::{Channel, Dial, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
 
 use super::{
@@ -58,6 +58,7 @@ impl Probe<'_> {
             if !keeps_method(head.status) && method == Method::Post {
                 method = Method::Get;
             }
+            self.laps.book(Phase::Check);
             to = self.dial_of_hop(dial, &at, &next);
             at = next;
         }
@@ -127,9 +128,16 @@ impl Probe<'_> {
         };
         Ok(match stream {
             Either::Right(tls) if http2 => {
-                Box::pin(http::exchange_h2(tls, request, manner.most, self.deadline)).await
+                Box::pin(http::exchange_h2(
+                    tls,
+                    request,
+                    manner.most,
+                    self.deadline,
+                    &mut self.laps,
+                ))
+                .await
             }
-            stream => http::exchange(stream, request, manner, self.deadline).await,
+            stream => http::exchange(stream, request, manner, self.deadline, &mut self.laps).await,
         })
     }
 }

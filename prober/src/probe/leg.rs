@@ -1,8 +1,8 @@
 //! One connection with all its phases: connect → PROXY header → TLS. A probe has one, or one a redirect.
 
-use std::{net::SocketAddr, time::Instant};
+use std::net::SocketAddr;
 
-use parallax_model::{FailureKind, Phase, PhaseTimes, ProxyHeader, TlsExpectation};
+use parallax_model::{FailureKind, Phase, ProxyHeader, TlsExpectation};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
@@ -12,7 +12,9 @@ use crate::{
     certificate::TlsFacts,
     classify::Stop,
     clock::{Deadline, Passed},
-    connect, proxy_header,
+    connect,
+    laps::Laps,
+    proxy_header,
     tls::Handshake,
 };
 
@@ -29,7 +31,6 @@ pub(crate) struct Opening<'a> {
 /// What was learnt of it, as far as it got.
 #[derive(Debug, Default)]
 pub(crate) struct Leg {
-    pub(crate) times: PhaseTimes,
     pub(crate) tls: Option<TlsFacts>,
 }
 
@@ -41,24 +42,25 @@ impl Leg {
         address: SocketAddr,
         opening: Opening<'_>,
         deadline: Deadline,
+        laps: &mut Laps,
     ) -> Result<Stream, Stop> {
         let attempt = connect::connect(address, deadline).await;
-        self.times.connect = Some(attempt.took.into());
-        self.times.kernel_rtt = attempt.kernel_rtt();
-        self.times.syn_retransmits = attempt.syn_retransmits();
+        laps.book_until(Phase::Connect, attempt.ended);
+        // The kernel's own measure speaks of one handshake: the first one, that with the target's front.
+        laps.times.kernel_rtt = laps.times.kernel_rtt.or(attempt.kernel_rtt());
+        if let Some(again) = attempt.syn_retransmits() {
+            laps.times.syn_retransmits = Some(laps.times.syn_retransmits.unwrap_or(0) + again);
+        }
         let mut tcp = attempt.result?;
         if let Some(header) = opening.proxy_header {
-            let begun = Instant::now();
-            let sent = announce(&mut tcp, header, deadline).await;
-            self.times.proxy_header = Some(begun.elapsed().into());
-            sent?;
+            announce(&mut tcp, header, deadline).await?;
+            laps.book(Phase::ProxyHeader);
         }
         let Some(handshake) = opening.tls else {
             return Ok(Either::Left(tcp));
         };
-        let begun = Instant::now();
         let shaken = context.tls.connect(handshake, tcp, deadline).await;
-        self.times.tls = Some(begun.elapsed().into());
+        laps.book(Phase::Tls);
         self.tls = shaken.facts;
         let stream = shaken.result?;
         if let (Some(expected), Some(facts)) = (opening.expect_tls, &self.tls) {

@@ -19,16 +19,17 @@ use std::{
 };
 
 use parallax_model::{
-    Assignment, Channel, Dial, FailureKind, Front, Micros, Outcome, Phase, PodName, ProbeSpec, ProxyHeader,
+    Assignment, Channel, Dial, FailureKind, Front, Outcome, Phase, PodName, ProbeSpec, ProxyHeader,
     SearchManner,
 };
 use rustls::pki_types::CertificateDer;
 
 use self::leg::{Leg, Opening, Stream};
 use crate::{
-    classify::Stop,
+    classify::{Fault, Stop},
     clock::{Clock, Deadline},
     http::Exchange,
+    laps::Laps,
     resolve::Resolver,
     result::{AnswerFacts, ProbeResult, tamed},
     tls::Tls,
@@ -78,6 +79,8 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         context,
         channel: assignment.channel,
         deadline: Deadline::after(start, assignment.timeout.into()),
+        search: searching(&assignment.probe),
+        laps: Laps::start(),
         result: ProbeResult::begin(assignment, context.clock.at(start)),
     };
     let ended = match &assignment.probe {
@@ -86,7 +89,14 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         ProbeSpec::Dns(spec) => probe.dns(spec).await.map(|()| None),
         ProbeSpec::Echo { nonce, size } => probe.echo(assignment, nonce, *size).await,
     };
+    // What is not booked yet belongs to the phase it ended in.
+    match &ended {
+        Ok(_) if checked(&assignment.probe) => probe.laps.book(Phase::Check),
+        Err(Ended { stop, .. }) if matches!(stop.fault, Fault::Target(_)) => probe.laps.book(stop.phase),
+        _ => {}
+    }
     let mut result = probe.result;
+    result.times = probe.laps.finished();
     result.outcome = match ended {
         Ok(status) => Outcome::Ok { status },
         Err(Ended { stop, status }) => {
@@ -94,8 +104,27 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
             stop.outcome(status)
         }
     };
-    result.times.total = Some(start.elapsed().into());
     result
+}
+
+/// Whether a success of this probe is one because an answer was held against something.
+fn checked(probe: &ProbeSpec) -> bool {
+    match probe {
+        ProbeSpec::Http(_) | ProbeSpec::Echo { .. } => true,
+        ProbeSpec::Tcp(tcp) => tcp.expect.is_some(),
+        ProbeSpec::Dns(_) => false,
+    }
+}
+
+/// In whose manner names are looked up.
+fn searching(probe: &ProbeSpec) -> SearchManner {
+    let asked = match probe {
+        ProbeSpec::Http(http) => http.search,
+        ProbeSpec::Tcp(tcp) => tcp.search,
+        ProbeSpec::Dns(dns) => dns.search,
+        ProbeSpec::Echo { .. } => None,
+    };
+    asked.unwrap_or(SearchManner::Glibc)
 }
 
 /// A probe that ended before its end.
@@ -114,6 +143,8 @@ struct Probe<'a> {
     context: &'a Context,
     channel: Channel,
     deadline: Deadline,
+    search: SearchManner,
+    laps: Laps,
     result: ProbeResult,
 }
 
@@ -121,26 +152,20 @@ impl Probe<'_> {
     /// The address to connect to: the forced one, or the first the name resolves to. One address a probe: a dead one
     /// is never hidden behind a live one.
     async fn address(&mut self, dial: Dial, host: &str, port: u16) -> Result<SocketAddr, Stop> {
+        self.laps.set_out();
         match dial {
             Dial::Address(address) => Ok(address),
             Dial::Resolve => Ok(SocketAddr::new(self.resolve(host).await?, port)),
         }
     }
 
-    /// Opens a connection, books its phases on top of those of connections before it.
+    /// Opens a connection; its phases add to those of connections before it.
     async fn open(&mut self, address: SocketAddr, opening: Opening<'_>) -> Result<Stream, Stop> {
         self.result.front = Some(Front::tcp(address));
         let mut leg = Leg::default();
-        let opened = leg.open(self.context, address, opening, self.deadline).await;
-        let (sum, one) = (&mut self.result.times, leg.times);
-        add(&mut sum.connect, one.connect);
-        add(&mut sum.proxy_header, one.proxy_header);
-        add(&mut sum.tls, one.tls);
-        // The kernel's own measure speaks of one handshake: the first one, that with the target's front.
-        sum.kernel_rtt = sum.kernel_rtt.or(one.kernel_rtt);
-        if let Some(again) = one.syn_retransmits {
-            sum.syn_retransmits = Some(sum.syn_retransmits.unwrap_or(0) + again);
-        }
+        let opened = leg
+            .open(self.context, address, opening, self.deadline, &mut self.laps)
+            .await;
         if leg.tls.is_some() {
             self.result.tls = leg.tls;
         }
@@ -148,9 +173,8 @@ impl Probe<'_> {
     }
 
     async fn resolve(&mut self, host: &str) -> Result<IpAddr, Stop> {
-        let begun = Instant::now();
         let resolver = &self.context.resolver;
-        let found = resolver.lookup(host, SearchManner::Glibc, self.deadline).await;
+        let found = resolver.lookup(host, self.search, self.deadline).await;
         let (answer, first) = match found {
             Ok(name) => {
                 let none = Stop::new(Phase::Resolve, FailureKind::NoAddress);
@@ -160,7 +184,7 @@ impl Probe<'_> {
         };
         // A literal address has no resolve phase to time.
         if answer.is_some() || first.is_err() {
-            add(&mut self.result.times.resolve, Some(begun.elapsed().into()));
+            self.laps.book(Phase::Resolve);
         }
         // What the target's own name resolved to; a redirect's host is another subject.
         if self.result.dns.is_none() {
@@ -174,12 +198,8 @@ impl Probe<'_> {
         asked.or_else(|| (self.channel == Channel::Proxied).then_some(ProxyHeader::Tcp))
     }
 
-    /// Books an exchange; its head if it came to its end.
+    /// The head of an exchange that came to its end.
     fn finish<'e>(&mut self, exchange: &'e Exchange) -> Result<&'e ::http::response::Parts, Ended> {
-        let times = &mut self.result.times;
-        add(&mut times.first_byte, exchange.first_byte.map(Into::into));
-        add(&mut times.body, exchange.body.map(Into::into));
-        times.again = exchange.again.map(Into::into);
         self.result.answer = exchange
             .head
             .as_ref()
@@ -195,13 +215,6 @@ impl Probe<'_> {
             (None, Some(head)) => Ok(head),
             (None, None) => Err(Stop::new(Phase::FirstByte, FailureKind::Eof).into()),
         }
-    }
-}
-
-/// Phases of several connections add up.
-fn add(sum: &mut Option<Micros>, one: Option<Micros>) {
-    if let Some(one) = one {
-        *sum = Some(Micros(sum.unwrap_or_default().0.saturating_add(one.0)));
     }
 }
 

@@ -1,12 +1,12 @@
 //! A TCP connection, over TLS or not; something said, something heard, or neither.
 
-use std::{io, time::Instant};
+use std::io;
 
 use parallax_model::{Dial, FailureKind, Phase, TcpProbe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
-    Ended, Probe, add, check,
+    Ended, Probe, check,
     leg::{Opening, Stream},
 };
 use crate::{classify::Stop, clock::Passed, tls::Handshake};
@@ -45,6 +45,7 @@ impl Probe<'_> {
                 Ok(sent) => sent.map_err(failed)?,
                 Err(Passed) => return Err(Stop::timeout(Phase::Request)),
             }
+            self.laps.book(Phase::Request);
         }
         match &spec.expect {
             Some(expected) => self.hear(&mut stream, expected.as_bytes()).await,
@@ -54,8 +55,6 @@ impl Probe<'_> {
 
     /// Reads until the expected bytes are there, or cannot come any more.
     async fn hear(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), Stop> {
-        let asked = Instant::now();
-        let mut first = None;
         let mut heard = Vec::new();
         let mut buffer = [0; 1024];
         let ended = loop {
@@ -71,7 +70,9 @@ impl Probe<'_> {
                 // It spoke, and did not say what was expected.
                 Err(Passed) => break Err(Stop::new(Phase::Check, FailureKind::WrongBody)),
             };
-            first.get_or_insert_with(|| asked.elapsed());
+            if heard.is_empty() && got > 0 {
+                self.laps.book(Phase::FirstByte);
+            }
             heard.extend_from_slice(&buffer[..got]);
             if check::contains(&heard, expected) {
                 break Ok(());
@@ -83,14 +84,8 @@ impl Probe<'_> {
                 _ => {}
             }
         };
-        let until_first = first.unwrap_or_else(|| asked.elapsed());
-        let times = &mut self.result.times;
-        add(&mut times.first_byte, Some(until_first.into()));
-        if first.is_some() {
-            add(
-                &mut times.body,
-                Some((asked.elapsed().saturating_sub(until_first)).into()),
-            );
+        if !heard.is_empty() {
+            self.laps.book(Phase::Body);
         }
         ended
     }

@@ -13,6 +13,7 @@ use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
     http::{self, Asking, Exchange, Manner},
+    laps::Laps,
     probe::{
         Context,
         place::{Place, bracketed},
@@ -266,7 +267,7 @@ impl Fetch<'_> {
             most: self.profile.body.most,
             again: None,
         };
-        Ok(http::exchange(stream, request, manner, self.deadline).await)
+        Ok(http::exchange(stream, request, manner, self.deadline, &mut Laps::start()).await)
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     classify::{Fault, Stop},
+    laps::Laps,
     probe::{
         leg::{Leg, Opening, Stream},
         place::Place,
@@ -106,7 +107,7 @@ impl Fetch<'_> {
             ..Opening::default()
         };
         Leg::default()
-            .open(self.context, address, opening, deadline)
+            .open(self.context, address, opening, deadline, &mut Laps::start())
             .await
     }
 }

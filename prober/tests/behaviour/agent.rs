@@ -18,7 +18,7 @@ use crate::servers::{
     answering, assignment, context, failure, until_gone,
 };
 
-fn config(aggregator: SocketAddr) -> AgentConfig {
+pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
     AgentConfig {
         vantage: "n1/pod".parse().unwrap(),
         pod: "prober-n1".parse().unwrap(),
@@ -33,15 +33,15 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
 }
 
 /// An agent under way.
-struct Running {
-    echo: SocketAddr,
-    incarnation: String,
+pub(crate) struct Running {
+    pub(crate) echo: SocketAddr,
+    pub(crate) incarnation: String,
     cancel: CancellationToken,
     task: JoinHandle<Result<(), AgentError>>,
 }
 
 impl Running {
-    async fn start(config: AgentConfig) -> Self {
+    pub(crate) async fn start(config: AgentConfig) -> Self {
         let agent = Agent::bind(config).await.unwrap();
         let (echo, incarnation) = (agent.echo_addr(), agent.incarnation().to_string());
         let cancel = CancellationToken::new();
@@ -54,19 +54,19 @@ impl Running {
         }
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.cancel.cancel();
         self.task.await.unwrap().unwrap();
     }
 }
 
-fn tcp(id: &str, addr: SocketAddr, interval: Duration) -> Value {
+pub(crate) fn tcp(id: &str, addr: SocketAddr, interval: Duration) -> Value {
     json!({"id": id, "target": format!("tcp://{addr}"), "channel": "vip",
            "probe": {"kind": "tcp", "host": addr.ip(), "port": addr.port()}, "dial": {"address": addr},
            "interval_us": u64::try_from(interval.as_micros()).unwrap(), "timeout_us": 2_000_000})
 }
 
-const OFTEN: Duration = Duration::from_millis(100);
+pub(crate) const OFTEN: Duration = Duration::from_millis(100);
 
 fn numbers(observations: &[Observation]) -> Vec<u64> {
     observations.iter().map(|o| o.seq.0).collect()

@@ -5,7 +5,10 @@ use parallax_prober::{ProbeResult, Tls, run};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::servers::{AMPLE, SHORT, Server, answering, context, failure, http, repeated, request};
+use crate::{
+    phases::hold,
+    servers::{AMPLE, SHORT, Server, answering, context, failure, http, repeated, request, until_gone},
+};
 
 async fn probe(server: &Server, change: Value, timeout: std::time::Duration) -> ProbeResult {
     run(
@@ -47,17 +50,39 @@ async fn endless_headers_are_malformed_as_soon_as_they_are_too_long() {
 }
 
 #[tokio::test]
-async fn a_storm_of_interim_answers_ends_with_the_deadline() {
-    let server = endless(
-        b"",
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
-    )
+async fn a_storm_of_interim_answers_is_named_and_ended_long_before_the_deadline() {
+    repeated(async || {
+        let server = endless(
+            b"",
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+        )
+        .await;
+        // Ample time: it is the number that ends it.
+        let result = probe(&server, json!({}), AMPLE).await;
+        assert_eq!(failure(&result), (Phase::FirstByte, FailureKind::InterimStorm));
+        hold(&result);
+        server.join().await;
+    })
     .await;
-    let (_, kind) = failure(&probe(&server, json!({}), SHORT).await);
-    assert!(
-        matches!(kind, FailureKind::BodyStalled | FailureKind::FirstByteTimeout),
-        "{kind}"
+}
+
+#[tokio::test]
+async fn interim_answers_with_nothing_behind_them_are_silence_and_no_stalled_answer() {
+    let server = Server::start(|mut stream| async move {
+        request(&mut stream).await;
+        stream
+            .write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            .await
+            .unwrap();
+        until_gone(&mut stream).await;
+    })
+    .await;
+    let result = probe(&server, json!({}), SHORT).await;
+    assert_eq!(
+        failure(&result),
+        (Phase::FirstByte, FailureKind::FirstByteTimeout)
     );
+    assert!(result.detail.unwrap().contains("1xx"));
     server.join().await;
 }
 

@@ -2,11 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a broken fixture is a failed test")]
 
 mod agent;
+mod counts;
 mod dns;
 mod expect;
+mod h2;
 mod hostile;
 mod http;
 mod kinds;
+mod peers;
+mod peers_agent;
+mod phases;
+mod plan_kinds;
 mod profile;
 mod redirect;
 mod resolve;

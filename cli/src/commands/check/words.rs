@@ -152,6 +152,26 @@ pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
             )
             .as_str()],
         ),
+        K::InterimStorm => because(
+            "interim answers (1xx) without end, and never a real one",
+            ["a broken or hostile server; sixteen were read"],
+        ),
+        K::GoAway => because(
+            format!("the server ended the HTTP/2 connection without dealing with the request{detail}"),
+            [
+                "it is shutting down or being replaced, or it limits requests per connection; the next try may work",
+            ],
+        ),
+        K::StreamRefused => because(
+            format!("the server refused the HTTP/2 request{detail}"),
+            [
+                "it is overloaded or allows no more requests at once; it did nothing, so the request may be repeated",
+            ],
+        ),
+        K::StreamReset => because(
+            format!("the server broke off the HTTP/2 request{detail}"),
+            ["the application behind it failed, or a proxy gave up on it"],
+        ),
         K::Status => facts.status_words(),
         K::WrongBody => because(
             "the answer's content is not what was expected",

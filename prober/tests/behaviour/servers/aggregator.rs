@@ -105,6 +105,27 @@ impl Aggregator {
         all
     }
 
+    /// Ends the plan, and takes what is still reported of it: up to the report that is complete beyond the time of one
+    /// that already knew of no plan.
+    pub(crate) async fn drained(&mut self) -> Vec<Observation> {
+        self.plan(Vec::new());
+        let (mut rest, mut without_plan) = (Vec::new(), None);
+        loop {
+            let Report {
+                header, observations, ..
+            } = self.report().await;
+            rest.extend(observations);
+            if header.assignments != Some(0) {
+                continue;
+            }
+            match without_plan {
+                Some(sent) if header.complete >= Some(sent) => return rest,
+                Some(_) => {}
+                None => without_plan = Some(header.sent),
+            }
+        }
+    }
+
     /// Numbers of the reports that met a mishap, in order.
     pub(crate) fn mishandled(&self) -> Vec<Vec<u64>> {
         self.state.mishandled.lock().clone()

@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregator;
 pub(crate) mod dns;
+pub(crate) mod h2;
 pub(crate) mod tls;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};

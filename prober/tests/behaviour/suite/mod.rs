@@ -12,12 +12,15 @@ use serde_json::json;
 use tokio::{io::AsyncWriteExt, task::JoinSet};
 
 use self::cases::{Case, Does, HOST, OK, Trusted, cases};
-use crate::servers::{
-    AMPLE, SHORT, Server, answering, assignment, context,
-    dns::{Dns, Say},
-    failure, http, request, times,
-    tls::{Ca, https},
-    until_gone,
+use crate::{
+    phases::hold,
+    servers::{
+        AMPLE, SHORT, Server, answering, assignment, context,
+        dns::{Dns, Say},
+        failure, http, request, times,
+        tls::{Ca, https},
+        until_gone,
+    },
 };
 
 async fn start(does: Does, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, Option<Server>) {
@@ -55,6 +58,7 @@ async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<Context>
     for time in 0..times() {
         let result = run(&http(addr, &change, case.timeout), &context).await;
         let got = failure(&result);
+        hold(&result);
         assert!(
             case.kinds.contains(&got),
             "{}, time {time}: {got:?} ({:?})",
@@ -96,6 +100,7 @@ async fn asked(say: Say, kind: FailureKind, timeout: Duration, context: Arc<Cont
     for time in 0..times() {
         let result = run(&assignment(&probe, &json!("resolve"), timeout), &context).await;
         assert_eq!(failure(&result), (Phase::Resolve, kind.clone()), "time {time}");
+        hold(&result);
     }
     dns.join().await;
 }

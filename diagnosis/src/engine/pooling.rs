@@ -1,0 +1,128 @@
+//! Which other subjects have a say in a judgement: fronts about what concerns every front, hosts of one Service about what
+//! concerns every host.
+
+use parallax_model::Round;
+
+use super::Engine;
+use crate::{
+    booking::Block,
+    causes::facts,
+    cells::RoundCells,
+    data::Data,
+    judge::Unit,
+    pool::{Other, Pool},
+    prior::hypotheses,
+    region::Region,
+};
+
+/// Fronts that are asked about a cause that would concern all of them.
+const FRONTS: usize = 32;
+/// Hosts that are asked, of those that fail and of those that do not: the hosts of a large ingress fail by the hundred,
+/// and a few say as much as all.
+const HOSTS: usize = 3;
+
+impl Engine {
+    /// What the other subjects of a kind saw since a round.
+    pub(super) fn pool(&self, unit: &Unit, start: Round) -> Pool {
+        match unit.plain() {
+            Unit::Front(_) => Pool::new(
+                self.others(unit, self.fronts_beside(unit, start), start),
+                Region::is_global,
+            ),
+            Unit::Target(_) => {
+                let beside = |region: Region| region != Region::Target;
+                Pool::new(self.others(unit, self.hosts_beside(unit, start), start), beside)
+            }
+            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => Pool::default(),
+        }
+    }
+
+    fn fronts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
+        let mut units: Vec<(bool, Unit)> = self
+            .blocks
+            .iter()
+            .filter_map(|(block, ring)| match (block, unit.is_slow()) {
+                (Block::Vip(front), false) => Some((ring, Unit::Front(*front))),
+                (Block::Slow(inner), true) => match &**inner {
+                    Block::Vip(front) => Some((ring, Unit::Front(*front).slow())),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .filter(|(_, other)| other != unit)
+            .map(|(ring, other)| (!ring.fails_since(start), other))
+            .collect();
+        // Failing ones first: they have more to say.
+        units.sort();
+        units.into_iter().take(FRONTS).map(|(_, unit)| unit).collect()
+    }
+
+    fn hosts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
+        let Unit::Target(own) = unit.plain() else {
+            return Vec::new();
+        };
+        let entry = self
+            .topology
+            .targets()
+            .get(own)
+            .and_then(|placed| placed.entry.as_ref());
+        let Some(hosts) = entry.and_then(|entry| self.hosts.get(entry)) else {
+            return Vec::new();
+        };
+        let (mut failing, mut quiet) = (Vec::new(), Vec::new());
+        for host in hosts.iter().filter(|host| *host != own) {
+            let block = Block::Target(host.clone());
+            let block = if unit.is_slow() {
+                Block::Slow(Box::new(block))
+            } else {
+                block
+            };
+            let Some(ring) = self.blocks.get(&block) else {
+                continue;
+            };
+            let list = if ring.fails_since(start) {
+                &mut failing
+            } else {
+                &mut quiet
+            };
+            if list.len() < HOSTS {
+                let other = Unit::Target(host.clone());
+                list.push(if unit.is_slow() { other.slow() } else { other });
+            }
+            if failing.len() + quiet.len() == 2 * HOSTS {
+                break;
+            }
+        }
+        failing.append(&mut quiet);
+        failing
+    }
+
+    fn others(&self, unit: &Unit, beside: Vec<Unit>, start: Round) -> Vec<Other> {
+        let own = self.blocks_of(unit).0;
+        let mut others = Vec::new();
+        for other in beside {
+            let mut cells = RoundCells::new();
+            for block in self.blocks_of(&other).0.iter().filter(|b| !own.contains(b)) {
+                if let Some(ring) = self.blocks.get(block) {
+                    ring.sum_into(start, &mut cells);
+                }
+            }
+            let scene = self.scene(&other, &cells);
+            let channels = cells.keys().map(|key| key.channel).collect();
+            let front = self.front_of_unit(&other);
+            let facts = facts(
+                &self.topology,
+                front.as_ref(),
+                &self.world,
+                self.rules.foreign_proxy,
+            );
+            let data = Data::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
+            others.push(Other {
+                hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &data, &facts),
+                data,
+                scene,
+            });
+        }
+        others
+    }
+}

@@ -1,0 +1,149 @@
+//! What anybody in the cluster may send to a prober's echo. The echo is a whole agent's, with a plan and a nonce.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use parallax_model::ECHO_NONCE_HEADER;
+use parallax_prober::{Agent, AgentConfig};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Runtime},
+    time,
+};
+use tokio_util::sync::CancellationToken;
+
+/// What only the mesh knows.
+const NONCE: &str = "n-73a1";
+
+/// More than every request that fits an input can make the echo say.
+const MOST: u64 = 64 * 1024 * 1024;
+
+struct Rig {
+    runtime: Runtime,
+    echo: SocketAddr,
+}
+
+/// The first byte says in how many pieces the rest goes out.
+pub fn check(bytes: &[u8]) {
+    thread_local! {
+        static RIG: Rig = Rig::new();
+    }
+    let Some((mode, request)) = bytes.split_first() else {
+        return;
+    };
+    RIG.with(|rig| {
+        let pieces = usize::from(mode % 4) + 1;
+        let answer = rig.runtime.block_on(asked(rig.echo, request, pieces));
+        assert!((answer.len() as u64) < MOST, "{} bytes", answer.len());
+        assert!(
+            answer.is_empty() || answer.starts_with(b"HTTP/1."),
+            "{:?}",
+            String::from_utf8_lossy(&answer[..answer.len().min(80)])
+        );
+        let knows = contains(request, NONCE.as_bytes());
+        assert!(
+            knows || !contains(&answer, b"\"instance\""),
+            "a stranger was told who answers"
+        );
+    });
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+impl Rig {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime, or nothing can be tested");
+        let echo = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0")
+                .await
+                .expect("a free loopback port");
+            let aggregator = listener.local_addr().expect("a bound socket has an address");
+            tokio::spawn(aggregate(listener));
+            let agent = Agent::bind(config(aggregator))
+                .await
+                .expect("an agent on a free port");
+            let echo = agent.echo_addr();
+            tokio::spawn(agent.run(CancellationToken::new()));
+            let greeting = format!(
+                "GET {} HTTP/1.1\r\nHost: e\r\nConnection: close\r\n{ECHO_NONCE_HEADER}: {NONCE}\r\n\r\n",
+                parallax_model::ECHO_PATH
+            );
+            // It answers to the nonce as soon as it has its plan.
+            while !contains(&asked(echo, greeting.as_bytes(), 1).await, b"\"instance\"") {
+                time::sleep(Duration::from_millis(10)).await;
+            }
+            echo
+        });
+        Self { runtime, echo }
+    }
+}
+
+fn config(aggregator: SocketAddr) -> AgentConfig {
+    AgentConfig {
+        vantage: "n1/pod".parse().expect("a vantage"),
+        pod: "prober-n1".parse().expect("a pod"),
+        aggregator: format!("http://{aggregator}").parse().expect("a URL"),
+        token: None,
+        aggregator_roots: Vec::new(),
+        echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
+        extra_roots: Vec::new(),
+        spool_capacity: 16,
+    }
+}
+
+/// Writes a request, says that nothing follows, and reads to the end.
+async fn asked(echo: SocketAddr, request: &[u8], pieces: usize) -> Vec<u8> {
+    let mut stream = TcpStream::connect(echo).await.expect("the echo listens");
+    for piece in request.chunks((request.len() / pieces).max(1)) {
+        // The echo may have heard enough.
+        if stream.write_all(piece).await.is_err() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let _ = stream.shutdown().await;
+    let mut answer = Vec::new();
+    // A reset is an end as well.
+    let _ = stream.take(MOST).read_to_end(&mut answer).await;
+    answer
+}
+
+/// An aggregator with one empty plan, for ever.
+async fn aggregate(listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        tokio::spawn(serve(stream));
+    }
+}
+
+async fn serve(mut stream: TcpStream) {
+    let mut request = [0; 4096];
+    let Ok(read) = stream.read(&mut request).await else {
+        return;
+    };
+    if !request[..read].starts_with(b"GET /v1/plan") {
+        let taken = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
+        let _ = stream.write_all(taken).await;
+        return;
+    }
+    let line = json!({"type": "snapshot", "revision": {"epoch": 1, "n": 1}, "assignments": [],
+                      "settings": {"echo_nonce": NONCE, "heartbeat_us": 600_000_000}});
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n";
+    if stream
+        .write_all(format!("{head}{line}\n").as_bytes())
+        .await
+        .is_ok()
+    {
+        // The stream stays open until the agent goes.
+        let _ = stream.read(&mut request).await;
+    }
+}
