@@ -1,8 +1,8 @@
 //! What became of one probe, while it is still ours.
 
 use parallax_model::{
-    Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName, Observation,
-    Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
+    AnswerPrint, Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName,
+    Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
 };
 
 use crate::certificate::TlsFacts;
@@ -34,6 +34,8 @@ pub struct ProbeResult {
     pub echo: Option<EchoIdentity>,
     /// Whether the address is answered next door.
     pub ttl: Option<TtlEvidence>,
+    /// What the answer looks like, where the probe asks for it.
+    pub print: Option<AnswerPrint>,
     /// What a TLS server showed, also where its certificate is refused. It does not travel.
     pub tls: Option<TlsFacts>,
     /// The redirects that were followed, in order. They are evidence, not probes; they do not travel.
@@ -75,6 +77,7 @@ impl ProbeResult {
             dns: None,
             echo: None,
             ttl: None,
+            print: None,
             tls: None,
             hops: Vec::new(),
             detail: None,
@@ -107,6 +110,7 @@ impl ProbeResult {
             dns: self.dns,
             echo: self.echo,
             ttl: self.ttl,
+            print: self.print,
         }
     }
 }

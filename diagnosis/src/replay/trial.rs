@@ -5,7 +5,7 @@
 //! need have worked before: a fault may be there from its first line on.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
 };
@@ -22,8 +22,8 @@ use crate::{
     booking::Split,
     engine::{Booked, Engine, Rules, Settings},
     topology::{
-        EndpointSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode, ServiceSpec,
-        ServiceType, Topology, TopologySpec, TrafficPolicy,
+        EndpointSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
+        ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
     },
 };
 
@@ -145,6 +145,7 @@ impl TopologyLine {
                 .iter()
                 .map(|name| TargetSpec::of(format!("dns://{name}")))
                 .collect(),
+            ..TopologySpec::default()
         };
         Topology::try_from(spec).map_err(|problems| {
             problems
@@ -169,6 +170,7 @@ impl TopologyLine {
                     zone: node.zone.clone(),
                     addresses: Vec::new(),
                     prober: prober.map(|pod| ProberSpec { pod, address: FRONT }),
+                    facts: NodeFacts::default(),
                 })
             })
             .collect()
@@ -224,6 +226,8 @@ impl TopologyLine {
                 node_port: None,
             }],
             endpoints,
+            annotations: BTreeMap::new(),
+            ingress_class: None,
         })
     }
 
@@ -324,6 +328,7 @@ impl Trial {
                 dns: None,
                 echo: None,
                 ttl: None,
+                print: None,
             },
         })
     }

@@ -168,6 +168,10 @@ pub struct HttpProbe {
     /// Sent before the first byte. On the channel `proxied` it is `tcp` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
+    /// Report what the answer looks like ([`crate::AnswerPrint`]). Only probes that compare two fronts ask for it: a
+    /// prober that does not know the field leaves the probe out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub print: bool,
 }
 
 impl HttpProbe {
@@ -195,6 +199,7 @@ impl HttpProbe {
             any_certificate: false,
             keep_alive: false,
             proxy_header: None,
+            print: false,
         }
     }
 }

@@ -223,6 +223,7 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
             }),
             echo: None,
             ttl: None,
+            print: None,
         },
     })
 }
