@@ -208,3 +208,35 @@ fn a_topology_file_is_found_beside_the_configuration_and_its_mistakes_carry_its_
         "{said}"
     );
 }
+
+const BALANCED: &str = "\
+topology:
+  nodes:
+  - {name: n1}
+  - {name: n2}
+  services:
+  - {namespace: ingress, name: nginx, type: LoadBalancer, loadBalancer: [{ip: 203.0.113.10}], ports: [{port: 80, targetPort: 8080}]}
+resolvers:
+  public: [198.51.100.1]
+balancers:
+- {name: slb, services: [ingress/nginx], quota: {targets: 2}}
+";
+
+#[test]
+fn quotas_and_public_resolvers_come_from_the_configuration_whatever_the_topology_comes_from() {
+    let config = load(BALANCED).unwrap();
+    let topology = config.topology();
+    assert_eq!(topology.balancers()[0].quota.unwrap().targets, 2);
+    assert!(
+        topology
+            .public_resolvers()
+            .contains(&"198.51.100.1".parse().unwrap())
+    );
+    let twice = format!("{BALANCED}- {{name: clb, services: [ingress/nginx]}}\n");
+    let found = complaints(&twice);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("parallax.yaml:11:") && found[0].contains("is on the balancer slb already"),
+        "{found:?}"
+    );
+}

@@ -7,6 +7,7 @@ use crate::{
     findings::{FindingKind, HazardKind},
     kinds::Profile,
     topology::Topology,
+    verdict::Remedy,
 };
 
 const HEAD: &str = "# What can be wrong, and what is said about it
@@ -39,16 +40,22 @@ pub(super) fn document() -> String {
         let _ = writeln!(out, "| {} | {} | {} |", cause.id, cause.title, regions.join(", "));
     }
     out.push_str("\n### What to do\n\n| id | remedy | does not help when |\n|---|---|---|\n");
+    // Causes that share a way out share its row.
+    let mut ways: Vec<(Vec<&str>, Remedy)> = Vec::new();
     for cause in &causes {
         for remedy in (cause.remedies)(&situation) {
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} |",
-                cause.id,
-                remedy.action,
-                remedy.not_when.as_deref().unwrap_or("")
-            );
+            let known = ways
+                .iter_mut()
+                .find(|(_, way)| way.action == remedy.action && way.not_when == remedy.not_when);
+            match known {
+                Some((ids, _)) => ids.push(cause.id),
+                None => ways.push((vec![cause.id], remedy)),
+            }
         }
+    }
+    for (ids, remedy) in ways {
+        let not_when = remedy.not_when.as_deref().unwrap_or("");
+        let _ = writeln!(out, "| {} | {} | {not_when} |", ids.join(", "), remedy.action);
     }
     out.push_str("\n## Findings besides failing probes\n\n| kind | of | what |\n|---|---|---|\n");
     for kind in FindingKind::ALL {

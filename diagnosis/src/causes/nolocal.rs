@@ -61,11 +61,14 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .to_owned()
         },
         remedies: |s| {
-            let mut all = vec![remedy(
-                "upgrade kube-proxy to 1.33.6, 1.34 or later",
-                None,
-                "a patch release on every node",
-            )];
+            let mut all = vec![
+                remedy(
+                    "upgrade kube-proxy to 1.33.6, 1.34 or later",
+                    None,
+                    "a patch release on every node",
+                )
+                .not_when("the node's rules are out of date: then only that node deviates (F24)"),
+            ];
             all.extend(remedies(s));
             all
         },

@@ -195,6 +195,17 @@ fn put(
     };
 }
 
+/// An answer at a stranger's front, held against the host's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// The host's own answer is not known.
+    Incomparable,
+    /// Something else, or something the front shows for others as well.
+    Other,
+    /// The host's own, and what shows it.
+    Own(&'static str),
+}
+
 /// What the fronts' own hosts look like, to judge strangers by.
 struct Court<'a> {
     /// Host's own prints, over all vantages.
@@ -233,9 +244,11 @@ impl<'a> Court<'a> {
         court
     }
 
-    /// Whether an answer at a stranger's front is the host's own, and what shows it. None without anything to compare.
-    fn served(&self, exposure: &Exposure, print: AnswerPrint) -> Option<Option<&'static str>> {
-        let own = self.own.get(&exposure.target)?;
+    /// Whether an answer at a stranger's front is the host's own.
+    fn served(&self, exposure: &Exposure, print: AnswerPrint) -> Likeness {
+        let Some(own) = self.own.get(&exposure.target) else {
+            return Likeness::Incomparable;
+        };
         let shown_to_others = |shown: &BTreeMap<Front, BTreeSet<(Digest, &TargetId)>>, digest: Digest| {
             shown.get(&exposure.front).is_some_and(|all| {
                 all.iter()
@@ -251,7 +264,7 @@ impl<'a> Court<'a> {
                     && !shown_to_others(&self.bodies, body)
             });
         if same_body {
-            return Some(Some("the same body as at its own front"));
+            return Likeness::Own("the same body as at its own front");
         }
         // 404: nobody's; 421: asked at the wrong door; 5xx: nobody there.
         let refused = matches!(status, 0 | 404 | 421 | 500..);
@@ -261,7 +274,11 @@ impl<'a> Court<'a> {
                     .any(|o| o.certificate == Some(certificate) && o.status == print.status)
                     && !shown_to_others(&self.certificates, certificate)
             });
-        Some(same_certificate.then_some("the same certificate and status as at its own front"))
+        if same_certificate {
+            Likeness::Own("the same certificate and status as at its own front")
+        } else {
+            Likeness::Other
+        }
     }
 
     fn state(&self, all: &Exposures, id: &TargetId, exposure: &Exposure) -> ExposureState {
@@ -271,9 +288,9 @@ impl<'a> Court<'a> {
             .map(|(_, last)| match last.print {
                 None => ExposureState::NotServed,
                 Some(print) => match self.served(exposure, print) {
-                    None => ExposureState::Unknown,
-                    Some(None) => ExposureState::NotServed,
-                    Some(Some(_)) => ExposureState::Served,
+                    Likeness::Incomparable => ExposureState::Unknown,
+                    Likeness::Other => ExposureState::NotServed,
+                    Likeness::Own(_) => ExposureState::Served,
                 },
             })
             .max()
@@ -288,7 +305,7 @@ impl<'a> Court<'a> {
             if target != id || last.in_a_row < STABLE {
                 continue;
             }
-            let Some(why) = last.print.and_then(|print| self.served(exposure, print)?) else {
+            let Some(Likeness::Own(why)) = last.print.map(|print| self.served(exposure, print)) else {
                 continue;
             };
             vantages.push(vantage.clone());

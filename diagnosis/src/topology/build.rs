@@ -121,9 +121,8 @@ impl Builder {
         for (i, balancer) in balancers.iter().enumerate() {
             for (j, key) in balancer.services.iter().enumerate() {
                 let path = format!("balancers[{i}].services[{j}]");
-                if !self.topology.services.contains_key(key) {
-                    self.wrong(path, format!("expected one of the Services listed, got {key}"));
-                } else if let Some(other) = carried.insert(key.clone(), balancer.name.clone()) {
+                // A Service that is not there (yet) is no mistake of the cluster's: the forecast says so.
+                if let Some(other) = carried.insert(key.clone(), balancer.name.clone()) {
                     self.wrong(
                         path,
                         format!("the Service {key} is on the balancer {other} already"),

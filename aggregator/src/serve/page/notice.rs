@@ -57,7 +57,7 @@ const fn class(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical => "critical",
         Severity::Warning => "warning",
-        Severity::Notice => "closed",
+        Severity::Notice => "recovering",
     }
 }
 

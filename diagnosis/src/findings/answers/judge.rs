@@ -2,7 +2,7 @@
 //!
 //! Nobody is accused on one round, nor for rotation: an answer must keep its nature for two rounds, and sets must have
 //! nothing in common over the whole window. Addresses out in the world that nobody here knows are never compared with
-//! each other: a name may be served from anywhere (GeoDNS, a CDN).
+//! each other: a name may be served from anywhere (geographic DNS, a CDN).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,6 +50,9 @@ pub(super) struct Read<'a> {
     since: Round,
 }
 
+/// An answer that is out of line, and what shows it besides the answer itself.
+pub(super) type Charge<'a> = (&'a Read<'a>, Vec<String>);
+
 /// All that is known of one name.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
@@ -79,8 +82,7 @@ impl Answers {
         let end = round.end(interval);
         let mut found = Vec::new();
         for case in &cases {
-            let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<(&Read<'_>, Vec<String>)>> =
-                BTreeMap::new();
+            let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<Charge<'_>>> = BTreeMap::new();
             for read in &case.inside {
                 if let Some((kind, evidence)) = case.accuse(read, &habits, end) {
                     accused

@@ -6,7 +6,7 @@ use parallax_model::{EventTime, Vantage};
 
 use super::{
     character::Character,
-    judge::{Case, Read, addresses},
+    judge::{Case, Charge, addresses},
     targets_of,
 };
 use crate::{
@@ -24,7 +24,7 @@ pub(super) struct Accused<'a> {
     pub(super) resolver: SocketAddr,
     pub(super) kind: FindingKind,
     pub(super) severity: Severity,
-    pub(super) reads: &'a [(&'a Read<'a>, Vec<String>)],
+    pub(super) reads: &'a [Charge<'a>],
     pub(super) since: EventTime,
 }
 
@@ -118,7 +118,7 @@ impl Accused<'_> {
         let name = self.case.name;
         let place = Place::of(topology, self.resolver);
         let edit = |action: String, price: &str| {
-            Remedy::new(action, place.command(), price).not_when(
+            Remedy::new(action, Some(place.command()), price).not_when(
                 "clients ask another resolver: pods with dnsPolicy Default or hostNetwork, NodeLocal DNS with its own \
                  configuration",
             )
@@ -262,11 +262,12 @@ impl Place {
         }
     }
 
-    fn command(&self) -> Option<String> {
-        Some(match self {
-            Self::NodeLocal => "kubectl -n kube-system edit configmap node-local-dns".to_owned(),
-            Self::Cluster | Self::Elsewhere(_) => "kubectl -n kube-system edit configmap coredns".to_owned(),
-        })
+    fn command(&self) -> String {
+        let map = match self {
+            Self::NodeLocal => "node-local-dns",
+            Self::Cluster | Self::Elsewhere(_) => "coredns",
+        };
+        format!("kubectl -n kube-system edit configmap {map}")
     }
 }
 

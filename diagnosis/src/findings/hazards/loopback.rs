@@ -53,7 +53,6 @@ pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> O
         format!("one time in {}", pool.len())
     };
     let who = who(&nodes, topology, "clients on ");
-    let (namespace, name) = (&service.key.namespace, &service.key.name);
     let mut evidence = vec![
         format!(
             "{} has ipMode Proxy: traffic really leaves the node",
@@ -72,6 +71,30 @@ pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> O
         "whether the balancer translates the client's address is not known: with translation nothing loops"
             .to_owned()
     });
+    let policy_note = if local {
+        "; externalTrafficPolicy: Cluster would not cure it where traffic leaves the node, but put every node in the pool"
+    } else {
+        ""
+    };
+    Some(Hazard {
+        id: id(HazardKind::Loopback, &service.key.to_string()),
+        kind: HazardKind::Loopback,
+        severity: if sure { Severity::Warning } else { Severity::Notice },
+        subject: format!("Service {}", service.key),
+        sentence: format!(
+            "{} would time out at {} {share}: the balancer hands them back to their own node, which drops its own \
+             address as a source{policy_note}",
+            who.words,
+            listed(&addresses),
+        ),
+        who,
+        evidence,
+        remedies: remedies(topology, service, &entries),
+    })
+}
+
+fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>) -> Vec<Remedy> {
+    let (namespace, name) = (&service.key.namespace, &service.key.name);
     let mut remedies = vec![
         Remedy::new(
             "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
@@ -80,14 +103,14 @@ pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> O
         )
         .not_when("clients use the balancer's address itself"),
     ];
-    if local {
+    if service.external_traffic_policy == TrafficPolicy::Local {
         remedies.push(
             Remedy::new(
                 "keep clients and entries on different nodes (podAntiAffinity)",
                 None,
                 format!(
                     "clients keep off {}",
-                    super::super::of_nodes(&entries, topology.nodes().len())
+                    super::super::of_nodes(entries, topology.nodes().len())
                 ),
             )
             .not_when("entries move, or run on every node (DaemonSet)"),
@@ -112,24 +135,5 @@ pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> O
         )
         .not_when("the client is itself the endpoint: it still loops back to itself"),
     );
-    let policy_note = if local {
-        "; externalTrafficPolicy: Cluster would not cure it where traffic leaves the node, but put every node in the pool"
-    } else {
-        ""
-    };
-    Some(Hazard {
-        id: id(HazardKind::Loopback, &service.key.to_string()),
-        kind: HazardKind::Loopback,
-        severity: if sure { Severity::Warning } else { Severity::Notice },
-        subject: format!("Service {}", service.key),
-        sentence: format!(
-            "{} would time out at {} {share}: the balancer hands them back to their own node, which drops its own \
-             address as a source{policy_note}",
-            who.words,
-            listed(&addresses),
-        ),
-        who,
-        evidence,
-        remedies,
-    })
+    remedies
 }

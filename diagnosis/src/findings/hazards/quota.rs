@@ -133,7 +133,6 @@ pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
 fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);
     let today = sum(topology, balancer, |service| Load::today(topology, service));
-    let everywhere = sum(topology, balancer, |service| Load::everywhere(topology, service));
     // What one node more adds: the ports of every Service that registers all nodes.
     let per_node = balancer
         .services
@@ -149,11 +148,17 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
         .filter_map(|key| topology.service(key))
         .filter(|service| service.external_traffic_policy == TrafficPolicy::Local)
         .collect();
+    let absent: Vec<String> = balancer
+        .services
+        .iter()
+        .filter(|key| topology.service(key).is_none())
+        .map(|key| format!("Service {key}"))
+        .collect();
     let near = today.saturating_mul(100) >= most.saturating_mul(NEAR);
     let severity = match (today > most, near) {
         (true, _) => Severity::Critical,
         (false, true) => Severity::Warning,
-        (false, false) if !too_far.is_empty() => Severity::Notice,
+        (false, false) if !too_far.is_empty() || !absent.is_empty() => Severity::Notice,
         (false, false) => return None,
     };
     let nodes = topology.nodes().len();
@@ -182,6 +187,40 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
             crate::evidence::listed(&names)
         )
     };
+    let left_out = if absent.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "; {} is not in the cluster and not counted",
+            crate::evidence::listed(&absent)
+        )
+    };
+    Some(Hazard {
+        id: id(HazardKind::Quota, balancer.name.as_str()),
+        kind: HazardKind::Quota,
+        severity,
+        subject: format!("balancer {}", balancer.name),
+        who: Who {
+            nodes: Vec::new(),
+            of: nodes,
+            words: format!(
+                "clients of balancer {} on nodes or ports that do not fit",
+                balancer.name
+            ),
+        },
+        sentence: format!(
+            "the balancer {} holds {today} of {most} backends; {forecast}{switch}{left_out}",
+            balancer.name
+        ),
+        evidence: evidence(topology, balancer, most),
+        remedies: remedies(topology, balancer, most),
+    })
+}
+
+/// What each Service takes, today's sum, and the sum with every node registered for all of them.
+fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<String> {
+    let today = sum(topology, balancer, |service| Load::today(topology, service));
+    let everywhere = sum(topology, balancer, |service| Load::everywhere(topology, service));
     let mut evidence: Vec<String> = balancer
         .services
         .iter()
@@ -204,26 +243,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     evidence.push(format!(
         "with policy Cluster or a DaemonSet for all of them: {everywhere} of {most}"
     ));
-    Some(Hazard {
-        id: id(HazardKind::Quota, balancer.name.as_str()),
-        kind: HazardKind::Quota,
-        severity,
-        subject: format!("balancer {}", balancer.name),
-        who: Who {
-            nodes: Vec::new(),
-            of: nodes,
-            words: format!(
-                "clients of balancer {} on nodes or ports that do not fit",
-                balancer.name
-            ),
-        },
-        sentence: format!(
-            "the balancer {} holds {today} of {most} backends; {forecast}{switch}",
-            balancer.name
-        ),
-        evidence,
-        remedies: remedies(topology, balancer, most),
-    })
+    evidence
 }
 
 fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Remedy> {

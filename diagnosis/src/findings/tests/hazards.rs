@@ -213,6 +213,22 @@ fn four_ports_on_fifty_nodes_fill_a_quota_of_two_hundred() {
 }
 
 #[test]
+fn a_service_that_is_not_in_the_cluster_is_said_to_be_left_out_of_the_forecast() {
+    let mut spec = ingress(3, &[1, 2], "Cluster");
+    spec["balancers"] =
+        json!([{"name": "slb", "services": ["ingress/nginx", "ingress/ngnix"], "quota": {"targets": 200}}]);
+    let hazard = only(&spec, "quota");
+    assert_eq!(hazard.severity, Severity::Notice);
+    assert!(
+        hazard
+            .sentence
+            .ends_with("Service ingress/ngnix is not in the cluster and not counted"),
+        "{}",
+        hazard.sentence
+    );
+}
+
+#[test]
 fn a_way_out_that_would_not_fit_the_quota_is_said_before_it_is_taken_and_priced_over_all_services() {
     let mut spec = ingress(50, &[1, 2], "Local");
     spec["services"].as_array_mut().unwrap().push(json!({
