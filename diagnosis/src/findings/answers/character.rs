@@ -86,42 +86,68 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// By the targets that resolve the name; a Service's own name stands for that Service.
-    pub(super) fn of(topology: &Topology, name: &str) -> Self {
-        let mut services: BTreeSet<ServiceKey> = topology
-            .targets()
-            .values()
-            .filter(|placed| {
-                placed.dial.is_none() && name_of(&placed.target.probe).is_some_and(|own| plain(&own) == name)
-            })
-            .filter_map(|placed| placed.entry.as_ref().map(|(service, _)| service.clone()))
-            .collect();
-        services.extend(service_name(topology, name));
-        let mut own = Self {
-            services,
-            ..Self::default()
-        };
-        for (front, info) in topology.fronts() {
-            if own.services.contains(&info.service) {
-                match info.kind {
-                    FrontKind::LoadBalancer(_) => own.balancers.insert(front.address.ip()),
-                    FrontKind::ClusterIp => own.inside.insert(front.address.ip()),
-                };
-            }
-        }
-        for service in own.services.iter().filter_map(|key| topology.service(key)) {
-            own.inside
-                .extend(service.endpoints.iter().map(|endpoint| endpoint.address));
-        }
-        own
-    }
-
     pub(super) fn is_known(&self) -> bool {
         !self.balancers.is_empty() || !self.inside.is_empty()
     }
 
     fn any(&self) -> Option<ServiceKey> {
         self.services.first().cloned()
+    }
+}
+
+/// Which Services each name stands for, and what addresses these have: worked out once for all names.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    names: BTreeMap<String, BTreeSet<ServiceKey>>,
+    balancers: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
+    inside: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
+}
+
+impl Owners {
+    pub(super) fn of(topology: &Topology) -> Self {
+        let mut owners = Self::default();
+        for placed in topology.targets().values().filter(|placed| placed.dial.is_none()) {
+            if let (Some(name), Some((service, _))) = (name_of(&placed.target.probe), &placed.entry) {
+                let services = owners.names.entry(plain(&name)).or_default();
+                services.insert(service.clone());
+            }
+        }
+        for (front, info) in topology.fronts() {
+            let side = match info.kind {
+                FrontKind::LoadBalancer(_) => &mut owners.balancers,
+                FrontKind::ClusterIp => &mut owners.inside,
+            };
+            side.entry(info.service.clone())
+                .or_default()
+                .insert(front.address.ip());
+        }
+        for service in topology.services().values() {
+            owners
+                .inside
+                .entry(service.key.clone())
+                .or_default()
+                .extend(service.endpoints.iter().map(|endpoint| endpoint.address));
+        }
+        owners
+    }
+
+    /// By the targets that resolve the name; a Service's own name stands for that Service.
+    pub(super) fn own(&self, topology: &Topology, name: &str) -> Own {
+        let mut services = self.names.get(name).cloned().unwrap_or_default();
+        services.extend(service_name(topology, name));
+        let all = |side: &BTreeMap<ServiceKey, BTreeSet<IpAddr>>| {
+            services
+                .iter()
+                .filter_map(|service| side.get(service))
+                .flatten()
+                .copied()
+                .collect()
+        };
+        Own {
+            balancers: all(&self.balancers),
+            inside: all(&self.inside),
+            services,
+        }
     }
 }
 

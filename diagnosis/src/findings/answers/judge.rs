@@ -13,7 +13,7 @@ use parallax_model::{EventTime, Micros, Round, Vantage};
 
 use super::{
     Answers, Asking,
-    character::{self, Character, Known, Own},
+    character::{self, Character, Known, Own, Owners},
     told::Told,
     words::Accused,
 };
@@ -72,11 +72,11 @@ impl Answers {
         topology: &Topology,
         interval: Micros,
     ) -> Vec<Finding> {
-        let known = Known::of(topology);
+        let (known, owners) = (Known::of(topology), Owners::of(topology));
         let cases: Vec<Case<'_>> = self
             .names
             .keys()
-            .map(|name| self.case(name, topology, &known))
+            .map(|name| self.case(name, owners.own(topology, name), topology, &known))
             .collect();
         let habits = Habits::of(&cases);
         let end = round.end(interval);
@@ -116,8 +116,7 @@ impl Answers {
         found
     }
 
-    fn case<'a>(&'a self, name: &'a str, topology: &Topology, known: &Known) -> Case<'a> {
-        let own = Own::of(topology, name);
+    fn case<'a>(&'a self, name: &'a str, own: Own, topology: &Topology, known: &Known) -> Case<'a> {
         let (outside, inside): (Vec<_>, Vec<_>) = self
             .names
             .get(name)

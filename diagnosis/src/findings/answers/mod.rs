@@ -19,7 +19,7 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 use self::{
-    character::{Known, Own},
+    character::{Known, Owners},
     told::{Said, Told},
 };
 use super::Facts;
@@ -165,11 +165,11 @@ impl Answers {
 
     /// Who is told what, same answers together.
     pub(super) fn names(&self, topology: &Topology) -> Vec<NameView> {
-        let known = Known::of(topology);
+        let (known, owners) = (Known::of(topology), Owners::of(topology));
         self.names
             .iter()
             .map(|(name, askings)| {
-                let own = Own::of(topology, name);
+                let own = owners.own(topology, name);
                 let mut together: BTreeMap<(SocketAddr, &Said), Vec<Vantage>> = BTreeMap::new();
                 for (asking, told) in askings {
                     if let Some(said) = told.newest() {

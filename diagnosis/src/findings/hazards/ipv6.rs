@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use parallax_model::{HostName, ProbeSpec};
+use parallax_model::ProbeSpec;
 
 use super::{Hazard, HazardKind, Who, id, listed};
 use crate::{
@@ -13,10 +13,11 @@ use crate::{
 
 pub(super) fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
     let served: BTreeSet<IpAddr> = topology.fronts().keys().map(|front| front.address.ip()).collect();
+    let hosts = hosts(topology);
     facts
         .published
         .iter()
-        .filter(|(name, _)| is_host(topology, name))
+        .filter(|(name, _)| hosts.contains(*name))
         .filter_map(|(name, addresses)| {
             let dead: BTreeSet<IpAddr> = addresses
                 .iter()
@@ -29,17 +30,17 @@ pub(super) fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
         .collect()
 }
 
-/// A host of this cluster's own fronts; what others serve is theirs to keep.
-fn is_host(topology: &Topology, name: &str) -> bool {
-    topology.targets().values().any(|placed| {
-        placed.dial.is_none()
-            && placed.entry.is_some()
-            && matches!(&placed.target.probe, ProbeSpec::Http(http) if same(&http.host, name))
-    })
-}
-
-fn same(host: &HostName, name: &str) -> bool {
-    host.as_str().trim_end_matches('.').eq_ignore_ascii_case(name)
+/// Hosts of this cluster's own fronts; what others serve is theirs to keep.
+fn hosts(topology: &Topology) -> BTreeSet<String> {
+    topology
+        .targets()
+        .values()
+        .filter(|placed| placed.dial.is_none() && placed.entry.is_some())
+        .filter_map(|placed| match &placed.target.probe {
+            ProbeSpec::Http(http) => Some(http.host.as_str().trim_end_matches('.').to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
 }
 
 fn hazard(topology: &Topology, name: &str, dead: &BTreeSet<IpAddr>) -> Hazard {

@@ -6,15 +6,20 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Hazard, HazardKind, all_nodes, balancers, entry_nodes, id, listed, who};
+use super::{Balancers, Hazard, HazardKind, all_nodes, entry_nodes, id, listed, who};
 use crate::{
     findings::{Facts, Severity, is_private},
     topology::{IpMode, Service, Topology, TrafficPolicy},
     verdict::Remedy,
 };
 
-pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> Option<Hazard> {
-    let addresses = balancers(topology, service, IpMode::Proxy);
+pub(super) fn hazard(
+    topology: &Topology,
+    facts: &Facts,
+    service: &Service,
+    balancers: &Balancers<'_>,
+) -> Option<Hazard> {
+    let addresses = balancers.addresses(service, IpMode::Proxy);
     let entries = entry_nodes(service);
     if addresses.is_empty() || entries.is_empty() {
         return None;

@@ -10,9 +10,12 @@ mod proxied;
 pub(crate) mod quota;
 mod single;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
-use parallax_model::NodeName;
+use parallax_model::{NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use super::{Facts, Severity, kinds};
@@ -77,10 +80,11 @@ pub struct Who {
 #[must_use]
 pub fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
     let mut all = Vec::new();
-    for service in topology.services().values() {
-        all.extend(policy::hazard(topology, facts, service));
-        all.extend(loopback::hazard(topology, facts, service));
-        all.extend(proxied::hazard(topology, facts, service));
+    let balancers = Balancers::of(topology);
+    for service in balancers.0.keys().filter_map(|key| topology.service(key)) {
+        all.extend(policy::hazard(topology, facts, service, &balancers));
+        all.extend(loopback::hazard(topology, facts, service, &balancers));
+        all.extend(proxied::hazard(topology, facts, service, &balancers));
         all.extend(single::hazard(topology, service));
     }
     all.extend(quota::hazards(topology));
@@ -94,14 +98,32 @@ fn id(kind: HazardKind, subject: &str) -> String {
     format!("{kind}:{subject}")
 }
 
-/// Balancer addresses of a Service, as text, with who answers for each.
-fn balancers(topology: &Topology, service: &Service, mode: IpMode) -> BTreeSet<std::net::IpAddr> {
-    topology
-        .fronts()
-        .iter()
-        .filter(|(_, info)| info.service == service.key && info.kind == FrontKind::LoadBalancer(mode))
-        .map(|(front, _)| front.address.ip())
-        .collect()
+/// Balancer addresses by Service, with who answers for each: worked out once for all families.
+struct Balancers<'a>(BTreeMap<&'a ServiceKey, BTreeSet<(IpAddr, IpMode)>>);
+
+impl<'a> Balancers<'a> {
+    fn of(topology: &'a Topology) -> Self {
+        let mut all: BTreeMap<&ServiceKey, BTreeSet<(IpAddr, IpMode)>> = BTreeMap::new();
+        for (front, info) in topology.fronts() {
+            if let FrontKind::LoadBalancer(mode) = info.kind {
+                all.entry(&info.service)
+                    .or_default()
+                    .insert((front.address.ip(), mode));
+            }
+        }
+        Self(all)
+    }
+
+    /// Addresses of one Service that are answered for in one way.
+    fn addresses(&self, service: &Service, mode: IpMode) -> BTreeSet<IpAddr> {
+        self.0
+            .get(&service.key)
+            .into_iter()
+            .flatten()
+            .filter(|(_, m)| *m == mode)
+            .map(|(address, _)| *address)
+            .collect()
+    }
 }
 
 /// Nodes that hold a usable endpoint.

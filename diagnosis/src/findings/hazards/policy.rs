@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Hazard, HazardKind, balancers, entry_nodes, id, listed, who};
+use super::{Balancers, Hazard, HazardKind, entry_nodes, id, listed, who};
 use crate::{
     causes,
     findings::{Facts, Severity},
@@ -29,8 +29,13 @@ enum Honours {
     Yes,
 }
 
-pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> Option<Hazard> {
-    let addresses = balancers(topology, service, IpMode::Vip);
+pub(super) fn hazard(
+    topology: &Topology,
+    facts: &Facts,
+    service: &Service,
+    balancers: &Balancers<'_>,
+) -> Option<Hazard> {
+    let addresses = balancers.addresses(service, IpMode::Vip);
     let entries = entry_nodes(service);
     if service.external_traffic_policy != TrafficPolicy::Local || addresses.is_empty() || entries.is_empty() {
         return None;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Hazard, HazardKind, all_nodes, balancers, id, listed, who};
+use super::{Balancers, Hazard, HazardKind, all_nodes, id, listed, who};
 use crate::{
     findings::{Facts, Severity},
     topology::{IpMode, Service, Topology},
@@ -25,8 +25,13 @@ fn annotation(service: &Service) -> Option<(&String, &String)> {
     })
 }
 
-pub(super) fn hazard(topology: &Topology, facts: &Facts, service: &Service) -> Option<Hazard> {
-    let addresses = balancers(topology, service, IpMode::Vip);
+pub(super) fn hazard(
+    topology: &Topology,
+    facts: &Facts,
+    service: &Service,
+    balancers: &Balancers<'_>,
+) -> Option<Hazard> {
+    let addresses = balancers.addresses(service, IpMode::Vip);
     let (key, value) = annotation(service)?;
     if addresses.is_empty() || service.usable().is_empty() {
         return None;

@@ -6,21 +6,18 @@ use super::{Hazard, HazardKind, all_nodes, entry_nodes, id, quota, who};
 use crate::{
     causes::plural,
     findings::Severity,
-    topology::{FrontKind, Service, Topology, TrafficPolicy},
+    topology::{Service, Topology, TrafficPolicy},
     verdict::Remedy,
 };
 
+/// For a Service behind a balancer.
 pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
-    let balanced = topology
-        .fronts()
-        .values()
-        .any(|info| info.service == service.key && matches!(info.kind, FrontKind::LoadBalancer(_)));
     let entries = entry_nodes(service);
     let nodes = topology.nodes().len();
     let pods = service.usable();
     // An endpoint without a known node may be anywhere.
     let placed = pods.iter().all(|endpoint| endpoint.node.is_some());
-    if !balanced || entries.len() != 1 || nodes < 2 || !placed {
+    if entries.len() != 1 || nodes < 2 || !placed {
         return None;
     }
     let node = entries.first()?;
