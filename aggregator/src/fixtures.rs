@@ -1,8 +1,10 @@
 //! Views made by hand: what the engine says in states that page and metrics must show well.
 
 use parallax_diagnosis::{
+    findings::{self, Finding, FindingKind, Hazard, HazardKind, Who},
     verdict::{
-        EvidenceRow, Fact, Incident, IncidentState, NamedCause, RegionRef, Remedy, RuledOut, Subject, Verdict,
+        EvidenceRow, Fact, Incident, IncidentState, NamedCause, NotExcluded, RegionRef, Remedy, RuledOut,
+        Subject, Verdict,
     },
     view::{CellState, Counters, Investigation, MatrixCell, MatrixRow, VantageState, VantageView, View},
 };
@@ -76,6 +78,11 @@ pub(crate) fn waiting() -> View {
         .collect(),
         incidents: Vec::new(),
         investigating: Vec::new(),
+        findings: Vec::new(),
+        hazards: Vec::new(),
+        not_excluded: Vec::new(),
+        names: Vec::new(),
+        exposures: Vec::new(),
         counters: Counters::default(),
     }
 }
@@ -215,16 +222,63 @@ fn local_policy(hosts: &[String]) -> Incident {
                     action: "Run an ingress pod on every node".to_owned(),
                     command: Some("kubectl -n ingress patch deployment nginx --type=json -p '[{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":5}]'".to_owned()),
                     price: "three more pods; the client's address stays visible".to_owned(),
+                    not_when: Some("the other nodes carry taints".to_owned()),
                 },
                 Remedy {
                     action: "Let every node pass traffic on".to_owned(),
                     command: Some("kubectl -n ingress patch service nginx -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'".to_owned()),
                     price: "the ingress sees node addresses instead of client addresses".to_owned(),
+                    not_when: None,
                 },
             ],
+            not_excluded: Vec::new(),
             targets: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         },
     }
+}
+
+/// All targets are reachable, and there is something to say all the same.
+pub(crate) fn warned() -> View {
+    let mut view = healthy();
+    let remedy = || Remedy {
+        action: "do something about <it>".to_owned(),
+        command: Some("kubectl get nodes".to_owned()),
+        price: "a minute".to_owned(),
+        not_when: Some("nothing can be done".to_owned()),
+    };
+    view.findings = vec![Finding {
+        id: "exposed:http://wiki.example.test/#at=203.0.113.10:80".to_owned(),
+        kind: FindingKind::Exposed,
+        severity: findings::Severity::Critical,
+        subject: "wiki.example.test at 203.0.113.10:80".to_owned(),
+        vantages: vec!["n1/pod".parse().unwrap()],
+        sentence: "wiki.example.test of ingress class inner is served by 203.0.113.10:80 of class public"
+            .to_owned(),
+        evidence: vec!["n1/pod: answered 200, the same body as at its own front".to_owned()],
+        remedies: vec![remedy()],
+        targets: vec!["http://wiki.example.test/".parse().unwrap()],
+        since: ago(90),
+    }];
+    view.hazards = vec![Hazard {
+        id: "local-policy:ingress/nginx".to_owned(),
+        kind: HazardKind::LocalPolicy,
+        severity: findings::Severity::Warning,
+        subject: "Service ingress/nginx".to_owned(),
+        who: Who {
+            nodes: vec!["n3".parse().unwrap()],
+            of: 4,
+            words: "pods on 1 of 4 nodes (n3)".to_owned(),
+        },
+        sentence: "pods on 1 of 4 nodes (n3) would be refused at 203.0.113.10".to_owned(),
+        evidence: vec!["kube-proxy runs in IPVS mode".to_owned()],
+        remedies: vec![remedy()],
+    }];
+    view.not_excluded = vec![NotExcluded {
+        id: "F8".to_owned(),
+        title: "the balancer's health checks come from its own address".to_owned(),
+        needed: "a vantage outside the cluster that reports".to_owned(),
+    }];
+    view
 }
 
 /// An honest tie, an open question, a silent node, closed incidents.

@@ -3,12 +3,14 @@
 //! ```text
 //! topology ─▶ plan                    what each node should probe
 //! observation ─▶ rounds ─▶ cells ─▶ regions ─▶ causes ─▶ verdict ─▶ incident
+//!                     └──▶ findings           answers, exposure; hazards from topology and facts
 //! ```
 //!
 //! No clock, no I/O, no async, no threads, ordered maps only, float functions from `libm`, weights in fixed point,
 //! folds in sorted order: the same recording gives the same bytes on any machine.
 #![forbid(unsafe_code)]
 
+pub mod findings;
 pub mod plan;
 pub mod replay;
 pub mod text;

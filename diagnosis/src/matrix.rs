@@ -35,6 +35,15 @@ struct Row {
     cells: BTreeMap<Vantage, Shown>,
 }
 
+/// One target's newest outcome from one vantage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) vantage: &'a Vantage,
+    /// What was connected to.
+    pub(crate) front: Front,
+    pub(crate) ok: bool,
+}
+
 /// The newest outcomes of every target from every vantage.
 #[derive(Debug, Default)]
 pub(crate) struct Matrix {
@@ -107,6 +116,21 @@ impl Matrix {
             .iter()
             .filter(move |(_, row)| row.fronts.contains(front))
             .map(|(id, _)| id)
+    }
+
+    /// The newest outcome of each target from each vantage as a user would go, where it is fresh.
+    pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = Seen<'_>> {
+        let horizon = now.minus(Rounds::patience(settings));
+        self.rows.values().flat_map(move |row| {
+            row.cells.iter().filter_map(move |(vantage, shown)| {
+                let (round, probes, failures) = shown.rounds.back().copied()?;
+                (round.end(settings.interval) > horizon && probes > 0).then_some(Seen {
+                    vantage,
+                    front: shown.front?,
+                    ok: failures == 0,
+                })
+            })
+        })
     }
 
     /// Whether a target ever succeeded on any channel.

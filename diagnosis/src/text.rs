@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use parallax_model::{EventTime, Vantage};
 
 use crate::{
-    verdict::{EvidenceRow, Incident, IncidentState},
+    findings::{ExposureState, Severity},
+    verdict::{EvidenceRow, Incident, IncidentState, Remedy},
     view::{CellState, MatrixRow, VantageState, View},
 };
 
@@ -68,6 +69,15 @@ pub fn summary(view: &View, style: Style) -> String {
         let n = count(state);
         if n > 0 {
             let _ = write!(line, "  {} {n} {word}", style.state(state));
+        }
+    }
+    for (n, word) in [(view.findings.len(), "finding"), (view.hazards.len(), "hazard")] {
+        if n > 0 {
+            let _ = write!(
+                line,
+                "  {}",
+                style.paint("33", &format!("{n} {word}{}", plural(n)))
+            );
         }
     }
     if open > 0 {
@@ -181,17 +191,103 @@ pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
         .map(|f| format!("{} (×{})", f.text, f.multiplier))
         .collect();
     list(&mut out, "facts that moved the prior", &facts, style);
-    if !verdict.remedies.is_empty() {
-        let _ = writeln!(out, "\n  {}", style.paint("1", "ways out"));
-        for remedy in &verdict.remedies {
-            let _ = writeln!(out, "  • {}", remedy.action);
-            if let Some(command) = &remedy.command {
-                let _ = writeln!(out, "      {}", style.paint("36", command));
-            }
-            let _ = writeln!(out, "      price: {}", remedy.price);
+    ways_out(&mut out, &verdict.remedies, style);
+    let not_excluded: Vec<_> = verdict
+        .not_excluded
+        .iter()
+        .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
+        .collect();
+    list(&mut out, "not excluded", &not_excluded, style);
+    out
+}
+
+fn not_when(out: &mut String, remedy: &Remedy) {
+    if let Some(when) = &remedy.not_when {
+        let _ = writeln!(out, "      does not help when {when}");
+    }
+}
+
+/// Findings, hazards and what stays open: everything besides the matrix and the incidents. Empty where there is nothing
+/// to say, except that what these vantages cannot see is always said.
+#[must_use]
+pub fn besides(view: &View, style: Style) -> String {
+    let mut out = String::new();
+    for finding in &view.findings {
+        let sign = sign(finding.severity, style);
+        let _ = writeln!(out, "{sign} {}", style.paint("1", &finding.sentence));
+        let _ = writeln!(
+            out,
+            "  finding {} ({})   {}",
+            finding.kind,
+            finding.kind.catalogue(),
+            finding.subject
+        );
+        list(&mut out, "seen", &finding.evidence, style);
+        ways_out(&mut out, &finding.remedies, style);
+        out.push('\n');
+    }
+    for hazard in &view.hazards {
+        let sign = sign(hazard.severity, style);
+        let _ = writeln!(out, "{sign} {}", style.paint("1", &hazard.sentence));
+        let _ = writeln!(
+            out,
+            "  hazard {} ({}): nobody fails yet   {}",
+            hazard.kind,
+            hazard.kind.catalogue(),
+            hazard.subject
+        );
+        list(&mut out, "rests on", &hazard.evidence, style);
+        ways_out(&mut out, &hazard.remedies, style);
+        out.push('\n');
+    }
+    let unknown = view
+        .exposures
+        .iter()
+        .filter(|exposure| exposure.state == ExposureState::Unknown)
+        .count();
+    if unknown > 0 {
+        let _ = writeln!(
+            out,
+            "{} {unknown} of {} hosts at fronts of another ingress class: not known yet whether they are served there",
+            style.state(CellState::Unknown),
+            view.exposures.len()
+        );
+    }
+    if !view.not_excluded.is_empty() {
+        let lines: Vec<_> = view
+            .not_excluded
+            .iter()
+            .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
+            .collect();
+        let _ = writeln!(out, "{}", style.paint("1", "not excluded by these vantages"));
+        for line in lines {
+            let _ = writeln!(out, "  {} {line}", style.state(CellState::Unknown));
         }
     }
     out
+}
+
+fn sign(severity: Severity, style: Style) -> String {
+    match severity {
+        Severity::Critical => style.paint("1;31", "✗"),
+        Severity::Warning => style.paint("33", "!"),
+        Severity::Notice => style.paint("36", "i"),
+    }
+}
+
+fn ways_out(out: &mut String, remedies: &[Remedy], style: Style) {
+    if remedies.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  {}", style.paint("1", "ways out"));
+    for remedy in remedies {
+        let _ = writeln!(out, "  • {}", remedy.action);
+        if let Some(command) = &remedy.command {
+            let _ = writeln!(out, "      {}", style.paint("36", command));
+        }
+        let _ = writeln!(out, "      price: {}", remedy.price);
+        not_when(out, remedy);
+    }
 }
 
 fn evidence_row(row: &EvidenceRow, width: usize, style: Style) -> String {

@@ -111,6 +111,38 @@ pub struct Remedy {
     pub command: Option<String>,
     /// What it costs.
     pub price: String,
+    /// When it would not help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_when: Option<String>,
+}
+
+impl Remedy {
+    pub(crate) fn new(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Self {
+        Self {
+            action: action.into(),
+            command,
+            price: price.into(),
+            not_when: None,
+        }
+    }
+
+    /// The same, with what it does not cure.
+    #[must_use]
+    pub(crate) fn not_when(mut self, when: impl Into<String>) -> Self {
+        self.not_when = Some(when.into());
+        self
+    }
+}
+
+/// A cause that the mesh cannot see from where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotExcluded {
+    /// Id in the catalogue.
+    pub id: String,
+    /// A few words.
+    pub title: String,
+    /// What would be needed to see it.
+    pub needed: String,
 }
 
 /// A named cause, or an honest tie of several.
@@ -140,6 +172,9 @@ pub struct Verdict {
     pub facts: Vec<Fact>,
     /// Ways out.
     pub remedies: Vec<Remedy>,
+    /// What these probes cannot exclude, each with what would be needed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_excluded: Vec<NotExcluded>,
     /// All targets that this explains.
     pub targets: Vec<TargetId>,
 }

@@ -3,7 +3,10 @@
 use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::Incident;
+use crate::{
+    findings::{ExposureView, Finding, Hazard, NameView},
+    verdict::{Incident, NotExcluded},
+};
 
 /// Everything the page, the API and the live display show, at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,21 @@ pub struct View {
     pub incidents: Vec<Incident>,
     /// Failing, and no cause named yet.
     pub investigating: Vec<Investigation>,
+    /// Wrong without being a region of failure: answer sets, exposure.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// Who would fail though nobody does yet.
+    #[serde(default)]
+    pub hazards: Vec<Hazard>,
+    /// What these vantages cannot exclude, however green the matrix.
+    #[serde(default)]
+    pub not_excluded: Vec<NotExcluded>,
+    /// What each name is told to be, by whom, to whom.
+    #[serde(default)]
+    pub names: Vec<NameView>,
+    /// Hosts of one ingress class at the fronts of another.
+    #[serde(default)]
+    pub exposures: Vec<ExposureView>,
     /// What was counted and what was not.
     pub counters: Counters,
 }

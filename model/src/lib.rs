@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod digest;
 mod failure;
 mod front;
 mod names;
@@ -43,13 +44,14 @@ mod vantage;
 mod wire;
 
 pub use channel::{Channel, Placement};
+pub use digest::{Digest, InvalidDigest};
 pub use failure::{FailureKind, KindClass, Outcome, OwnFault, Phase};
 pub use front::{Front, InvalidFront, Transport};
 pub use names::{
     AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, ServiceKey,
     TargetId, VantageName, ZoneName,
 };
-pub use observation::{DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence};
+pub use observation::{AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence};
 pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AssignmentId, Channel, EventTime, Front, Micros, NodeName, Outcome, Phase, PodName, ReportSeq, TargetId,
+    AssignmentId, Channel, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase, PodName, ReportSeq,
+    TargetId,
 };
 
 /// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.
@@ -47,6 +48,9 @@ pub struct Observation {
     /// Whether the address is answered next door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<TtlEvidence>,
+    /// What the answer looks like, where the assignment asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub print: Option<AnswerPrint>,
 }
 
 /// Time of each phase that was reached; the phase that failed carries the time until it did. Each phase begins where the
@@ -149,6 +153,20 @@ pub struct DnsAnswer {
     /// The answer was truncated and asked for again over TCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp: bool,
+}
+
+/// What an answer looks like: enough to say whether two fronts serve the same thing, and nothing of its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct AnswerPrint {
+    /// The server's own certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Digest>,
+    /// The first 64 KiB of the answer; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Digest>,
+    /// Status of the answer, whether or not it was the expected one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 /// What an echo says of itself and of the client it saw.

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use parallax_model::{FailureKind, TlsVersion};
+use parallax_model::{Digest, FailureKind, TlsVersion};
 use rustls::pki_types::CertificateDer;
 use x509_parser::{
     oid_registry::OID_SIG_ED25519,
@@ -30,6 +30,8 @@ pub struct TlsFacts {
     pub alpn: Option<String>,
     /// The chain as presented, the server's own certificate first; at most eight.
     pub chain: Vec<CertificateFacts>,
+    /// The server's own certificate as bytes, in short.
+    pub leaf: Option<Digest>,
     /// Certificates of the chain beyond those eight, or in no readable form.
     pub left_out: usize,
     /// Why the chain does not verify here; absent where it does, or where nothing was to be verified.

@@ -2,8 +2,8 @@
 
 use http::{Version, header, response::Parts};
 use parallax_model::{
-    Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName, Observation,
-    Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
+    AnswerPrint, Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName,
+    Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
 };
 
 use crate::certificate::TlsFacts;
@@ -35,6 +35,8 @@ pub struct ProbeResult {
     pub echo: Option<EchoIdentity>,
     /// Whether the address is answered next door.
     pub ttl: Option<TtlEvidence>,
+    /// What the answer looks like, where the probe asks for it.
+    pub print: Option<AnswerPrint>,
     /// What a TLS server showed, also where its certificate is refused. It does not travel.
     pub tls: Option<TlsFacts>,
     /// What the last answer said of itself, where its head came. It does not travel.
@@ -126,6 +128,7 @@ impl ProbeResult {
             dns: None,
             echo: None,
             ttl: None,
+            print: None,
             tls: None,
             answer: None,
             hops: Vec::new(),
@@ -159,6 +162,7 @@ impl ProbeResult {
             dns: self.dns,
             echo: self.echo,
             ttl: self.ttl,
+            print: self.print,
         }
     }
 }

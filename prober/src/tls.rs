@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use parallax_model::{FailureKind, OwnFault, Phase, TlsVersion};
+use parallax_model::{Digest, FailureKind, OwnFault, Phase, TlsVersion};
 use rustls::{
     ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
     client::{
@@ -133,6 +133,11 @@ impl Tls {
     }
 }
 
+/// A short name of bytes.
+pub(crate) fn digest(bytes: &[u8]) -> Digest {
+    Digest::of_sha256(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+}
+
 fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider())))
@@ -204,6 +209,9 @@ impl Recording {
                 .and_then(|c| c.alpn_protocol())
                 .map(|protocol| String::from_utf8_lossy(protocol).into_owned()),
             chain,
+            leaf: shown
+                .and_then(|shown| shown.chain.first())
+                .map(|certificate| digest(certificate)),
             left_out,
             refused: self.refusal().and_then(|stop| match stop.fault {
                 Fault::Target(kind) => Some(kind),

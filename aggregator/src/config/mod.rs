@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-use parallax_diagnosis::topology::{Topology, TopologySpec};
+use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
 use parallax_model::{Micros, TargetSpec, Vantage};
 
 pub use error::{Complaint, ConfigError};
@@ -54,6 +54,8 @@ pub(crate) struct TopologySource {
     config: Option<Arc<Document>>,
     targets: Vec<TargetSpec>,
     vantages: Vec<Vantage>,
+    resolvers: ResolversSpec,
+    balancers: Vec<BalancerSpec>,
 }
 
 impl Config {
@@ -107,6 +109,8 @@ impl Config {
             config: Some(Arc::new(document.clone())),
             targets: raw.targets,
             vantages,
+            resolvers: raw.resolvers,
+            balancers: raw.balancers,
         };
         let built = match raw.topology {
             None => source.build(TopologySpec::default(), &document, ""),
@@ -146,6 +150,8 @@ impl Config {
                 config: None,
                 targets: Vec::new(),
                 vantages: Vec::new(),
+                resolvers: ResolversSpec::default(),
+                balancers: Vec::new(),
             },
         }
     }
@@ -187,16 +193,19 @@ impl TopologySource {
     fn build(&self, mut spec: TopologySpec, document: &Document, at: &str) -> Result<Topology, ConfigError> {
         let own = spec.targets.len();
         spec.targets.extend(self.targets.iter().cloned());
+        let own_balancers = spec.balancers.len();
+        spec.balancers.extend(self.balancers.iter().cloned());
+        spec.resolvers.public.extend(&self.resolvers.public);
         let topology = Topology::try_from(spec).map_err(|problems| {
             let complaints = problems
                 .into_iter()
-                .map(|problem| match (&self.config, target_index(&problem.path)) {
-                    (Some(config), Some(i)) if i >= own => {
-                        config.complaint(&format!("targets[{}]", i - own), problem.message)
-                    }
-                    _ if at.is_empty() => document.complaint(&problem.path, problem.message),
-                    _ => document.complaint(&format!("{at}.{}", problem.path), problem.message),
-                })
+                .map(
+                    |problem| match (&self.config, added(&problem.path, own, own_balancers)) {
+                        (Some(config), Some(path)) => config.complaint(&path, problem.message),
+                        _ if at.is_empty() => document.complaint(&problem.path, problem.message),
+                        _ => document.complaint(&format!("{at}.{}", problem.path), problem.message),
+                    },
+                )
                 .collect();
             ConfigError::new(complaints)
         })?;
@@ -208,9 +217,18 @@ impl TopologySource {
     }
 }
 
-/// `7` of `targets[7]…`.
-fn target_index(path: &str) -> Option<usize> {
-    path.strip_prefix("targets[")?.split(']').next()?.parse().ok()
+/// The path in the configuration of what it added to a topology that has so many targets and balancers of its own.
+fn added(path: &str, targets: usize, balancers: usize) -> Option<String> {
+    [("targets", targets), ("balancers", balancers)]
+        .into_iter()
+        .find_map(|(list, own)| {
+            let (index, rest) = path.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?;
+            let index = index.parse::<usize>().ok()?.checked_sub(own)?;
+            Some(format!(
+                "{list}[{index}]{}",
+                if list == "targets" { "" } else { rest }
+            ))
+        })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use parallax_diagnosis::topology::TopologySpec;
+use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, TopologySpec};
 use parallax_model::TargetSpec;
 use serde::{
     Deserialize, Deserializer,
@@ -21,6 +21,12 @@ pub(super) struct RawConfig {
     /// Vantages that no node of the topology holds.
     #[serde(default)]
     pub(super) vantages: Vec<String>,
+    /// Resolvers that answer as the internet sees a name.
+    #[serde(default)]
+    pub(super) resolvers: ResolversSpec,
+    /// Balancers and their quotas, which no API tells.
+    #[serde(default)]
+    pub(super) balancers: Vec<BalancerSpec>,
     pub(super) token_file: Option<PathBuf>,
 }
 

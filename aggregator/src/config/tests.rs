@@ -65,7 +65,7 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
         (
             "listen: 127.0.0.1:80\nretries: 3\n",
-            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages or tokenFile"#,
+            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers or tokenFile"#,
         ),
         (
             "intervalMs: soon\n",
@@ -220,4 +220,36 @@ fn a_control_character_of_the_file_reaches_no_terminal() {
             assert!(!complaint.contains(char::is_control), "{complaint:?}");
         }
     }
+}
+
+const BALANCED: &str = "\
+topology:
+  nodes:
+  - {name: n1}
+  - {name: n2}
+  services:
+  - {namespace: ingress, name: nginx, type: LoadBalancer, loadBalancer: [{ip: 203.0.113.10}], ports: [{port: 80, targetPort: 8080}]}
+resolvers:
+  public: [198.51.100.1]
+balancers:
+- {name: slb, services: [ingress/nginx], quota: {targets: 2}}
+";
+
+#[test]
+fn quotas_and_public_resolvers_come_from_the_configuration_whatever_the_topology_comes_from() {
+    let config = load(BALANCED).unwrap();
+    let topology = config.topology();
+    assert_eq!(topology.balancers()[0].quota.unwrap().targets, 2);
+    assert!(
+        topology
+            .public_resolvers()
+            .contains(&"198.51.100.1".parse().unwrap())
+    );
+    let twice = format!("{BALANCED}- {{name: clb, services: [ingress/nginx]}}\n");
+    let found = complaints(&twice);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("parallax.yaml:11:") && found[0].contains("is on the balancer slb already"),
+        "{found:?}"
+    );
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parallax_diagnosis::{
+    findings::{self, FindingKind},
     verdict::{Incident, IncidentState},
     view::{CellState, View},
 };
@@ -43,6 +44,20 @@ struct CauseSeverity {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct FindingLabels {
+    finding: &'static str,
+    catalogue: &'static str,
+    severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct HazardLabels {
+    hazard: &'static str,
+    subject: String,
+    severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct VantageLabel {
     vantage: String,
 }
@@ -68,6 +83,18 @@ impl Collector for Live {
             "incident_open",
             "Open incidents by likeliest cause; critical where some vantage reaches a target no more, warning otherwise.",
             incidents(&view),
+        )?;
+        gauges(
+            &mut encoder,
+            "finding",
+            "Findings besides incidents (answers that differ, hosts served where they do not belong) by kind, as they are numbered in the catalogue, and severity.",
+            findings(&view),
+        )?;
+        gauges(
+            &mut encoder,
+            "hazard",
+            "What configuration lets fail though nobody does yet, by kind, subject and severity; 1 while it stands.",
+            hazards(&view),
         )?;
         gauges(
             &mut encoder,
@@ -173,6 +200,47 @@ fn incidents(view: &View) -> BTreeMap<CauseSeverity, f64> {
         *counts.entry(labels).or_default() += 1.0;
     }
     counts
+}
+
+/// Every kind has its series, at zero where there is none: an alert on a rise needs something to rise from.
+fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
+    let labels = |kind: FindingKind, severity: &'static str| FindingLabels {
+        finding: kind.label(),
+        catalogue: kind.catalogue(),
+        severity,
+    };
+    let mut counts: BTreeMap<FindingLabels, f64> = FindingKind::ALL
+        .iter()
+        .map(|kind| (labels(*kind, usual(*kind).label()), 0.0))
+        .collect();
+    for finding in &view.findings {
+        *counts
+            .entry(labels(finding.kind, finding.severity.label()))
+            .or_default() += 1.0;
+    }
+    counts
+}
+
+/// The severity that a kind of finding usually has.
+const fn usual(kind: FindingKind) -> findings::Severity {
+    match kind {
+        FindingKind::Exposed => findings::Severity::Critical,
+        _ => findings::Severity::Warning,
+    }
+}
+
+fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
+    view.hazards
+        .iter()
+        .map(|hazard| {
+            let labels = HazardLabels {
+                hazard: hazard.kind.label(),
+                subject: hazard.subject.clone(),
+                severity: hazard.severity.label(),
+            };
+            (labels, 1.0)
+        })
+        .collect()
 }
 
 fn silences(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {

@@ -113,6 +113,20 @@ fn what_is_is_read_from_the_view() {
 }
 
 #[test]
+fn findings_have_a_series_from_the_start_and_hazards_one_each_while_they_stand() {
+    let text = scene(fixtures::warned(), &[]).text();
+    for line in [
+        r#"parallax_finding{finding="exposed",catalogue="I4",severity="critical"} 1"#,
+        r#"parallax_finding{finding="stale-answer",catalogue="I3",severity="warning"} 0"#,
+        r#"parallax_hazard{hazard="local-policy",subject="Service ingress/nginx",severity="warning"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let text = scene(fixtures::healthy(), &[]).text();
+    assert!(!text.contains("parallax_hazard{"), "{text}");
+}
+
+#[test]
 fn a_view_in_which_nothing_is_known_claims_no_reachability() {
     let text = scene(fixtures::waiting(), &[]).text();
     assert!(!text.contains("parallax_target_reachable_ratio{"), "{text}");

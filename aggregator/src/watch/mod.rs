@@ -60,7 +60,7 @@ impl TopologyState {
 
 #[cfg(test)]
 mod tests {
-    use parallax_diagnosis::topology::{NodeSpec, TopologySpec};
+    use parallax_diagnosis::topology::{NodeFacts, NodeSpec, TopologySpec};
 
     use super::*;
 
@@ -70,6 +70,7 @@ mod tests {
             zone: None,
             addresses: Vec::new(),
             prober: None,
+            facts: NodeFacts::default(),
         });
         let spec = TopologySpec {
             nodes: nodes.collect(),

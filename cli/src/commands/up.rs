@@ -161,6 +161,11 @@ fn screen(view: &View, style: Style) -> String {
         text.push('\n');
         text.push_str(&text::incident(incident, incident.opened, style));
     }
+    let besides = text::besides(view, style);
+    if !besides.is_empty() {
+        text.push('\n');
+        text.push_str(&besides);
+    }
     text
 }
 

@@ -23,7 +23,8 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
                 format!("replace the pod {}", s.member()),
                 Some(format!("kubectl -n {namespace} delete pod {}", s.member())),
                 "its open connections end; one endpoint less until the new one is ready",
-            ),
+            )
+            .not_when("the node under it is the cause: the new pod may land there again"),
             remedy(
                 "make its readiness probe ask what clients ask",
                 Some(format!(

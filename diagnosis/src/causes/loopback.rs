@@ -18,7 +18,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                 "turn client address preservation off at the target group (preserve_client_ip.enabled=false)",
                 None,
                 "endpoints see the balancer's address; with PROXY protocol v2 they can still learn the client's",
-            )];
+            )
+.not_when("the target group is of a sort that always keeps the client's address (UDP, for one)")];
             all.extend(avoid(s));
             all
         },
@@ -58,11 +59,14 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .to_owned()
         },
         remedies: |_| {
-            vec![remedy(
-                "set rp_filter to loose mode on the nodes",
-                Some("sysctl -w net.ipv4.conf.all.rp_filter=2".to_owned()),
-                "spoofed sources are filtered less strictly",
-            )]
+            vec![
+                remedy(
+                    "set rp_filter to loose mode on the nodes",
+                    Some("sysctl -w net.ipv4.conf.all.rp_filter=2".to_owned()),
+                    "spoofed sources are filtered less strictly",
+                )
+                .not_when("the counter IPReversePathFilter of the nodes does not rise"),
+            ]
         },
     },
     Cause {
@@ -105,17 +109,20 @@ fn avoid(s: &Situation<'_>) -> Vec<Remedy> {
             "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
             Some(format!("kubectl -n {namespace} get service {name} -o wide")),
             "inside and outside take different ways; TLS and PROXY settings must hold on both",
-        ),
+        )
+.not_when("clients use the balancer's address itself, or ask another resolver"),
         remedy(
             "keep clients and endpoints on different nodes (podAntiAffinity)",
             None,
             "fragile with policy Cluster, where the balancer may choose any node; costs nodes without endpoints",
-        ),
+        )
+.not_when("policy is Cluster: the balancer may choose the client's node whether or not an endpoint is there"),
         remedy(
             "let the balancer reach the pods directly, without the nodes' ports",
             None,
             "needs a cloud network whose pods have addresses of their own; endpoints are registered one by one",
-        ),
+        )
+.not_when("the client is itself the endpoint that is chosen"),
     ]
 }
 
@@ -125,11 +132,13 @@ fn hairpin(_: &Situation<'_>) -> Vec<Remedy> {
             "set hairpinMode: true in the CNI configuration",
             None,
             "takes effect for pods that start afterwards: restart the workload on each node",
-        ),
+        )
+        .not_when("the CNI has no bridge, or a NetworkPolicy drops the reflected packet"),
         remedy(
             "use a headless Service for calls to oneself",
             None,
             "clients choose among addresses themselves and notice a gone endpoint later",
-        ),
+        )
+        .not_when("clients keep the balancer or cluster address"),
     ]
 }

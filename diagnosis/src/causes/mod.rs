@@ -4,11 +4,15 @@
 
 mod backend;
 mod dns;
+#[cfg(test)]
+mod document;
 mod loopback;
 mod network;
 mod node;
-mod nolocal;
+pub(crate) mod nolocal;
+mod outside;
 mod target;
+pub(crate) mod unseen;
 mod vip;
 
 use parallax_model::{Front, KindClass, Probability};
@@ -66,6 +70,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
         loopback::CAUSES,
         network::CAUSES,
         dns::CAUSES,
+        outside::CAUSES,
     ]
     .into_iter()
     .flatten()
@@ -269,11 +274,7 @@ impl Situation<'_> {
 }
 
 pub(crate) fn remedy(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Remedy {
-    Remedy {
-        action: action.into(),
-        command,
-        price: price.into(),
-    }
+    Remedy::new(action, command, price)
 }
 
 /// "1 node", "3 nodes".

@@ -36,11 +36,14 @@ pub(crate) const CAUSES: &[Cause] = &[
             "connections stand and large answers stall between nodes: the path's MTU is smaller than the pods'".to_owned()
         },
         remedies: |_| {
-            vec![remedy(
-                "lower the pods' MTU in the CNI configuration to what the path carries",
-                Some("ping -M do -s 1422 ADDRESS".to_owned()),
-                "pods must restart; a few per cent more packets for the same data",
-            )]
+            vec![
+                remedy(
+                    "lower the pods' MTU in the CNI configuration to what the path carries",
+                    Some("ping -M do -s 1422 ADDRESS".to_owned()),
+                    "pods must restart; a few per cent more packets for the same data",
+                )
+                .not_when("small answers are lost as well: then it is the path and not its MTU (P7)"),
+            ]
         },
     },
     Cause {
@@ -67,5 +70,6 @@ fn remedies(_: &Situation<'_>) -> Vec<Remedy> {
         "check tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and routes between these nodes",
         Some("kubectl -n kube-system get pods -o wide".to_owned()),
         "opening a tunnel port in a security group lets every machine of that group send into the overlay",
-    )]
+    )
+.not_when("the nodes reach each other on those ports: then look at the CNI agents")]
 }

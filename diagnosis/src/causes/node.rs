@@ -41,7 +41,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                     s.member()
                 )),
                 "about 300 bytes of kernel memory per entry",
-            )]
+            )
+.not_when("the table is not full: the count is below the limit while probes fail")]
         },
     },
     Cause {
@@ -64,7 +65,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                     s.member()
                 )),
                 "its rules are rewritten once; established connections stay",
-            )]
+            )
+.not_when("kube-proxy cannot reach the API server: it then comes back with the same old rules")]
         },
     },
     Cause {

@@ -4,9 +4,10 @@ use parallax_model::KindClass;
 
 use super::{Cause, Situation, plural, remedy};
 use crate::{
+    findings::quota::consequence,
     kinds,
     region::RegionKind,
-    topology::{IpMode, ProxyMode},
+    topology::{FrontKind, IpMode, ProxyMode, Service, Topology},
     verdict::Remedy,
 };
 
@@ -42,7 +43,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                 "tell kube-proxy the pods' addresses (--cluster-cidr or detectLocalMode)",
                 Some("kubectl -n kube-system edit configmap kube-proxy".to_owned()),
                 "kube-proxy restarts on every node; connections stay, rules are rewritten once",
-            )];
+            )
+.not_when("clients come from outside those addresses, such as a virtual machine in the same network")];
             all.extend(remedies(s));
             all
         },
@@ -59,11 +61,14 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .to_owned()
         },
         remedies: |s| {
-            let mut all = vec![remedy(
-                "upgrade kube-proxy to 1.33.6, 1.34 or later",
-                None,
-                "a patch release on every node",
-            )];
+            let mut all = vec![
+                remedy(
+                    "upgrade kube-proxy to 1.33.6, 1.34 or later",
+                    None,
+                    "a patch release on every node",
+                )
+                .not_when("the node's rules are out of date: then only that node deviates (F24)"),
+            ];
             all.extend(remedies(s));
             all
         },
@@ -108,7 +113,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                         "kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"internalTrafficPolicy\":\"Cluster\"}}}}'"
                     )),
                     "traffic may leave the node; what relied on node-local answers no longer can",
-                ),
+                )
+.not_when("the Service must stay within the node by design (a node agent)"),
                 daemon_set(s),
             ]
         },
@@ -134,10 +140,24 @@ fn mode(s: &Situation<'_>, wanted: ProxyMode) -> f64 {
     }
 }
 
+/// Ways out of policy Local for the balancer of a Service.
+pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> {
+    let info = topology
+        .fronts()
+        .values()
+        .find(|info| info.service == service.key && matches!(info.kind, FrontKind::LoadBalancer(_)));
+    remedies(&Situation {
+        topology,
+        info,
+        service: Some(service),
+        members: Vec::new(),
+        kinds: kinds::Profile::default(),
+        own_node_answers: false,
+    })
+}
+
 fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
     let (namespace, name) = s.service_args();
-    let nodes = s.topology.nodes().len();
-    let ports = s.service.map_or(1, |service| service.ports.len());
     let mut all = vec![
         remedy(
             "set externalTrafficPolicy: Cluster",
@@ -145,19 +165,23 @@ fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
                 "kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Cluster\"}}}}'"
             )),
             format!(
-                "the client's source address is lost (use X-Forwarded-For or PROXY protocol), and the balancer gets {} \
-                 × {} = {} backends: compare with its quota first",
-                plural(ports, "port"),
-                plural(nodes, "node"),
-                ports * nodes
+                "the client's source address is lost (use X-Forwarded-For or PROXY protocol), and {}",
+                s.service.map_or_else(
+                    || "the balancer registers every node for each port".to_owned(),
+                    |service| consequence(s.topology, service)
+                )
             ),
+        )
+        .not_when(
+            "traffic really leaves the node (ipMode Proxy, a host name in the status): Cluster does not cure loopback \
+             there, it puts every node in the balancer's pool",
         ),
         daemon_set(s),
     ];
     let refused = s.share(&[KindClass::Refused]) > 0.5;
     if !matches!(
         s.info.map(|i| i.kind),
-        Some(crate::topology::FrontKind::LoadBalancer(IpMode::Proxy))
+        Some(FrontKind::LoadBalancer(IpMode::Proxy))
     ) {
         all.push(remedy(
             "let the cloud controller set ipMode: Proxy in the Service's status",
@@ -169,13 +193,17 @@ fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
                 "needs Kubernetes 1.30 and a cloud controller that supports it; every connection then makes the detour \
                  over the balancer, and loopback (F5–F7) becomes possible"
             },
-        ));
+        )
+        .not_when("the balancer cannot be reached from the nodes, or its own filter keeps them out"));
     }
-    all.push(remedy(
-        "pin the clients to nodes with an endpoint (podAffinity)",
-        None,
-        "fragile: it fails again as soon as either side is rescheduled",
-    ));
+    all.push(
+        remedy(
+            "pin the clients to nodes with an endpoint (podAffinity)",
+            None,
+            "fragile: it fails again as soon as either side is rescheduled",
+        )
+        .not_when("clients use the host network of other nodes, or their pods are not yours to place"),
+    );
     all
 }
 
@@ -189,13 +217,22 @@ fn daemon_set(s: &Situation<'_>) -> Remedy {
             .filter(|n| !service.usable_on(n).is_empty())
             .count()
     }));
+    // Under policy Local every node with an entry is registered, so this way out costs as much of the quota.
+    let quota = s
+        .service
+        .filter(|_| s.is_balancer())
+        .map(|service| format!("; {}", consequence(s.topology, service)))
+        .unwrap_or_default();
     remedy(
         "run the endpoints as a DaemonSet, so that every node has one",
         None,
         format!(
-            "{} more than the {} of today, with their memory and CPU; nodes with taints need tolerations",
+            "{} more than the {} of today, with their memory and CPU; nodes with taints need tolerations{quota}",
             plural(more, "pod"),
             pods
         ),
+    )
+    .not_when(
+        "the balancer hands clients back to their own node (F5–F7): then every node has an entry to loop back to",
     )
 }

@@ -83,6 +83,85 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
     },
     Cause {
+        id: "F18",
+        title: "a redirect leads astray",
+        regions: REGIONS,
+        profile: |_| [0.3, 0.3, 0.2, 0.1, 0.1, 3.0, 5.0, 0.2, 0.1, 0.1],
+        likelier: |s| {
+            let redirects = s.share(&[KindClass::Http4xx, KindClass::Tls]);
+            if redirects > 0.0 { 0.3 } else { 0.01 }
+        },
+        mechanism: |_| {
+            "the answer sends clients to another scheme, port or host than the one that works".to_owned()
+        },
+        remedies: |_| {
+            vec![
+                remedy(
+                    "look at where the answer leads",
+                    Some("curl -sSI --max-redirs 0 URL".to_owned()),
+                    "nothing: reading only",
+                ),
+                remedy(
+                    "exempt /.well-known/acme-challenge/ from redirects and from authentication",
+                    Some("kubectl get ingress -A -o yaml".to_owned()),
+                    "that path then answers in plain HTTP; only tokens lie there",
+                )
+                .not_when("the redirect comes from the balancer or a CDN in front of the cluster"),
+            ]
+        },
+    },
+    Cause {
+        id: "F13",
+        title: "NetworkPolicy between the controller and the application's pods",
+        regions: REGIONS,
+        profile: |_| [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1],
+        likelier: |s| {
+            if s.share(&[KindClass::Http5xx]) > 0.0 {
+                0.4
+            } else {
+                0.01
+            }
+        },
+        mechanism: |_| {
+            "the controller answers for the host and does not get through to the application's pods, as behind a \
+             NetworkPolicy that does not name it"
+                .to_owned()
+        },
+        remedies: |_| {
+            vec![
+                remedy(
+                    "allow the ingress controller's namespace to reach the pods (port 8089 for ACME solvers)",
+                    Some("kubectl get networkpolicies -A".to_owned()),
+                    "whatever runs in the controller's namespace may then call these pods",
+                )
+                .not_when("the policy is the provider's or the mesh's own, outside of NetworkPolicy objects"),
+            ]
+        },
+    },
+    Cause {
+        id: "F21",
+        title: "service mesh with STRICT mTLS refuses the controller's plain request",
+        regions: REGIONS,
+        profile: |_| [0.3, 0.3, 4.0, 0.1, 0.1, 0.5, 0.1, 6.0, 0.1, 0.1],
+        likelier: |s| {
+            let fits = s.share(&[KindClass::Http5xx, KindClass::Reset]);
+            if fits > 0.0 { 0.2 } else { 0.01 }
+        },
+        mechanism: |_| {
+            "the application's side car refuses plain requests, and the controller makes them".to_owned()
+        },
+        remedies: |_| {
+            vec![
+                remedy(
+                    "inject the side car into the controller or solver pods, or exempt the port (PeerAuthentication)",
+                    Some("kubectl get peerauthentication -A".to_owned()),
+                    "the pods restart; an exempted port takes plain requests from everybody inside",
+                )
+                .not_when("the mesh does not run in the namespace of the application"),
+            ]
+        },
+    },
+    Cause {
         id: "P6",
         title: "every endpoint fails",
         regions: REGIONS,

@@ -87,3 +87,123 @@ fn every_profile_is_a_set_of_positive_pseudo_counts() {
         assert!(profile.iter().all(|a| *a > 0.0), "{}", cause.id);
     }
 }
+
+/// `F13a` is a part of F13.
+fn base(id: &str) -> &str {
+    id.trim_end_matches(|c: char| c.is_ascii_lowercase())
+}
+
+#[test]
+fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declared_unobservable_and_only_one_of_them()
+ {
+    let mut places: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    let causes: Vec<&str> = all().map(|cause| cause.id).collect();
+    let hazards = crate::findings::HazardKind::ALL
+        .iter()
+        .map(|kind| kind.catalogue());
+    let findings = crate::findings::FindingKind::ALL
+        .iter()
+        .map(|kind| kind.catalogue());
+    // A hazard may announce what is a cause once it happens.
+    let hazards: BTreeSet<&str> = hazards.filter(|id| !causes.contains(id)).collect();
+    for (place, ids) in [
+        ("cause", causes.clone()),
+        ("finding", findings.collect::<BTreeSet<_>>().into_iter().collect()),
+        ("hazard", hazards.into_iter().collect()),
+        (
+            "unobservable",
+            unseen::NOT_OBSERVABLE.iter().map(|u| u.id).collect(),
+        ),
+    ] {
+        for id in ids
+            .into_iter()
+            .filter(|id| id.starts_with('F') && base(id) == *id)
+        {
+            places.entry(id).or_default().push(place);
+        }
+    }
+    let wanted: Vec<String> = (1..=32).map(|n| format!("F{n}")).collect();
+    for id in &wanted {
+        assert_eq!(
+            places.get(id.as_str()).map(Vec::len),
+            Some(1),
+            "{id}: {:?}",
+            places.get(id.as_str())
+        );
+    }
+    assert_eq!(places.len(), wanted.len(), "{places:?}");
+    let parts = causes
+        .iter()
+        .copied()
+        .chain(unseen::NOT_OBSERVABLE.iter().map(|u| u.id));
+    for part in parts.filter(|id| base(id) != *id) {
+        assert!(places.contains_key(base(part)), "{part} is a part of nothing");
+    }
+}
+
+#[test]
+fn what_cannot_be_observed_says_what_would_be_needed() {
+    for unseen in unseen::NOT_OBSERVABLE {
+        assert!(
+            !unseen.title.is_empty() && !unseen.needed.is_empty(),
+            "{}",
+            unseen.id
+        );
+    }
+}
+
+#[test]
+fn the_page_of_causes_is_what_the_catalogue_says() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/causes.md");
+    let wanted = document::document();
+    if std::env::var_os("PARALLAX_BLESS").is_some() {
+        std::fs::write(&path, &wanted).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), wanted);
+}
+
+mod outside {
+    use parallax_model::{EventTime, Vantage};
+
+    use super::*;
+    use crate::view::{VantageState, VantageView};
+
+    fn views(names: &[(&str, VantageState)]) -> Vec<VantageView> {
+        names
+            .iter()
+            .map(|(name, state)| VantageView {
+                vantage: name.parse::<Vantage>().unwrap(),
+                last_seen: Some(EventTime(0)),
+                state: *state,
+            })
+            .collect()
+    }
+
+    fn open(names: &[(&str, VantageState)]) -> Vec<String> {
+        unseen::by_mesh(&Topology::default(), &views(names))
+            .into_iter()
+            .map(|open| open.id)
+            .collect()
+    }
+
+    /// I7 and F8: whatever passes inside.
+    #[test]
+    fn a_pass_inside_never_implies_a_pass_outside() {
+        use VantageState::{Reporting, Silent};
+        let inside = open(&[("n1/pod", Reporting)]);
+        for id in ["I7", "F8", "F29", "F17", "F31"] {
+            assert!(inside.contains(&id.to_owned()), "{id} is not among {inside:?}");
+        }
+        let silent = open(&[("n1/pod", Reporting), ("internet:laptop", Silent)]);
+        assert!(
+            silent.contains(&"I7".to_owned()),
+            "a silent vantage excludes nothing"
+        );
+        let outside = open(&[("n1/pod", Reporting), ("internet:laptop", Reporting)]);
+        assert!(!outside.contains(&"I7".to_owned()) && !outside.contains(&"F8".to_owned()));
+        assert!(
+            outside.contains(&"F31".to_owned()),
+            "one network cannot tell a geo-block"
+        );
+    }
+}

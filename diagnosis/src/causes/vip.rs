@@ -26,7 +26,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                     "kubectl -n {namespace} get service {name} -o jsonpath='{{.spec.loadBalancerSourceRanges}}'"
                 )),
                 "whoever the filter kept out gets in: widen it to the sources that need it, not to all",
-            )]
+            )
+.not_when("nothing arrives at the balancer at all: then a router or the address itself is the cause (F12)")]
         },
     },
     Cause {
@@ -106,7 +107,41 @@ pub(crate) const CAUSES: &[Cause] = &[
                 "enable NAT loopback on the router, or answer the name inside with an inside address",
                 None,
                 "with a split answer inside and outside differ from then on, and certificates must be checked from outside",
-            )]
+            )
+.not_when("clients use the address itself instead of the name")]
+        },
+    },
+    Cause {
+        id: "F28",
+        title: "source ports for translation are used up on the way out",
+        regions: &[RegionKind::Vip, RegionKind::ClientVip],
+        profile: |_| [8.0, 0.2, 0.3, 0.5, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1],
+        likelier: |s| {
+            if s.leaves_the_node() && !s.is_cluster_ip() {
+                0.15
+            } else {
+                0.01
+            }
+        },
+        mechanism: |_| {
+            "new connections to one address and port find no free source port at the gateway that translates them"
+                .to_owned()
+        },
+        remedies: |_| {
+            vec![
+                remedy(
+                    "give the outbound gateway more addresses or ports per node",
+                    None,
+                    "each address adds about 64 000 connections to one destination, and is billed",
+                )
+                .not_when("connections fail without load: then a filter or the balancer is the cause"),
+                remedy(
+                    "reuse connections (keep-alive) instead of opening one a request",
+                    None,
+                    "a change of the clients",
+                )
+                .not_when("many clients with one connection each are the load"),
+            ]
         },
     },
     Cause {
@@ -136,11 +171,13 @@ fn short_cut(s: &Situation<'_>) -> Vec<crate::verdict::Remedy> {
                 "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
             )),
             "every connection from inside makes the detour over the balancer; a balancer without source translation may loop back (F5–F7)",
-        ),
+        )
+.not_when("the balancer does not add the header in the first place, or the two ends disagree on its version"),
         remedy(
             "call the endpoints through another Service without the balancer's protocol",
             None,
             "one more Service and name; the path that users take is no longer the one that is called",
-        ),
+        )
+.not_when("the caller must use the public name, as the self check of an ACME client does"),
     ]
 }

@@ -18,6 +18,7 @@ use parallax_model::{
 use crate::{
     booking::{Block, Split, book, default_front, front_of},
     cells::{Ring, RoundCells},
+    findings::{Facts, Findings, Hazard, hazards},
     ids::{NameIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
@@ -147,6 +148,9 @@ pub struct Engine {
     ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
     likelihoods: BTreeMap<Grid, Likelihood>,
     counters: Counters,
+    findings: Findings,
+    /// As of the last judged round or change of topology.
+    hazards: Vec<Hazard>,
 }
 
 impl Engine {
@@ -179,8 +183,11 @@ impl Engine {
             ttl: BTreeMap::new(),
             likelihoods: BTreeMap::new(),
             counters: Counters::default(),
+            findings: Findings::default(),
+            hazards: Vec::new(),
         };
         engine.learn_names();
+        engine.look_ahead(EventTime(i64::MIN));
         engine
     }
 
@@ -245,11 +252,21 @@ impl Engine {
         };
         self.blocks.retain(|block, _| kept(block));
         self.pace.retain(kept);
+        self.findings.replace_topology(&old, &topology, at);
         let known = &self.known;
         self.matrix
             .retain(&topology, |vantage| is_known(known, &topology, vantage));
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
+        self.look_ahead(at);
+    }
+
+    /// Works out anew who would fail, from the topology and from what probes have shown by now.
+    fn look_ahead(&mut self, now: EventTime) {
+        let mut facts = Facts::default();
+        facts.see(&self.topology, self.matrix.seen(now, self.settings));
+        self.findings.teach(&mut facts);
+        self.hazards = hazards(&self.topology, &facts);
     }
 
     fn restart(&mut self, block: &Block, at: EventTime) {
@@ -268,8 +285,9 @@ impl Engine {
     /// Books one observation into its round.
     pub fn observe(&mut self, recorded: &Recorded) -> Booked {
         let observation = &recorded.observation;
-        let known_target =
-            observation.channel == Channel::Mesh || self.topology.targets().contains_key(&observation.target);
+        let known_target = observation.channel == Channel::Mesh
+            || self.topology.targets().contains_key(&observation.target)
+            || self.topology.exposures().contains_key(&observation.target);
         if !known_target || !is_known(&self.known, &self.topology, &recorded.vantage) {
             self.counters.unknown += 1;
             return Booked::Unknown;
@@ -329,6 +347,9 @@ impl Engine {
         };
         self.incidents.begin();
         let at = known_at(round.end(self.settings.interval), &observations);
+        let observations = self
+            .findings
+            .round(round, observations, &self.topology, self.settings);
         let booked = book(
             &observations,
             &self.topology,
@@ -374,6 +395,7 @@ impl Engine {
         for unit in &touched {
             self.judge_unit(unit, round, at);
         }
+        self.look_ahead(round.end(self.settings.interval));
         true
     }
 
@@ -480,6 +502,7 @@ impl Engine {
             (all_silent || now - end > Rounds::patience(self.settings))
                 .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
         });
+        let not_excluded = crate::causes::unseen::by_mesh(&self.topology, &vantages);
         View {
             at: now,
             interval: self.settings.interval,
@@ -488,6 +511,11 @@ impl Engine {
             vantages,
             incidents,
             investigating: self.investigating.values().cloned().collect(),
+            findings: self.findings.list(),
+            hazards: self.hazards.clone(),
+            not_excluded,
+            names: self.findings.names(&self.topology),
+            exposures: self.findings.exposures(&self.topology),
             counters: self.counters,
         }
     }

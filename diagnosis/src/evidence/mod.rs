@@ -80,6 +80,7 @@ impl Desk<'_> {
             separating: separate::separating(finding, self.world),
             facts: self.facts.clone(),
             remedies: causes::remedies(&ranked, &situation),
+            not_excluded: causes::unseen::by_verdict(region.kind(), &situation, self.scene),
             targets: self.targets.clone(),
         }
     }

@@ -5,6 +5,8 @@
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
+mod exposure;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -29,6 +31,8 @@ const MESH_RINGS: usize = 4;
 /// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
 /// host; more hosts would repeat it, and a question about one host can be asked when it arises.
 const DIRECT_HOSTS: usize = 3;
+
+pub(crate) use exposure::interval as exposure_interval;
 
 /// What holds for all assignments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +69,7 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
         }
     }
     planner.mesh();
+    planner.exposures();
     planner.out.into_values().collect()
 }
 

@@ -5,7 +5,7 @@
 //! need have worked before: a fault may be there from its first line on.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
 };
@@ -22,8 +22,8 @@ use crate::{
     booking::Split,
     engine::{Booked, Engine, Rules, Settings},
     topology::{
-        EndpointSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode, ServiceSpec,
-        ServiceType, Topology, TopologySpec, TrafficPolicy,
+        EndpointSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
+        ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
     },
 };
 
@@ -180,6 +180,7 @@ impl TopologyLine {
                     zone: node.zone.clone(),
                     addresses: Vec::new(),
                     prober: prober.map(|pod| ProberSpec { pod, address: FRONT }),
+                    facts: NodeFacts::default(),
                 })
             })
             .collect()
@@ -235,6 +236,8 @@ impl TopologyLine {
                 node_port: None,
             }],
             endpoints,
+            annotations: BTreeMap::new(),
+            ingress_class: None,
         })
     }
 
@@ -336,6 +339,7 @@ impl Trial {
                 dns: None,
                 echo: None,
                 ttl: None,
+                print: None,
             },
         })
     }

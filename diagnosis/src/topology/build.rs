@@ -7,12 +7,12 @@ use std::{
 };
 
 use parallax_model::{
-    Front, HostName, HttpProbe, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
+    Front, HostName, HttpProbe, ObjectName, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
 };
 
 use super::{
-    Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node, PlacedTarget,
-    PortSpec, Service, ServiceSpec, Topology, TopologySpec,
+    BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
+    PlacedTarget, PortSpec, Service, ServiceSpec, Topology, TopologySpec, exposure::exposures,
 };
 
 /// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).
@@ -46,10 +46,13 @@ impl TryFrom<TopologySpec> for Topology {
         builder.nodes(spec.nodes);
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
+        builder.topology.public_resolvers = spec.resolvers.public.into_iter().collect();
+        builder.balancers(spec.balancers);
         for (i, target) in spec.targets.into_iter().enumerate() {
             builder.target(&format!("targets[{i}]"), target, None, None);
         }
         if builder.problems.is_empty() {
+            builder.topology.exposures = exposures(&builder.topology, &spec.ingresses);
             Ok(builder.topology)
         } else {
             Err(builder.problems)
@@ -73,6 +76,7 @@ impl Builder {
                 zone: spec.zone,
                 addresses: spec.addresses,
                 prober: spec.prober,
+                facts: spec.facts,
             };
             if self.topology.nodes.insert(name.clone(), node).is_some() {
                 self.wrong(
@@ -106,9 +110,28 @@ impl Builder {
                     internal_traffic_policy: spec.internal_traffic_policy,
                     ports: spec.ports,
                     endpoints,
+                    annotations: spec.annotations,
+                    ingress_class: spec.ingress_class,
                 },
             );
         }
+    }
+
+    fn balancers(&mut self, balancers: Vec<BalancerSpec>) {
+        let mut carried: BTreeMap<ServiceKey, ObjectName> = BTreeMap::new();
+        for (i, balancer) in balancers.iter().enumerate() {
+            for (j, key) in balancer.services.iter().enumerate() {
+                let path = format!("balancers[{i}].services[{j}]");
+                // A Service that is not there (yet) is no mistake of the cluster's: the forecast says so.
+                if let Some(other) = carried.insert(key.clone(), balancer.name.clone()) {
+                    self.wrong(
+                        path,
+                        format!("the Service {key} is on the balancer {other} already"),
+                    );
+                }
+            }
+        }
+        self.topology.balancers = balancers;
     }
 
     fn endpoints(&mut self, path: &str, specs: &[EndpointSpec]) -> Vec<Endpoint> {

@@ -5,20 +5,22 @@
 //! (KEP-1669).
 
 mod build;
+mod exposure;
 mod placement;
 mod spec;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{Front, NodeName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
+use parallax_model::{Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
 
 pub use build::Problem;
+pub use exposure::Exposure;
 pub use spec::{
-    EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode,
-    ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
+    BalancerSpec, EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
+    ProberSpec, ProxyMode, QuotaSpec, ResolversSpec, ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
 };
 
 /// The cluster as the diagnosis sees it.
@@ -29,6 +31,10 @@ pub struct Topology {
     services: BTreeMap<ServiceKey, Service>,
     targets: BTreeMap<TargetId, PlacedTarget>,
     fronts: BTreeMap<Front, FrontInfo>,
+    /// Hosts of one ingress class at the fronts of another.
+    exposures: BTreeMap<TargetId, Exposure>,
+    public_resolvers: BTreeSet<IpAddr>,
+    balancers: Vec<BalancerSpec>,
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
 }
@@ -44,6 +50,8 @@ pub struct Node {
     pub addresses: Vec<IpAddr>,
     /// The prober on it.
     pub prober: Option<ProberSpec>,
+    /// What is known of its network.
+    pub facts: NodeFacts,
 }
 
 /// A Service with the endpoints that can answer for it.
@@ -61,6 +69,10 @@ pub struct Service {
     pub ports: Vec<PortSpec>,
     /// All endpoints, sorted by pod.
     pub endpoints: Vec<Endpoint>,
+    /// Annotations that speak of the balancer.
+    pub annotations: BTreeMap<String, String>,
+    /// The class whose controller stands behind it.
+    pub ingress_class: Option<ObjectName>,
 }
 
 /// One endpoint.
@@ -143,6 +155,31 @@ impl Topology {
     #[must_use]
     pub const fn fronts(&self) -> &BTreeMap<Front, FrontInfo> {
         &self.fronts
+    }
+
+    /// All Services, by name.
+    #[must_use]
+    pub const fn services(&self) -> &BTreeMap<ServiceKey, Service> {
+        &self.services
+    }
+
+    /// Hosts of one ingress class at the fronts of another, and each of these hosts at its own; by the id under which
+    /// they are probed.
+    #[must_use]
+    pub const fn exposures(&self) -> &BTreeMap<TargetId, Exposure> {
+        &self.exposures
+    }
+
+    /// Resolvers that answer as the internet sees a name.
+    #[must_use]
+    pub const fn public_resolvers(&self) -> &BTreeSet<IpAddr> {
+        &self.public_resolvers
+    }
+
+    /// What is known of balancers beyond what Services say.
+    #[must_use]
+    pub fn balancers(&self) -> &[BalancerSpec] {
+        &self.balancers
     }
 
     /// One Service.

@@ -2,7 +2,10 @@
 //!
 //! Kubernetes' own words in camelCase; unknown fields are refused.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
 use parallax_model::{
     HostName, Namespace, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName,
@@ -31,6 +34,46 @@ pub struct TopologySpec {
     /// Vantages that no node holds: `vpc:NAME`, `internet:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
+    /// What is known of resolvers.
+    #[serde(default)]
+    pub resolvers: ResolversSpec,
+    /// What is known of balancers beyond what Services say.
+    #[serde(default)]
+    pub balancers: Vec<BalancerSpec>,
+}
+
+/// What is known of resolvers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ResolversSpec {
+    /// Resolvers that answer as the internet sees a name, on whatever port. Nothing is asked of them on its own: name
+    /// one as `resolver` of a dns target.
+    #[serde(default)]
+    pub public: Vec<IpAddr>,
+}
+
+/// A balancer that Services share, and what its provider allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct BalancerSpec {
+    /// How people call it.
+    pub name: ObjectName,
+    /// The Services whose ports it carries.
+    pub services: Vec<ServiceKey>,
+    /// What it can hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaSpec>,
+    /// Whether endpoints see the client's own address (no source translation); absent where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preserves_client_address: Option<bool>,
+}
+
+/// What a balancer can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct QuotaSpec {
+    /// Backends in all: each port of each Service counts once for each node it is registered with.
+    pub targets: u32,
 }
 
 /// kube-proxy's mode (`:10249/proxyMode`), or that of its replacement. A prior, never proof.
@@ -63,6 +106,32 @@ pub struct NodeSpec {
     /// The prober that runs on it; absent where none does (a taint, say).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prober: Option<ProberSpec>,
+    /// What is known of its network.
+    #[serde(default, skip_serializing_if = "NodeFacts::is_empty")]
+    pub facts: NodeFacts,
+}
+
+/// What a host vantage or the API says of a node's network. Absent is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NodeFacts {
+    /// The bridge ports of its pods reflect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hairpin: Option<bool>,
+    /// `net.bridge.bridge-nf-call-iptables`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge_nf_call_iptables: Option<bool>,
+    /// `status.nodeInfo.kubeProxyVersion`, or that of the kubelet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_proxy_version: Option<ObjectName>,
+}
+
+impl NodeFacts {
+    /// Nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A prober Pod.
@@ -136,6 +205,12 @@ pub struct ServiceSpec {
     /// Endpoints of its EndpointSlices.
     #[serde(default)]
     pub endpoints: Vec<EndpointSpec>,
+    /// `metadata.annotations`, as far as they speak of the balancer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// The class whose controller stands behind this Service, where it is an ingress controller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_class: Option<ObjectName>,
 }
 
 impl ServiceSpec {
@@ -220,4 +295,7 @@ pub struct IngressSpec {
     /// The hosts are also served over TLS.
     #[serde(default)]
     pub tls: bool,
+    /// `spec.ingressClassName`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ObjectName>,
 }

@@ -171,6 +171,10 @@ pub struct HttpProbe {
     /// The C library in whose manner the name is looked up; glibc where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
+    /// Report what the answer looks like ([`crate::AnswerPrint`]). Only probes that compare two fronts ask for it: a
+    /// prober that does not know the field leaves the probe out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub print: bool,
 }
 
 impl HttpProbe {
@@ -199,6 +203,7 @@ impl HttpProbe {
             keep_alive: false,
             proxy_header: None,
             search: None,
+            print: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A request over HTTP, and the redirects behind it. Each hop is a connection of its own whose phases add up.
 
-use parallax_model::{Channel, Dial, HttpProbe, HttpVersion, Method, Phase, Scheme};
+use parallax_model::{AnswerPrint, Channel, Dial, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     http::{self, Asking, Exchange, Manner},
     result::Hop,
-    tls::Handshake,
+    tls::{Handshake, digest},
 };
 
 const H2: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -45,6 +45,13 @@ impl Probe<'_> {
                 None => None,
             };
             let Some(next) = next else {
+                if spec.print {
+                    self.result.print = Some(AnswerPrint {
+                        certificate: self.result.tls.as_ref().and_then(|facts| facts.leaf),
+                        body: (!exchange.kept.is_empty()).then(|| digest(&exchange.kept)),
+                        status: Some(status),
+                    });
+                }
                 // A success is the target's own front's; a failure stays with the front that failed.
                 self.result.front = own_front;
                 check::answer(spec, head, &exchange).map_err(with_status)?;

@@ -185,3 +185,26 @@ async fn a_server_that_speaks_no_tls_showed_nothing() {
     assert_eq!((facts.version, facts.chain.len()), (None, 0));
     server.join().await;
 }
+
+#[tokio::test]
+async fn a_print_says_whether_two_servers_show_the_same_certificate_and_page_and_is_made_only_where_asked_for()
+ {
+    let ca = Ca::new();
+    let (one, other) = (ca.server(HOST, VALID), ca.server(HOST, VALID));
+    let mut prints = Vec::new();
+    for config in [&one, &one, &other] {
+        let server = https(config.clone(), HELLO).await;
+        // Nobody here trusts the CA: whose certificate it is counts, not who signed it.
+        let change = json!({"scheme": "https", "port": 443, "any_certificate": true, "print": true});
+        let tls = Tls::with_roots([]);
+        let result = run(&http(server.addr, &change, AMPLE), &context(tls)).await;
+        prints.push(result.print.unwrap());
+        server.join().await;
+    }
+    assert_eq!(prints[0], prints[1]);
+    assert!(prints[0].certificate.is_some() && prints[0].certificate != prints[2].certificate);
+    assert_eq!((prints[0].body, prints[0].status), (prints[2].body, Some(200)));
+    let server = https(one, HELLO).await;
+    assert_eq!(probe(&server, ca.trusted(), AMPLE).await.print, None);
+    server.join().await;
+}

@@ -1,12 +1,15 @@
 //! The one line at the top. "Unknown" is never said as "ok".
 
+use std::fmt::Write as _;
+
 use parallax_diagnosis::{
+    findings::Severity,
     verdict::{Incident, IncidentState},
     view::{CellState, MatrixRow, VantageState, View},
 };
 
 use super::words::count;
-use crate::severity::Severity;
+use crate::severity::Severity as IncidentSeverity;
 
 /// What the headline is coloured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +99,7 @@ impl Headline {
     fn incidents(open: &[&Incident], view: &View, silent: usize) -> Self {
         let critical = open
             .iter()
-            .any(|incident| Severity::of(incident, view) == Severity::Critical);
+            .any(|incident| IncidentSeverity::of(incident, view) == IncidentSeverity::Critical);
         let recovering = open
             .iter()
             .all(|incident| incident.state == IncidentState::Recovering);
@@ -172,15 +175,38 @@ impl Headline {
             let text = format!("{} never answered", count(never, "target"));
             (Tone::Warning, text, "Everything else is reachable.".to_owned())
         } else {
-            let vantages = count(view.vantages.len(), "vantage");
-            let text = "All targets reachable".to_owned();
-            (
-                Tone::Ok,
-                text,
-                format!("{} from {vantages}.", count(view.matrix.len(), "target")),
-            )
+            reachable(view)
         };
         Self { tone, text, detail }
+    }
+}
+
+/// Every probe succeeds. What was found besides still counts, and a pass inside is none outside.
+fn reachable(view: &View) -> (Tone, String, String) {
+    let mut detail = format!(
+        "{} from {}",
+        count(view.matrix.len(), "target"),
+        count(view.vantages.len(), "vantage")
+    );
+    if !view.hazards.is_empty() {
+        let _ = write!(detail, "; {}", count(view.hazards.len(), "hazard"));
+    }
+    if view.not_excluded.iter().any(|open| open.id == "I7") {
+        detail.push_str("; whether clients outside the cluster get through is not known");
+    }
+    detail.push('.');
+    let reachable = "All targets reachable";
+    match view.findings.iter().map(|finding| finding.severity).max() {
+        Some(worst @ (Severity::Critical | Severity::Warning)) => {
+            let tone = if worst == Severity::Critical {
+                Tone::Critical
+            } else {
+                Tone::Warning
+            };
+            let text = format!("{reachable}, and {}", count(view.findings.len(), "finding"));
+            (tone, text, detail)
+        }
+        Some(Severity::Notice) | None => (Tone::Ok, reachable.to_owned(), detail),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One incident as a card: the sentence, what proves it, what to do.
 
 use parallax_diagnosis::{
-    verdict::{EvidenceRow, Incident, IncidentState, Verdict},
+    verdict::{self, EvidenceRow, Incident, IncidentState, Verdict},
     view::View,
 };
 use parallax_model::{EventTime, Probability};
@@ -40,6 +40,8 @@ pub(super) struct Card {
     pub(super) ruled_out: Vec<(String, String)>,
     pub(super) facts: Vec<(String, String)>,
     pub(super) remedies: Vec<Remedy>,
+    /// Id, title, and what would be needed.
+    pub(super) not_excluded: Vec<(String, String, String)>,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,18 @@ pub(super) struct Remedy {
     pub(super) action: String,
     pub(super) command: Option<String>,
     pub(super) price: String,
+    pub(super) not_when: Option<String>,
+}
+
+impl Remedy {
+    pub(super) fn of(remedy: &verdict::Remedy) -> Self {
+        Self {
+            action: capitalised(&remedy.action),
+            command: remedy.command.clone(),
+            price: remedy.price.clone(),
+            not_when: remedy.not_when.clone(),
+        }
+    }
 }
 
 impl Card {
@@ -122,14 +136,11 @@ impl Card {
                 .iter()
                 .map(|fact| (fact.text.clone(), multiplier(fact.multiplier)))
                 .collect(),
-            remedies: verdict
-                .remedies
+            remedies: verdict.remedies.iter().map(Remedy::of).collect(),
+            not_excluded: verdict
+                .not_excluded
                 .iter()
-                .map(|remedy| Remedy {
-                    action: capitalised(&remedy.action),
-                    command: remedy.command.clone(),
-                    price: remedy.price.clone(),
-                })
+                .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
                 .collect(),
         }
     }
@@ -212,7 +223,7 @@ fn multiplier(factor: f64) -> String {
 }
 
 /// A sentence starts with a capital, a name keeps its case.
-fn capitalised(sentence: &str) -> String {
+pub(super) fn capitalised(sentence: &str) -> String {
     let first_word = sentence.split_whitespace().next().unwrap_or_default();
     if !first_word.bytes().all(|b| b.is_ascii_lowercase()) {
         return sentence.to_owned();

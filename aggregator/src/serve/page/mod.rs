@@ -4,6 +4,7 @@ mod headline;
 mod incident;
 mod matrix;
 mod model;
+mod notice;
 mod words;
 
 #[cfg(test)]

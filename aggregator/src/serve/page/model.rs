@@ -1,13 +1,17 @@
 //! What the templates show, as finished text.
 
 use askama::Template;
-use parallax_diagnosis::view::{VantageState, View};
+use parallax_diagnosis::{
+    findings::NameView,
+    view::{VantageState, View},
+};
 use parallax_model::{EventTime, Micros};
 
 use super::{
     headline::Headline,
     incident::Card,
     matrix::{self, Matrix},
+    notice::Notice,
     words,
 };
 use crate::{ingest::ProberView, watch::TopologyState};
@@ -26,6 +30,10 @@ pub(super) struct Overview {
     newest: String,
     interval: String,
     open: Vec<Card>,
+    findings: Vec<Notice>,
+    hazards: Vec<Notice>,
+    not_excluded: Vec<(String, String, String)>,
+    names: Vec<NameRows>,
     investigating: Vec<Investigating>,
     closed: Vec<Card>,
     matrix: Matrix,
@@ -93,6 +101,14 @@ impl Overview {
             newest: newest.map_or_else(|| "none yet".to_owned(), |last| words::ago(last, now)),
             interval: view.interval.to_string(),
             open: Card::open(view),
+            findings: Notice::findings(view),
+            hazards: Notice::hazards(view),
+            not_excluded: view
+                .not_excluded
+                .iter()
+                .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
+                .collect(),
+            names: view.names.iter().map(NameRows::of).collect(),
             investigating: view
                 .investigating
                 .iter()
@@ -174,6 +190,54 @@ fn counters(view: &View) -> Vec<Counter> {
     .into_iter()
     .map(|(name, count, meaning)| Counter { name, count, meaning })
     .collect()
+}
+
+/// What one name is told to be.
+#[derive(Debug)]
+struct NameRows {
+    name: String,
+    answers: Vec<NameRow>,
+}
+
+#[derive(Debug)]
+struct NameRow {
+    resolver: String,
+    public: bool,
+    addresses: String,
+    meaning: String,
+    asked_as: Option<String>,
+    vantages: String,
+}
+
+impl NameRows {
+    fn of(view: &NameView) -> Self {
+        let joined = |words: Vec<String>, none: &str| {
+            if words.is_empty() {
+                none.to_owned()
+            } else {
+                words.join(", ")
+            }
+        };
+        let answers = view
+            .answers
+            .iter()
+            .map(|answer| NameRow {
+                resolver: answer.resolver.to_string(),
+                public: answer.public,
+                addresses: joined(answer.addresses.iter().map(ToString::to_string).collect(), "none"),
+                meaning: answer.meaning.clone(),
+                asked_as: answer.asked_as.clone(),
+                vantages: joined(
+                    answer.vantages.iter().map(ToString::to_string).collect(),
+                    "nobody",
+                ),
+            })
+            .collect();
+        Self {
+            name: view.name.clone(),
+            answers,
+        }
+    }
 }
 
 impl Prober {

@@ -1,0 +1,82 @@
+//! The catalogue as a page for people, `docs/causes.md`: written from the data, so that it cannot say anything else.
+
+use std::fmt::Write as _;
+
+use super::{Cause, Situation, all, unseen::NOT_OBSERVABLE};
+use crate::{
+    findings::{FindingKind, HazardKind},
+    kinds::Profile,
+    topology::Topology,
+    verdict::Remedy,
+};
+
+const HEAD: &str = "# What can be wrong, and what is said about it
+
+Every cause that the diagnosis can name, every finding and hazard, and what no probe of the mesh can show. Written from
+the catalogue itself: `PARALLAX_BLESS=1 cargo test -p parallax-diagnosis --lib causes` renews it.
+
+`F…` are the causes of the failure catalogue, `I…` the incidents that started the project, `P…` causes of our own. A letter behind an
+id names a variant or a part of it.
+
+";
+
+/// The whole page.
+pub(super) fn document() -> String {
+    let topology = Topology::default();
+    let situation = Situation {
+        topology: &topology,
+        info: None,
+        service: None,
+        members: vec!["NODE".to_owned(), "NODE".to_owned()],
+        kinds: Profile::default(),
+        own_node_answers: false,
+    };
+    let mut out = HEAD.to_owned();
+    out.push_str("## Causes of failing probes\n\n| id | cause | fails together (region) |\n|---|---|---|\n");
+    let mut causes: Vec<&Cause> = all().collect();
+    causes.sort_by_key(|cause| order(cause.id));
+    for cause in &causes {
+        let regions: Vec<String> = cause.regions.iter().map(|region| format!("`{region}`")).collect();
+        let _ = writeln!(out, "| {} | {} | {} |", cause.id, cause.title, regions.join(", "));
+    }
+    out.push_str("\n### What to do\n\n| id | remedy | does not help when |\n|---|---|---|\n");
+    // Causes that share a way out share its row.
+    let mut ways: Vec<(Vec<&str>, Remedy)> = Vec::new();
+    for cause in &causes {
+        for remedy in (cause.remedies)(&situation) {
+            let known = ways
+                .iter_mut()
+                .find(|(_, way)| way.action == remedy.action && way.not_when == remedy.not_when);
+            match known {
+                Some((ids, _)) => ids.push(cause.id),
+                None => ways.push((vec![cause.id], remedy)),
+            }
+        }
+    }
+    for (ids, remedy) in ways {
+        let not_when = remedy.not_when.as_deref().unwrap_or("");
+        let _ = writeln!(out, "| {} | {} | {not_when} |", ids.join(", "), remedy.action);
+    }
+    out.push_str("\n## Findings besides failing probes\n\n| kind | of | what |\n|---|---|---|\n");
+    for kind in FindingKind::ALL {
+        let _ = writeln!(out, "| `{kind}` | {} | {} |", kind.catalogue(), kind.title());
+    }
+    out.push_str("\n## Hazards: nobody fails yet\n\n| kind | of | what |\n|---|---|---|\n");
+    for kind in HazardKind::ALL {
+        let _ = writeln!(out, "| `{kind}` | {} | {} |", kind.catalogue(), kind.title());
+    }
+    out.push_str(
+        "\n## What the mesh cannot observe\n\nNever taken for excluded.\n\n| id | cause | what would be needed |\n|---|---|---|\n",
+    );
+    for unseen in NOT_OBSERVABLE {
+        let _ = writeln!(out, "| {} | {} | {} |", unseen.id, unseen.title, unseen.needed);
+    }
+    out
+}
+
+/// F before P, by number, then by letter.
+fn order(id: &str) -> (char, u32, &str) {
+    let letter = id.chars().next().unwrap_or(' ');
+    let digits: String = id.chars().skip(1).take_while(char::is_ascii_digit).collect();
+    (letter, digits.parse().unwrap_or(0), id)
+}

@@ -1,0 +1,45 @@
+//! What only clients outside the cluster meet. An in-cluster pass never implies an outside pass.
+
+use super::{Cause, remedy};
+use crate::{
+    kinds,
+    region::RegionKind,
+    topology::{FrontKind, IpMode, ProxyMode},
+};
+
+pub(crate) const CAUSES: &[Cause] = &[Cause {
+    id: "F8",
+    title: "the balancer's health checks come from its own address, which the nodes take for theirs",
+    regions: &[RegionKind::OutsideAll],
+    profile: |_| kinds::VIP,
+    likelier: |s| match (s.info.map(|i| i.kind), s.mode()) {
+        (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Ipvs) => 1.0,
+        (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Unknown) => 0.2,
+        _ => 0.02,
+    },
+    mechanism: |_| {
+        "kube-proxy in IPVS mode binds the balancer's address on every node, so the kernel drops health checks that come \
+         from it; the balancer takes every node for dead"
+            .to_owned()
+    },
+    remedies: |s| {
+        let (namespace, name) = s.service_args();
+        vec![
+            remedy(
+                "let the cloud controller set ipMode: Proxy in the Service's status",
+                Some(format!(
+                    "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
+                )),
+                "needs Kubernetes 1.30 and a controller that supports it; every connection from inside makes the detour \
+                 over the balancer",
+            )
+            .not_when("the balancer may hand a client back to its own node (F5–F7)"),
+            remedy(
+                "have the balancer check from reserved addresses instead of its own",
+                None,
+                "a setting of the provider; its health checks must be let in from there",
+            )
+            .not_when("the balancer also translates clients to its own address: the kernel drops these, too"),
+        ]
+    },
+}];

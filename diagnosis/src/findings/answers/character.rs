@@ -1,0 +1,225 @@
+//! What the addresses of an answer are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+};
+
+use parallax_model::{EventTime, ServiceKey};
+
+use super::{Former, name_of, plain, told::Said};
+use crate::{
+    findings::is_private,
+    topology::{FrontKind, Topology},
+};
+
+/// What an answer amounts to; the worst of its addresses decides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Character {
+    /// The name is said to lead nowhere.
+    Nothing,
+    /// Balancer addresses of the Services the name stands for.
+    Front(ServiceKey),
+    /// Cluster or endpoint addresses of these.
+    Inside(ServiceKey),
+    /// An address of a node itself.
+    Node(IpAddr),
+    /// Addresses the internet could reach, of nobody here.
+    Global,
+    /// A private address of nobody here.
+    Strange(IpAddr),
+    /// Addresses of a Service the name does not stand for.
+    Other(ServiceKey),
+    /// An address that a Service had until then.
+    Gone(IpAddr, ServiceKey, EventTime),
+}
+
+impl Character {
+    /// What counts as a change of nature: not which address of a sort it is.
+    pub(super) const fn sort(&self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::Front(_) => 1,
+            Self::Inside(_) => 2,
+            Self::Global => 3,
+            Self::Strange(_) => 4,
+            Self::Other(_) => 5,
+            Self::Gone(..) => 6,
+            Self::Node(_) => 7,
+        }
+    }
+
+    pub(super) const fn is_own(&self) -> bool {
+        matches!(self, Self::Front(_) | Self::Inside(_))
+    }
+}
+
+impl fmt::Display for Character {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("the name leads nowhere"),
+            Self::Front(service) => write!(f, "the balancer of Service {service}"),
+            Self::Inside(service) => write!(f, "Service {service} inside the cluster"),
+            Self::Node(address) => write!(f, "{address} is a node's own"),
+            Self::Global => f.write_str("no address of this cluster"),
+            Self::Strange(address) => {
+                write!(
+                    f,
+                    "{address} belongs to no Service, endpoint or node of this cluster"
+                )
+            }
+            Self::Other(service) => write!(f, "an address of Service {service}"),
+            Self::Gone(address, service, _) => {
+                write!(f, "{address} was Service {service}'s, which has it no more")
+            }
+        }
+    }
+}
+
+/// The Services a name stands for, as the topology says.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub(super) services: BTreeSet<ServiceKey>,
+    pub(super) balancers: BTreeSet<IpAddr>,
+    pub(super) inside: BTreeSet<IpAddr>,
+}
+
+impl Own {
+    pub(super) fn is_known(&self) -> bool {
+        !self.balancers.is_empty() || !self.inside.is_empty()
+    }
+
+    fn any(&self) -> Option<ServiceKey> {
+        self.services.first().cloned()
+    }
+}
+
+/// Which Services each name stands for, and what addresses these have: worked out once for all names.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    names: BTreeMap<String, BTreeSet<ServiceKey>>,
+    balancers: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
+    inside: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
+}
+
+impl Owners {
+    pub(super) fn of(topology: &Topology) -> Self {
+        let mut owners = Self::default();
+        for placed in topology.targets().values().filter(|placed| placed.dial.is_none()) {
+            if let (Some(name), Some((service, _))) = (name_of(&placed.target.probe), &placed.entry) {
+                let services = owners.names.entry(plain(&name)).or_default();
+                services.insert(service.clone());
+            }
+        }
+        for (front, info) in topology.fronts() {
+            let side = match info.kind {
+                FrontKind::LoadBalancer(_) => &mut owners.balancers,
+                FrontKind::ClusterIp => &mut owners.inside,
+            };
+            side.entry(info.service.clone())
+                .or_default()
+                .insert(front.address.ip());
+        }
+        for service in topology.services().values() {
+            owners
+                .inside
+                .entry(service.key.clone())
+                .or_default()
+                .extend(service.endpoints.iter().map(|endpoint| endpoint.address));
+        }
+        owners
+    }
+
+    /// By the targets that resolve the name; a Service's own name stands for that Service.
+    pub(super) fn own(&self, topology: &Topology, name: &str) -> Own {
+        let mut services = self.names.get(name).cloned().unwrap_or_default();
+        services.extend(service_name(topology, name));
+        let all = |side: &BTreeMap<ServiceKey, BTreeSet<IpAddr>>| {
+            services
+                .iter()
+                .filter_map(|service| side.get(service))
+                .flatten()
+                .copied()
+                .collect()
+        };
+        Own {
+            balancers: all(&self.balancers),
+            inside: all(&self.inside),
+            services,
+        }
+    }
+}
+
+/// `name.namespace.svc…` of a Service that is there.
+fn service_name(topology: &Topology, name: &str) -> Option<ServiceKey> {
+    let mut labels = name.split('.');
+    let (service, namespace) = (labels.next()?, labels.next()?);
+    if labels.next() != Some("svc") {
+        return None;
+    }
+    let key: ServiceKey = format!("{namespace}/{service}").parse().ok()?;
+    topology.service(&key).is_some().then_some(key)
+}
+
+/// What is where today.
+#[derive(Debug)]
+pub(super) struct Known {
+    services: BTreeMap<IpAddr, ServiceKey>,
+    nodes: BTreeSet<IpAddr>,
+}
+
+impl Known {
+    pub(super) fn of(topology: &Topology) -> Self {
+        Self {
+            services: addresses(topology),
+            nodes: topology
+                .nodes()
+                .values()
+                .flat_map(|node| node.addresses.iter().copied())
+                .collect(),
+        }
+    }
+}
+
+/// Every address of a Service, and whose it is.
+pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
+    let endpoints = topology.services().values().flat_map(|service| {
+        service
+            .endpoints
+            .iter()
+            .map(|endpoint| (endpoint.address, service.key.clone()))
+    });
+    let fronts = topology
+        .fronts()
+        .iter()
+        .map(|(front, info)| (front.address.ip(), info.service.clone()));
+    // A front's address outweighs an endpoint's: hostNetwork pods share their node's.
+    endpoints.chain(fronts).collect()
+}
+
+pub(super) fn of(said: &Said, own: &Own, known: &Known, former: &BTreeMap<IpAddr, Former>) -> Character {
+    said.addresses
+        .iter()
+        .map(|address| one(*address, own, known, former))
+        .max()
+        .unwrap_or(Character::Nothing)
+}
+
+fn one(address: IpAddr, own: &Own, known: &Known, former: &BTreeMap<IpAddr, Former>) -> Character {
+    if let Some(service) = own.any().filter(|_| own.balancers.contains(&address)) {
+        return Character::Front(service);
+    }
+    if let Some(service) = own.any().filter(|_| own.inside.contains(&address)) {
+        return Character::Inside(service);
+    }
+    if let Some(former) = former.get(&address) {
+        return Character::Gone(address, former.service.clone(), former.until);
+    }
+    match known.services.get(&address) {
+        Some(service) => Character::Other(service.clone()),
+        None if known.nodes.contains(&address) => Character::Node(address),
+        None if is_private(address) => Character::Strange(address),
+        None => Character::Global,
+    }
+}

@@ -1,0 +1,388 @@
+//! From answer sets to findings: which answer is out of line, with whom, and in what way.
+//!
+//! Nobody is accused on one round, nor for rotation: an answer must keep its nature for two rounds, and sets must have
+//! nothing in common over the whole window. Addresses out in the world that nobody here knows are never compared with
+//! each other: a name may be served from anywhere (geographic DNS, a CDN).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+};
+
+use parallax_model::{EventTime, Micros, Round, Vantage};
+
+use super::{
+    Answers, Asking,
+    character::{self, Character, Known, Own, Owners},
+    told::Told,
+    words::Accused,
+};
+use crate::{
+    findings::{Finding, FindingKind, Severity, is_private},
+    topology::Topology,
+};
+
+/// Rounds an answer must have kept its nature.
+const STABLE: usize = 2;
+
+/// Changes of nature within the window that are no move from one place to another.
+const CHANGES: usize = 3;
+
+/// Rounds that both sides must have been heard in where nothing but their difference speaks.
+const LONG: usize = 4;
+
+/// Hosts of the same Service that make an inside answer the rule.
+const SIBLINGS: usize = 2;
+
+/// Longest time an old answer is excused by its TTL, whatever that says.
+const LONGEST_TTL: Micros = Micros::from_secs(3600);
+
+/// One resolver's answers at one vantage, made out.
+#[derive(Debug)]
+pub(super) struct Read<'a> {
+    pub(super) asking: &'a Asking,
+    told: &'a Told,
+    pub(super) nature: Character,
+    /// Every address of the rounds since it has that nature.
+    pub(super) union: BTreeSet<IpAddr>,
+    changes: usize,
+    kept: usize,
+    since: Round,
+}
+
+/// An answer that is out of line, and what shows it besides the answer itself.
+pub(super) type Charge<'a> = (&'a Read<'a>, Vec<String>);
+
+/// All that is known of one name.
+#[derive(Debug)]
+pub(super) struct Case<'a> {
+    pub(super) name: &'a str,
+    pub(super) own: Own,
+    /// What resolvers inside say.
+    pub(super) inside: Vec<Read<'a>>,
+    /// What the internet sees.
+    pub(super) public: BTreeSet<IpAddr>,
+    outside: Vec<Read<'a>>,
+}
+
+impl Answers {
+    pub(in crate::findings) fn findings(
+        &self,
+        round: Round,
+        topology: &Topology,
+        interval: Micros,
+    ) -> Vec<Finding> {
+        let (known, owners) = (Known::of(topology), Owners::of(topology));
+        let cases: Vec<Case<'_>> = self
+            .names
+            .keys()
+            .map(|name| self.case(name, owners.own(topology, name), topology, &known))
+            .collect();
+        let habits = Habits::of(&cases);
+        let end = round.end(interval);
+        let mut found = Vec::new();
+        for case in &cases {
+            let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<Charge<'_>>> = BTreeMap::new();
+            for read in &case.inside {
+                if let Some((kind, evidence)) = case.accuse(read, &habits, end) {
+                    accused
+                        .entry((read.asking.resolver, kind))
+                        .or_default()
+                        .push((read, evidence));
+                }
+            }
+            for read in &case.outside {
+                if read.kept >= STABLE && !read.union.is_empty() && read.union.iter().all(|a| is_private(*a))
+                {
+                    accused
+                        .entry((read.asking.resolver, FindingKind::PrivatePublished))
+                        .or_default()
+                        .push((read, Vec::new()));
+                }
+            }
+            for ((resolver, kind), reads) in accused {
+                let since = reads.iter().map(|(read, _)| read.since).min().unwrap_or(round);
+                let accused = Accused {
+                    case,
+                    resolver,
+                    kind,
+                    severity: Severity::Warning,
+                    reads: &reads,
+                    since: since.start(interval),
+                };
+                found.push(accused.finding(topology));
+            }
+        }
+        found
+    }
+
+    fn case<'a>(&'a self, name: &'a str, own: Own, topology: &Topology, known: &Known) -> Case<'a> {
+        let (outside, inside): (Vec<_>, Vec<_>) = self
+            .names
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter_map(|(asking, told)| read(asking, told, &own, known, self))
+            .partition(|read| topology.public_resolvers().contains(&read.asking.resolver.ip()));
+        let public = outside
+            .iter()
+            .filter(|read| read.kept >= STABLE)
+            .flat_map(|read| read.told.union())
+            .collect();
+        Case {
+            name,
+            own,
+            inside,
+            public,
+            outside,
+        }
+    }
+}
+
+fn read<'a>(
+    asking: &'a Asking,
+    told: &'a Told,
+    own: &Own,
+    known: &Known,
+    answers: &Answers,
+) -> Option<Read<'a>> {
+    let nature_of = |said| character::of(said, own, known, &answers.former);
+    let mut nature: Option<Character> = None;
+    let (mut union, mut kept, mut since) = (BTreeSet::new(), 0, told.first()?);
+    let (mut changes, mut broken) = (0, false);
+    let mut later: Option<u8> = None;
+    for (round, said) in told.backwards() {
+        let this = nature_of(said);
+        changes += usize::from(later.is_some_and(|later| later != this.sort()));
+        later = Some(this.sort());
+        let same = nature.as_ref().is_none_or(|nature| nature.sort() == this.sort());
+        broken |= !same;
+        if !broken {
+            union.extend(said.addresses.iter().copied());
+            kept += 1;
+            since = round;
+            nature = nature.max(Some(this));
+        }
+    }
+    Some(Read {
+        asking,
+        told,
+        nature: nature?,
+        union,
+        changes,
+        kept,
+        since,
+    })
+}
+
+impl Case<'_> {
+    /// What is wrong with one resolver's answers at one vantage, and what shows it besides.
+    fn accuse(&self, read: &Read<'_>, habits: &Habits, end: EventTime) -> Option<(FindingKind, Vec<String>)> {
+        if read.changes >= CHANGES {
+            return Some((FindingKind::FlappingAnswer, Vec::new()));
+        }
+        if read.kept < STABLE {
+            return None;
+        }
+        match &read.nature {
+            Character::Gone(_, _, until) => {
+                let ttl = read
+                    .told
+                    .ttl()
+                    .map_or(Micros(0), |s| Micros::from_secs(s.into()))
+                    .min(LONGEST_TTL);
+                // Until the TTL is over a cache does nothing wrong.
+                return (end > until.plus(ttl)).then(|| (FindingKind::StaleAnswer, Vec::new()));
+            }
+            Character::Strange(_) if self.own.is_known() && !self.in_public(read) => {
+                return Some((FindingKind::StaleAnswer, Vec::new()));
+            }
+            Character::Other(service) if self.own.is_known() => {
+                return Some((
+                    FindingKind::ShadowedName,
+                    vec![format!(
+                        "{} stands for {}, not for Service {service}",
+                        self.name,
+                        self.stands_for()
+                    )],
+                ));
+            }
+            _ => {}
+        }
+        self.missing(read, habits)
+            .or_else(|| self.shadowed(read))
+            .or_else(|| self.differing(read))
+    }
+
+    /// Others are told an inside address; this one gets what the internet gets, or nothing.
+    fn missing(&self, read: &Read<'_>, habits: &Habits) -> Option<(FindingKind, Vec<String>)> {
+        if !self.as_from_outside(read) {
+            return None;
+        }
+        let insiders: Vec<&Read<'_>> = self
+            .inside
+            .iter()
+            .filter(|other| self.is_override(other) && other.union.is_disjoint(&read.union))
+            .collect();
+        if !insiders.is_empty() {
+            return Some((
+                FindingKind::MissingOverride,
+                insiders.iter().map(|other| other.says()).collect(),
+            ));
+        }
+        if read.nature == Character::Nothing {
+            return None;
+        }
+        let siblings = habits.siblings(self, read)?;
+        Some((
+            FindingKind::MissingOverride,
+            vec![format!(
+                "the other names of {} lead inside at this resolver: {}",
+                self.stands_for(),
+                crate::evidence::listed(&siblings)
+            )],
+        ))
+    }
+
+    /// Public view or other resolvers name our own fronts, and this one leads elsewhere.
+    fn shadowed(&self, read: &Read<'_>) -> Option<(FindingKind, Vec<String>)> {
+        if read.nature != Character::Global || !self.own.is_known() {
+            return None;
+        }
+        let own = |union: &BTreeSet<IpAddr>| {
+            !union.is_disjoint(&self.own.balancers) || !union.is_disjoint(&self.own.inside)
+        };
+        if own(&read.union) || !self.public.is_disjoint(&read.union) {
+            return None;
+        }
+        let mut evidence: Vec<String> = self
+            .inside
+            .iter()
+            .filter(|other| other.kept >= STABLE && own(&other.union))
+            .map(Read::says)
+            .collect();
+        if own(&self.public) {
+            evidence.push(format!("the public answer is {}", addresses(&self.public)));
+        }
+        (!evidence.is_empty()).then_some((FindingKind::ShadowedName, evidence))
+    }
+
+    /// Two inside answers without anything in common, and nobody to say who is right.
+    fn differing(&self, read: &Read<'_>) -> Option<(FindingKind, Vec<String>)> {
+        let private = |read: &Read<'_>| {
+            matches!(
+                read.nature,
+                Character::Strange(_) | Character::Other(_) | Character::Node(_)
+            )
+        };
+        if self.own.is_known() || !private(read) || read.told.len() < LONG {
+            return None;
+        }
+        let own = read.told.union();
+        let others: Vec<String> = self
+            .inside
+            .iter()
+            .filter(|other| {
+                private(other) && other.told.len() >= LONG && other.told.union().is_disjoint(&own)
+            })
+            .map(Read::says)
+            .collect();
+        (!others.is_empty()).then_some((FindingKind::DifferingAnswers, others))
+    }
+
+    fn in_public(&self, read: &Read<'_>) -> bool {
+        !self.public.is_disjoint(&read.union)
+    }
+
+    /// What the internet gets, or could.
+    fn as_from_outside(&self, read: &Read<'_>) -> bool {
+        read.nature == Character::Nothing
+            || self.in_public(read)
+            || (!read.union.is_empty() && read.union.iter().all(|a| !is_private(*a)))
+    }
+
+    /// An answer that only makes sense inside, leads somewhere, and has stood for a while.
+    fn is_override(&self, read: &Read<'_>) -> bool {
+        read.kept >= STABLE
+            && !read.union.is_empty()
+            && !self.in_public(read)
+            && !matches!(read.nature, Character::Gone(..))
+            && (!self.own.is_known() || read.nature.is_own())
+            && read.union.iter().all(|a| is_private(*a))
+    }
+
+    pub(super) fn stands_for(&self) -> String {
+        let names: Vec<String> = self
+            .own
+            .services
+            .iter()
+            .map(|service| format!("Service {service}"))
+            .collect();
+        crate::evidence::listed(&names)
+    }
+}
+
+impl Read<'_> {
+    /// "10.96.0.10:53 tells n1/pod 10.96.0.50".
+    pub(super) fn says(&self) -> String {
+        let what = if self.union.is_empty() {
+            "that the name leads nowhere".to_owned()
+        } else {
+            addresses(&self.union)
+        };
+        let as_name = self
+            .told
+            .newest()
+            .and_then(|said| said.asked_as.as_ref())
+            .map(|name| format!(" (for {name}, by the search list)"))
+            .unwrap_or_default();
+        format!(
+            "{} tells {} {what}{as_name}",
+            self.asking.resolver, self.asking.vantage
+        )
+    }
+
+    pub(super) fn vantage(&self) -> Vantage {
+        self.asking.vantage.clone()
+    }
+}
+
+pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
+    let words: Vec<String> = set.iter().map(ToString::to_string).collect();
+    crate::evidence::listed(&words)
+}
+
+/// Who is told an inside address for which name, by resolver and vantage.
+#[derive(Debug, Default)]
+struct Habits {
+    /// Names of one Service at one resolver and vantage: led inside or not.
+    names: BTreeMap<(String, Asking), BTreeMap<String, bool>>,
+}
+
+impl Habits {
+    fn of(cases: &[Case<'_>]) -> Self {
+        let mut habits = Self::default();
+        for case in cases {
+            for service in &case.own.services {
+                for read in &case.inside {
+                    let key = (service.to_string(), read.asking.clone());
+                    habits
+                        .names
+                        .entry(key)
+                        .or_default()
+                        .insert(case.name.to_owned(), case.is_override(read));
+                }
+            }
+        }
+        habits
+    }
+
+    /// The other names of the same Service, where every one of them is led inside and there are enough.
+    fn siblings(&self, case: &Case<'_>, read: &Read<'_>) -> Option<Vec<String>> {
+        let service = case.own.services.first()?;
+        let all = self.names.get(&(service.to_string(), read.asking.clone()))?;
+        let others: Vec<(&String, &bool)> = all.iter().filter(|(name, _)| *name != case.name).collect();
+        (others.len() >= SIBLINGS && others.iter().all(|(_, inside)| **inside))
+            .then(|| others.into_iter().map(|(name, _)| name.clone()).collect())
+    }
+}

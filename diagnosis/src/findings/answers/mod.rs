@@ -1,0 +1,235 @@
+//! What each name is told to be: per resolver and vantage, over the last rounds.
+//!
+//! Addresses are judged by what they are (an address of the name's own Service, of another, of nobody, of the outside
+//! world), and sets by the union over the window: rotation and subsets of one pool are no difference.
+
+mod character;
+mod judge;
+mod told;
+mod words;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+};
+
+use parallax_model::{
+    DnsAnswer, EventTime, FailureKind, Outcome, ProbeSpec, Recorded, Round, ServiceKey, TargetId, Vantage,
+};
+use serde::{Deserialize, Serialize};
+
+use self::{
+    character::{Known, Owners},
+    told::{Said, Told},
+};
+use super::Facts;
+use crate::topology::Topology;
+
+/// Rounds without a word after which a resolver's answers at a vantage are forgotten.
+const FORGOTTEN: i64 = 24;
+
+/// Resolvers remembered for one name at one vantage; a machine has three.
+const RESOLVERS: usize = 8;
+
+/// Services whose former addresses are remembered.
+const FORMER: usize = 4096;
+
+/// Who was told, by whom.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Asking {
+    resolver: SocketAddr,
+    vantage: Vantage,
+}
+
+/// An address that a Service once had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Former {
+    service: ServiceKey,
+    until: EventTime,
+}
+
+/// The answers to all names.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    names: BTreeMap<String, BTreeMap<Asking, Told>>,
+    former: BTreeMap<IpAddr, Former>,
+}
+
+/// What one name is told to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameView {
+    /// The name.
+    pub name: String,
+    /// Each answer with those who were told it.
+    pub answers: Vec<NameAnswer>,
+}
+
+/// One answer set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameAnswer {
+    /// Who says so.
+    pub resolver: SocketAddr,
+    /// The resolver answers as the internet sees the name.
+    pub public: bool,
+    /// Addresses of the newest answer; empty where the name is said to lead nowhere.
+    pub addresses: Vec<IpAddr>,
+    /// What these addresses are ("addresses of Service ingress/nginx").
+    pub meaning: String,
+    /// The name that was finally asked for, where the search list made it another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_as: Option<String>,
+    /// Smallest TTL seen, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<u32>,
+    /// Who was told.
+    pub vantages: Vec<Vantage>,
+}
+
+impl Answers {
+    /// Takes one observation of a closed round in. Only answers count: a resolver that fails is the diagnosis's
+    /// business, and says nothing of the name.
+    pub(super) fn take(&mut self, round: Round, recorded: &Recorded, topology: &Topology) {
+        let observation = &recorded.observation;
+        let Some(answer) = &observation.dns else { return };
+        let nothing = match &observation.outcome {
+            Outcome::Failed {
+                kind: FailureKind::NxDomain | FailureKind::NoAddress,
+                ..
+            } => true,
+            _ if answer.addresses.is_empty() => return,
+            _ => false,
+        };
+        let Some(asked) = topology
+            .targets()
+            .get(&observation.target)
+            .and_then(|placed| name_of(&placed.target.probe))
+        else {
+            return;
+        };
+        let askings = self.names.entry(plain(&asked)).or_default();
+        let asking = Asking {
+            resolver: answer.resolver,
+            vantage: recorded.vantage.clone(),
+        };
+        if !askings.contains_key(&asking)
+            && askings
+                .keys()
+                .filter(|known| known.vantage == asking.vantage)
+                .count()
+                >= RESOLVERS
+        {
+            return;
+        }
+        let said = Said::of(answer, nothing, other_name(&asked, answer));
+        askings.entry(asking).or_default().take(round, said);
+    }
+
+    /// Drops what is too old to be evidence, and names that nobody asks for any more.
+    pub(super) fn forget(&mut self, round: Round, topology: &Topology) {
+        let names: BTreeSet<String> = topology
+            .targets()
+            .values()
+            .filter_map(|placed| name_of(&placed.target.probe))
+            .map(|name| plain(&name))
+            .collect();
+        self.names.retain(|name, askings| {
+            askings.retain(|_, told| told.last().is_some_and(|last| last.0 > round.0 - FORGOTTEN));
+            names.contains(name) && !askings.is_empty()
+        });
+    }
+
+    pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
+        let after = character::addresses(new);
+        for (address, service) in character::addresses(old) {
+            if !after.contains_key(&address) && self.former.len() < FORMER {
+                self.former.insert(address, Former { service, until: at });
+            }
+        }
+        self.former.retain(|address, _| !after.contains_key(address));
+    }
+
+    /// IPv6 addresses that names are told to have.
+    pub(super) fn teach(&self, facts: &mut Facts) {
+        for (name, askings) in &self.names {
+            let v6: BTreeSet<IpAddr> = askings
+                .values()
+                .filter_map(Told::newest)
+                .flat_map(|said| said.addresses.iter().copied())
+                .filter(IpAddr::is_ipv6)
+                .collect();
+            if !v6.is_empty() {
+                facts.published.entry(name.clone()).or_default().extend(v6);
+            }
+        }
+    }
+
+    /// Who is told what, same answers together.
+    pub(super) fn names(&self, topology: &Topology) -> Vec<NameView> {
+        let (known, owners) = (Known::of(topology), Owners::of(topology));
+        self.names
+            .iter()
+            .map(|(name, askings)| {
+                let own = owners.own(topology, name);
+                let mut together: BTreeMap<(SocketAddr, &Said), Vec<Vantage>> = BTreeMap::new();
+                for (asking, told) in askings {
+                    if let Some(said) = told.newest() {
+                        together
+                            .entry((asking.resolver, said))
+                            .or_default()
+                            .push(asking.vantage.clone());
+                    }
+                }
+                let answers = together
+                    .into_iter()
+                    .map(|((resolver, said), vantages)| NameAnswer {
+                        resolver,
+                        public: topology.public_resolvers().contains(&resolver.ip()),
+                        addresses: said.addresses.iter().copied().collect(),
+                        meaning: character::of(said, &own, &known, &self.former).to_string(),
+                        asked_as: said.asked_as.clone(),
+                        ttl_s: said.ttl,
+                        vantages,
+                    })
+                    .collect();
+                NameView {
+                    name: name.clone(),
+                    answers,
+                }
+            })
+            .collect()
+    }
+}
+
+/// The name a probe resolves; none for an address.
+fn name_of(probe: &ProbeSpec) -> Option<String> {
+    let host = match probe {
+        ProbeSpec::Http(http) => &http.host,
+        ProbeSpec::Tcp(tcp) => &tcp.host,
+        ProbeSpec::Dns(dns) => &dns.name,
+        ProbeSpec::Echo { .. } => return None,
+    };
+    host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())
+}
+
+/// As names are compared: without the root's dot, in lower case.
+fn plain(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// The name that was answered, where the search list made it another than the one asked for.
+fn other_name(asked: &str, answer: &DnsAnswer) -> Option<String> {
+    let answered = plain(&answer.name);
+    (!answered.is_empty() && answered != plain(asked)).then(|| answered.chars().take(253).collect())
+}
+
+/// Targets whose probes resolve a name.
+fn targets_of(topology: &Topology, name: &str) -> Vec<TargetId> {
+    topology
+        .targets()
+        .iter()
+        .filter(|(_, placed)| {
+            placed.dial.is_none() && name_of(&placed.target.probe).is_some_and(|own| plain(&own) == name)
+        })
+        .map(|(id, _)| id.clone())
+        .collect()
+}

@@ -1,0 +1,370 @@
+//! A host of one ingress class, served by the front of another (incident I4).
+//!
+//! "Served" is more than "answered": the same certificate or the same body as at the host's own front. A default
+//! backend's 404, another certificate, a refusal are all as it should be. What the front shows for its own hosts as well
+//! (a wildcard certificate, a catch-all page) proves nothing about this one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{
+    AnswerPrint, Digest, EventTime, FailureKind, Front, Micros, Outcome, Recorded, TargetId, Vantage,
+};
+
+use super::{ExposureState, ExposureView, Finding, FindingKind, Severity, is_private};
+use crate::{
+    engine::Settings,
+    plan::exposure_interval,
+    topology::{Exposure, Topology},
+    verdict::Remedy,
+};
+
+/// Answers in a row before anything is said.
+const STABLE: u32 = 2;
+
+/// Targets that must not answer and do, remembered; each is one of the configuration's.
+const BREACHES: usize = 4096;
+
+/// The newest answer to one question at one vantage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Last {
+    at: EventTime,
+    first: EventTime,
+    /// Absent where nothing like an answer came.
+    print: Option<AnswerPrint>,
+    in_a_row: u32,
+}
+
+/// Answers to all pairs, and targets that answered though they must not.
+#[derive(Debug, Default)]
+pub(super) struct Exposures {
+    last: BTreeMap<(TargetId, Vantage), Last>,
+    declared: BTreeMap<(TargetId, Vantage), Last>,
+}
+
+impl Exposures {
+    /// Takes the answer to an exposure probe in. Own faults say nothing.
+    pub(super) fn take(&mut self, recorded: &Recorded) {
+        let observation = &recorded.observation;
+        // A success without a print comes from a prober that knows nothing of prints.
+        let unreadable = match observation.outcome {
+            Outcome::NotAsked { .. } => true,
+            Outcome::Ok { .. } => observation.print.is_none(),
+            Outcome::Failed { .. } => false,
+        };
+        if unreadable {
+            return;
+        }
+        let key = (observation.target.clone(), recorded.vantage.clone());
+        put(&mut self.last, key, observation.at, observation.print);
+    }
+
+    /// Takes the outcome of a target that must not answer in.
+    pub(super) fn declared(&mut self, recorded: &Recorded) {
+        let observation = &recorded.observation;
+        let key = (observation.target.clone(), recorded.vantage.clone());
+        match &observation.outcome {
+            Outcome::Failed {
+                kind: FailureKind::AnsweredThoughForbidden,
+                status,
+                ..
+            } if self.declared.len() < BREACHES => {
+                let print = AnswerPrint {
+                    status: *status,
+                    ..AnswerPrint::default()
+                };
+                put(&mut self.declared, key, observation.at, Some(print));
+            }
+            Outcome::NotAsked { .. } => {}
+            _ => {
+                self.declared.remove(&key);
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
+        let patience =
+            |interval: Micros| Micros(interval.0.saturating_mul(3)).max(Micros(settings.timeout.0));
+        let seldom = patience(exposure_interval(topology, settings.interval));
+        self.last
+            .retain(|(target, _), last| topology.exposures().contains_key(target) && end - last.at <= seldom);
+        self.declared.retain(|(target, _), last| {
+            topology.targets().get(target).is_some_and(|placed| {
+                let interval = placed.target.interval.unwrap_or(settings.interval);
+                end - last.at <= patience(interval.max(settings.interval))
+            })
+        });
+    }
+
+    pub(super) fn views(&self, topology: &Topology) -> Vec<ExposureView> {
+        let court = Court::of(self, topology);
+        topology
+            .exposures()
+            .iter()
+            .filter(|(_, exposure)| !exposure.is_reference())
+            .map(|(id, exposure)| ExposureView {
+                host: exposure.host.clone(),
+                class: exposure.class.clone(),
+                front: exposure.front,
+                front_class: exposure.front_class.clone(),
+                state: court.state(self, id, exposure),
+            })
+            .collect()
+    }
+
+    pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
+        let court = Court::of(self, topology);
+        let mut found: Vec<Finding> = topology
+            .exposures()
+            .iter()
+            .filter(|(_, exposure)| !exposure.is_reference())
+            .filter_map(|(id, exposure)| court.finding(self, id, exposure))
+            .collect();
+        found.extend(self.breaches());
+        found
+    }
+
+    /// Targets that are declared silent and are not.
+    fn breaches(&self) -> Vec<Finding> {
+        let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &Last)>> = BTreeMap::new();
+        for ((target, vantage), last) in &self.declared {
+            if last.in_a_row >= STABLE {
+                by_target.entry(target).or_default().push((vantage, last));
+            }
+        }
+        by_target
+            .into_iter()
+            .map(|(target, seen)| {
+                let vantages: Vec<Vantage> = seen.iter().map(|(vantage, _)| (*vantage).clone()).collect();
+                let names: Vec<String> = vantages.iter().map(ToString::to_string).collect();
+                Finding {
+                    id: format!("{}:{target}", FindingKind::Exposed),
+                    kind: FindingKind::Exposed,
+                    severity: Severity::Critical,
+                    subject: target.to_string(),
+                    sentence: format!(
+                        "{target} must not answer and does, to {}",
+                        crate::evidence::listed(&names)
+                    ),
+                    evidence: seen
+                        .iter()
+                        .map(|(vantage, last)| format!("{vantage}: {}", status_words(last.print)))
+                        .collect(),
+                    vantages,
+                    remedies: vec![
+                        Remedy::new(
+                            "find out which controller serves the host, and take it out of its routes",
+                            Some("kubectl get ingress -A -o wide".to_owned()),
+                            "whoever uses the host that way loses it",
+                        )
+                        .not_when(
+                            "the answer comes from outside the cluster: then its own server must be told",
+                        ),
+                    ],
+                    targets: vec![target.clone()],
+                    since: seen.iter().map(|(_, last)| last.first).min().unwrap_or_default(),
+                }
+            })
+            .collect()
+    }
+}
+
+fn put(
+    all: &mut BTreeMap<(TargetId, Vantage), Last>,
+    key: (TargetId, Vantage),
+    at: EventTime,
+    print: Option<AnswerPrint>,
+) {
+    let last = all.entry(key).or_insert(Last {
+        at,
+        first: at,
+        print,
+        in_a_row: 0,
+    });
+    // Two lines of one moment: the larger print stands, whichever came first.
+    if at < last.at || (at == last.at && last.in_a_row > 0 && print <= last.print) {
+        return;
+    }
+    // A page may differ from one answer to the next; who serves it, and how, does not.
+    let manner = |print: Option<AnswerPrint>| print.map(|p| (p.status, p.certificate));
+    let same = manner(last.print) == manner(print);
+    *last = Last {
+        at,
+        first: if same { last.first } else { at },
+        print,
+        in_a_row: if same { last.in_a_row.saturating_add(1) } else { 1 },
+    };
+}
+
+/// An answer at a stranger's front, held against the host's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// The host's own answer is not known.
+    Incomparable,
+    /// Something else, or something the front shows for others as well.
+    Other,
+    /// The host's own, and what shows it.
+    Own(&'static str),
+}
+
+/// What the fronts' own hosts look like, to judge strangers by.
+struct Court<'a> {
+    /// Host's own prints, over all vantages.
+    own: BTreeMap<&'a TargetId, BTreeSet<AnswerPrint>>,
+    certificates: BTreeMap<Front, BTreeSet<(Digest, &'a TargetId)>>,
+    bodies: BTreeMap<Front, BTreeSet<(Digest, &'a TargetId)>>,
+}
+
+impl<'a> Court<'a> {
+    fn of(all: &Exposures, topology: &'a Topology) -> Self {
+        let mut court = Self {
+            own: BTreeMap::new(),
+            certificates: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+        };
+        for ((id, _), last) in &all.last {
+            let (Some(exposure), Some(print)) = (topology.exposures().get(id), last.print) else {
+                continue;
+            };
+            if !exposure.is_reference() {
+                continue;
+            }
+            court.own.entry(&exposure.target).or_default().insert(print);
+            if let Some(certificate) = print.certificate {
+                let shown = court.certificates.entry(exposure.front).or_default();
+                shown.insert((certificate, &exposure.target));
+            }
+            if let Some(body) = print.body {
+                court
+                    .bodies
+                    .entry(exposure.front)
+                    .or_default()
+                    .insert((body, &exposure.target));
+            }
+        }
+        court
+    }
+
+    /// Whether an answer at a stranger's front is the host's own.
+    fn served(&self, exposure: &Exposure, print: AnswerPrint) -> Likeness {
+        let Some(own) = self.own.get(&exposure.target) else {
+            return Likeness::Incomparable;
+        };
+        let shown_to_others = |shown: &BTreeMap<Front, BTreeSet<(Digest, &TargetId)>>, digest: Digest| {
+            shown.get(&exposure.front).is_some_and(|all| {
+                all.iter()
+                    .any(|(other, target)| *other == digest && **target != exposure.target)
+            })
+        };
+        let status = print.status.unwrap_or(0);
+        let success = (200..300).contains(&status);
+        let same_body = success
+            && print.body.is_some_and(|body| {
+                own.iter()
+                    .any(|o| o.body == Some(body) && o.status == print.status)
+                    && !shown_to_others(&self.bodies, body)
+            });
+        if same_body {
+            return Likeness::Own("the same body as at its own front");
+        }
+        // 404: nobody's; 421: asked at the wrong door; 5xx: nobody there.
+        let refused = matches!(status, 0 | 404 | 421 | 500..);
+        let same_certificate = !refused
+            && print.certificate.is_some_and(|certificate| {
+                own.iter()
+                    .any(|o| o.certificate == Some(certificate) && o.status == print.status)
+                    && !shown_to_others(&self.certificates, certificate)
+            });
+        if same_certificate {
+            Likeness::Own("the same certificate and status as at its own front")
+        } else {
+            Likeness::Other
+        }
+    }
+
+    fn state(&self, all: &Exposures, id: &TargetId, exposure: &Exposure) -> ExposureState {
+        all.last
+            .iter()
+            .filter(|((target, _), last)| target == id && last.in_a_row >= STABLE)
+            .map(|(_, last)| match last.print {
+                None => ExposureState::NotServed,
+                Some(print) => match self.served(exposure, print) {
+                    Likeness::Incomparable => ExposureState::Unknown,
+                    Likeness::Other => ExposureState::NotServed,
+                    Likeness::Own(_) => ExposureState::Served,
+                },
+            })
+            .max()
+            .unwrap_or(ExposureState::Unknown)
+    }
+
+    fn finding(&self, all: &Exposures, id: &TargetId, exposure: &Exposure) -> Option<Finding> {
+        let mut vantages = Vec::new();
+        let mut evidence = Vec::new();
+        let mut since: Option<EventTime> = None;
+        for ((target, vantage), last) in &all.last {
+            if target != id || last.in_a_row < STABLE {
+                continue;
+            }
+            let Some(Likeness::Own(why)) = last.print.map(|print| self.served(exposure, print)) else {
+                continue;
+            };
+            vantages.push(vantage.clone());
+            evidence.push(format!("{vantage}: {}, {why}", status_words(last.print)));
+            since = Some(since.map_or(last.first, |known| known.min(last.first)));
+        }
+        let since = since?;
+        let Exposure {
+            host,
+            class,
+            front,
+            front_class,
+            ..
+        } = exposure;
+        let public = !is_private(front.address.ip());
+        let reach = if public {
+            "an address that the internet reaches"
+        } else {
+            "an inside address"
+        };
+        Some(Finding {
+            id: format!("{}:{id}", FindingKind::Exposed),
+            kind: FindingKind::Exposed,
+            severity: if public {
+                Severity::Critical
+            } else {
+                Severity::Warning
+            },
+            subject: format!("{host} at {front}"),
+            sentence: format!(
+                "{host} of ingress class {class} is served by {front} of class {front_class}, {reach}: whoever sends its \
+                 name there gets it"
+            ),
+            vantages,
+            evidence,
+            remedies: vec![
+                Remedy::new(
+                    format!("let the controller of class {front_class} watch its own class only"),
+                    Some(format!(
+                        "kubectl get ingress -A -o jsonpath='{{range .items[?(@.spec.ingressClassName==\"{class}\")]}}{{.metadata.namespace}}/{{.metadata.name}}{{\"\\n\"}}{{end}}'"
+                    )),
+                    "the controller restarts; Ingresses without a class are served by nobody until they name one",
+                )
+                .not_when("both controllers carry the same controller name: then each needs its own (--controller-class)"),
+                Remedy::new(
+                    format!("refuse the host {host} at {front} (a server block that closes the connection)"),
+                    None,
+                    "one rule a host, to be kept by hand",
+                )
+                .not_when("new hosts of the class appear: each would need its own rule"),
+            ],
+            targets: vec![exposure.target.clone()],
+            since,
+        })
+    }
+}
+
+fn status_words(print: Option<AnswerPrint>) -> String {
+    print
+        .and_then(|print| print.status)
+        .map_or_else(|| "answered".to_owned(), |status| format!("answered {status}"))
+}

@@ -1,0 +1,81 @@
+//! An AAAA that nobody serves: a CA asks IPv6 first, and never falls back where somebody else answers (F17).
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use parallax_model::ProbeSpec;
+
+use super::{Hazard, HazardKind, Who, id, listed};
+use crate::{
+    findings::{Facts, Severity},
+    topology::Topology,
+    verdict::Remedy,
+};
+
+pub(super) fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
+    let served: BTreeSet<IpAddr> = topology.fronts().keys().map(|front| front.address.ip()).collect();
+    let hosts = hosts(topology);
+    facts
+        .published
+        .iter()
+        .filter(|(name, _)| hosts.contains(*name))
+        .filter_map(|(name, addresses)| {
+            let dead: BTreeSet<IpAddr> = addresses
+                .iter()
+                .filter(|address| address.is_ipv6())
+                .filter(|address| !served.contains(address) && !facts.reached.contains(address))
+                .copied()
+                .collect();
+            (!dead.is_empty()).then(|| hazard(topology, name, &dead))
+        })
+        .collect()
+}
+
+/// Hosts of this cluster's own fronts; what others serve is theirs to keep.
+fn hosts(topology: &Topology) -> BTreeSet<String> {
+    topology
+        .targets()
+        .values()
+        .filter(|placed| placed.dial.is_none() && placed.entry.is_some())
+        .filter_map(|placed| match &placed.target.probe {
+            ProbeSpec::Http(http) => Some(http.host.as_str().trim_end_matches('.').to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn hazard(topology: &Topology, name: &str, dead: &BTreeSet<IpAddr>) -> Hazard {
+    let addresses = listed(dead);
+    Hazard {
+        id: id(HazardKind::UnservedIpv6, name),
+        kind: HazardKind::UnservedIpv6,
+        severity: Severity::Warning,
+        subject: name.to_owned(),
+        who: Who {
+            nodes: Vec::new(),
+            of: topology.nodes().len(),
+            words: "clients with IPv6, an ACME CA first of all".to_owned(),
+        },
+        sentence: format!(
+            "clients with IPv6 would not reach {name}: it has {addresses}, which no front of this cluster serves and no \
+             vantage has reached; an ACME CA asks IPv6 first"
+        ),
+        evidence: vec![
+            format!("{name} is answered with {addresses}"),
+            "no Service of this cluster has that address".to_owned(),
+        ],
+        remedies: vec![
+            Remedy::new(
+                format!("remove the AAAA of {name}, or correct it"),
+                Some(format!("dig +short AAAA {name}")),
+                "clients without IPv4 lose the name; caches keep the record for its TTL",
+            )
+            .not_when("external-dns writes it from an Ingress status: then that must be corrected"),
+            Remedy::new(
+                "serve the address: a dual-stack Service (ipFamilyPolicy: PreferDualStack) and a balancer that has it",
+                None,
+                "one more front for each port, and its share of the balancer's quota",
+            )
+            .not_when("cluster or provider have no IPv6"),
+        ],
+    }
+}

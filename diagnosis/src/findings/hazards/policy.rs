@@ -1,0 +1,158 @@
+//! externalTrafficPolicy: Local, entries on k of N nodes, and a data plane known to hold clients inside to it (F1, F3).
+
+use std::collections::BTreeSet;
+
+use parallax_model::NodeName;
+
+use super::{Balancers, Hazard, HazardKind, entry_nodes, id, listed, who};
+use crate::{
+    causes,
+    findings::{Facts, Severity},
+    topology::{IpMode, Node, ProxyMode, Service, Topology, TrafficPolicy},
+};
+
+/// kube-proxy that gives IPVS nodes without an endpoint the cluster's (kubernetes#97081; in the code by about 1.26).
+const IPVS_FIXED: (u32, u32, u32) = (1, 26, 0);
+/// kube-proxy whose nftables rules let pods pass (kubernetes#132456, #133969).
+const NFTABLES_FIXED: (u32, u32, u32) = (1, 33, 6);
+
+/// What a node does with a client that asks for an address of policy Local without an endpoint next to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Honours {
+    /// It is known to serve it all the same, or nothing is known.
+    No,
+    /// Pods are served; clients in the host network are not.
+    HostNetwork,
+    /// The mode does so in older versions, and the version is not known.
+    Perhaps,
+    /// Mode and version are known to.
+    Yes,
+}
+
+pub(super) fn hazard(
+    topology: &Topology,
+    facts: &Facts,
+    service: &Service,
+    balancers: &Balancers<'_>,
+) -> Option<Hazard> {
+    let addresses = balancers.addresses(service, IpMode::Vip);
+    let entries = entry_nodes(service);
+    if service.external_traffic_policy != TrafficPolicy::Local || addresses.is_empty() || entries.is_empty() {
+        return None;
+    }
+    let without: Vec<(NodeName, Honours)> = topology
+        .nodes()
+        .values()
+        .filter(|node| !entries.contains(&node.name))
+        .map(|node| (node.name.clone(), honours(topology.proxy_mode(), node)))
+        .filter(|(_, honours)| *honours != Honours::No)
+        .collect();
+    let worst = without.iter().map(|(_, honours)| *honours).max()?;
+    // What pods are seen to do says nothing of the host network.
+    let tried = |node: &NodeName| worst != Honours::HostNetwork && facts.tried(&service.key, node).is_some();
+    let nodes: BTreeSet<NodeName> = without
+        .iter()
+        .filter(|(node, honours)| *honours == worst && !tried(node))
+        .map(|(node, _)| node.clone())
+        .collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let mode = match topology.proxy_mode() {
+        ProxyMode::Nftables => "nftables",
+        _ => "IPVS",
+    };
+    let (before, how, severity) = match (worst, topology.proxy_mode()) {
+        (Honours::HostNetwork, _) => ("clients in the host network of ", "time out", Severity::Notice),
+        (_, ProxyMode::Nftables) => ("pods on ", "time out", Severity::Warning),
+        _ => ("pods on ", "be refused", Severity::Warning),
+    };
+    let who = who(&nodes, topology, before);
+    let entries_words = super::super::of_nodes(&entries, topology.nodes().len());
+    let mut evidence = vec![
+        format!("externalTrafficPolicy of Service {} is Local", service.key),
+        format!("entries on {entries_words}"),
+        format!("kube-proxy runs in {mode} mode"),
+    ];
+    evidence.push(match worst {
+        Honours::Perhaps => {
+            "its version is not known here; before the change in kubernetes#97081 (by about 1.26) it holds clients inside \
+             to the policy"
+                .to_owned()
+        }
+        Honours::HostNetwork => {
+            "its version serves pods on such nodes, and clients with the node's own address still not (kubernetes#93456)"
+                .to_owned()
+        }
+        Honours::Yes | Honours::No => {
+            format!("kube-proxy {} holds clients inside to the policy", versions(topology, &nodes))
+        }
+    });
+    Some(Hazard {
+        id: id(HazardKind::LocalPolicy, &service.key.to_string()),
+        kind: HazardKind::LocalPolicy,
+        severity,
+        subject: format!("Service {}", service.key),
+        sentence: format!(
+            "{} would {how} at {}: Service {} has externalTrafficPolicy: Local and entries on {} only",
+            who.words,
+            listed(addresses),
+            service.key,
+            listed(&entries),
+        ),
+        who,
+        evidence,
+        remedies: causes::nolocal::of_service(topology, service),
+    })
+}
+
+/// What mode and version of a node say.
+fn honours(mode: ProxyMode, node: &Node) -> Honours {
+    let version = node
+        .facts
+        .kube_proxy_version
+        .as_ref()
+        .and_then(|v| version(v.as_str()));
+    match (mode, version) {
+        (ProxyMode::Ipvs, None) => Honours::Perhaps,
+        (ProxyMode::Ipvs, Some(version)) if version < IPVS_FIXED => Honours::Yes,
+        (ProxyMode::Ipvs, Some(_)) => Honours::HostNetwork,
+        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => Honours::Yes,
+        (ProxyMode::Nftables | ProxyMode::Iptables | ProxyMode::Unknown, _) => Honours::No,
+    }
+}
+
+fn versions(topology: &Topology, nodes: &BTreeSet<NodeName>) -> String {
+    let all: BTreeSet<String> = nodes
+        .iter()
+        .filter_map(|node| topology.nodes().get(node)?.facts.kube_proxy_version.as_ref())
+        .map(ToString::to_string)
+        .collect();
+    listed(all)
+}
+
+/// `v1.25.3+k3s1` → (1, 25, 3).
+fn version(text: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = text.trim_start_matches('v').splitn(3, '.').map(|part| {
+        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    });
+    Some((
+        numbers.next()??,
+        numbers.next()??,
+        numbers.next().flatten().unwrap_or(0),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_with_and_without_its_letter_and_tail() {
+        assert_eq!(version("v1.25.3"), Some((1, 25, 3)));
+        assert_eq!(version("1.33.6+k3s1"), Some((1, 33, 6)));
+        assert_eq!(version("1.26"), Some((1, 26, 0)));
+        assert_eq!(version("unknown"), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! A balancer that adds a PROXY header, and nodes that short-cut it (F9).
+
+use std::collections::BTreeSet;
+
+use parallax_model::NodeName;
+
+use super::{Balancers, Hazard, HazardKind, all_nodes, id, listed, who};
+use crate::{
+    findings::{Facts, Severity},
+    topology::{IpMode, Service, Topology},
+    verdict::Remedy,
+};
+
+/// Values that turn an annotation off.
+const OFF: [&str; 6] = ["", "false", "off", "no", "0", "none"];
+
+/// The annotation that turns PROXY headers on. Every cloud controller has its own word, and all of them hold the name of
+/// the protocol; one of them holds it in a list of attributes.
+fn annotation(service: &Service) -> Option<(&String, &String)> {
+    service.annotations.iter().find(|(key, value)| {
+        let key = key.to_ascii_lowercase().replace(['-', '_'], "");
+        let value = value.trim().to_ascii_lowercase();
+        let named = key.contains("proxyprotocol") && !OFF.contains(&value.as_str());
+        named || value.contains("proxy_protocol_v2.enabled=true")
+    })
+}
+
+pub(super) fn hazard(
+    topology: &Topology,
+    facts: &Facts,
+    service: &Service,
+    balancers: &Balancers<'_>,
+) -> Option<Hazard> {
+    let addresses = balancers.addresses(service, IpMode::Vip);
+    let (key, value) = annotation(service)?;
+    if addresses.is_empty() || service.usable().is_empty() {
+        return None;
+    }
+    let nodes: BTreeSet<NodeName> = all_nodes(topology)
+        .into_iter()
+        .filter(|node| facts.tried(&service.key, node).is_none())
+        .collect();
+    // One node that gets through shows an entry that takes connections with and without the header.
+    let through = facts
+        .passing
+        .get(&service.key)
+        .is_some_and(|nodes| !nodes.is_empty());
+    if nodes.is_empty() || through {
+        return None;
+    }
+    let who = who(&nodes, topology, "clients on ");
+    let (namespace, name) = (&service.key.namespace, &service.key.name);
+    Some(Hazard {
+        id: id(HazardKind::ProxyBypass, &service.key.to_string()),
+        kind: HazardKind::ProxyBypass,
+        severity: Severity::Warning,
+        subject: format!("Service {}", service.key),
+        sentence: format!(
+            "{} would be cut off at {}: their node answers for the address itself (ipMode VIP), without the PROXY header \
+             that the balancer of Service {} adds and its endpoints insist on",
+            who.words,
+            listed(&addresses),
+            service.key
+        ),
+        who,
+        evidence: vec![
+            format!("annotation {key} of Service {} is {value:?}", service.key),
+            format!("{} has ipMode VIP", listed(&addresses)),
+        ],
+        remedies: vec![
+            Remedy::new(
+                "let the cloud controller set ipMode: Proxy in the Service's status",
+                Some(format!(
+                    "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
+                )),
+                "needs Kubernetes 1.30 and a controller that supports it; every connection from inside makes the detour \
+                 over the balancer",
+            )
+            .not_when("the balancer may hand a client back to its own node (F5–F7)"),
+            Remedy::new(
+                "publish a host name instead of an address in the Service's status",
+                None,
+                "an annotation of the cloud controller, and a DNS record",
+            )
+            .not_when("clients use the address itself"),
+            Remedy::new(
+                "have the endpoints accept connections with and without the header",
+                None,
+                "whoever reaches the endpoints without the balancer chooses the source address they log",
+            )
+            .not_when("the ingress controller cannot tell the two apart (ingress-nginx)"),
+        ],
+    })
+}

@@ -1,0 +1,326 @@
+//! What a balancer holds, and what it would hold after each way out: every port of a Service once for each node it is
+//! registered with (I6).
+
+use parallax_model::ServiceKey;
+
+use super::{Hazard, HazardKind, Who, entry_nodes, id};
+use crate::{
+    causes::plural,
+    findings::Severity,
+    topology::{BalancerSpec, Service, Topology, TrafficPolicy},
+    verdict::Remedy,
+};
+
+/// From this share of the quota on, in per cent, the next change may be one too many.
+const NEAR: usize = 80;
+
+/// What a balancer holds of one Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    ports: usize,
+    nodes: usize,
+}
+
+impl Load {
+    /// Under policy Local only nodes with an entry are registered.
+    fn today(topology: &Topology, service: &Service) -> Self {
+        Self {
+            ports: service.ports.len(),
+            nodes: match service.external_traffic_policy {
+                TrafficPolicy::Cluster => topology.nodes().len(),
+                TrafficPolicy::Local => entry_nodes(service).len(),
+            },
+        }
+    }
+
+    /// With policy Cluster, or an entry on every node.
+    fn everywhere(topology: &Topology, service: &Service) -> Self {
+        Self {
+            ports: service.ports.len(),
+            nodes: topology.nodes().len(),
+        }
+    }
+
+    const fn backends(self) -> usize {
+        self.ports * self.nodes
+    }
+
+    fn words(self) -> String {
+        format!(
+            "{} × {} = {}",
+            plural(self.ports, "port"),
+            plural(self.nodes, "node"),
+            self.backends()
+        )
+    }
+}
+
+fn sum(topology: &Topology, balancer: &BalancerSpec, load: impl Fn(&Service) -> Load) -> usize {
+    balancer
+        .services
+        .iter()
+        .filter_map(|key| topology.service(key))
+        .map(|service| load(service).backends())
+        .sum()
+}
+
+/// What the balancer of a Service would hold with every node registered for it: "4 ports × 50 nodes = 200 backends, and
+/// 200 of 200 on balancer b (quota from configuration)".
+pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
+    let load = Load::everywhere(topology, service);
+    let Some(balancer) = topology
+        .balancers()
+        .iter()
+        .find(|b| b.services.contains(&service.key))
+    else {
+        return format!(
+            "the balancer gets {} backends: compare with its quota first",
+            load.words()
+        );
+    };
+    let after = sum(topology, balancer, |other| {
+        if other.key == service.key {
+            load
+        } else {
+            Load::today(topology, other)
+        }
+    });
+    match balancer.quota {
+        None => format!(
+            "the balancer {} gets {} backends, {after} in all: its quota is not configured, compare first",
+            balancer.name,
+            load.words()
+        ),
+        Some(quota) => {
+            let most = usize::try_from(quota.targets).unwrap_or(usize::MAX);
+            let fits = if after > most {
+                format!(": {} too many", after - most)
+            } else {
+                String::new()
+            };
+            format!(
+                "the balancer {} gets {} backends, {after} of {most} in all (quota from configuration){fits}",
+                balancer.name,
+                load.words()
+            )
+        }
+    }
+}
+
+/// Whether every node of the cluster could be registered for a Service; unknown without a quota.
+pub(crate) fn fits(topology: &Topology, key: &ServiceKey) -> Option<bool> {
+    let balancer = topology.balancers().iter().find(|b| b.services.contains(key))?;
+    let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);
+    let after = sum(topology, balancer, |other| {
+        if other.key == *key {
+            Load::everywhere(topology, other)
+        } else {
+            Load::today(topology, other)
+        }
+    });
+    Some(after <= most)
+}
+
+/// One hazard for each balancer that is near its quota, or that a usual way out would carry beyond it.
+pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
+    topology
+        .balancers()
+        .iter()
+        .filter_map(|balancer| hazard(topology, balancer))
+        .collect()
+}
+
+fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
+    let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);
+    let today = sum(topology, balancer, |service| Load::today(topology, service));
+    // What one node more adds: the ports of every Service that registers all nodes.
+    let per_node = balancer
+        .services
+        .iter()
+        .filter_map(|key| topology.service(key))
+        .filter(|service| service.external_traffic_policy == TrafficPolicy::Cluster)
+        .map(|service| service.ports.len())
+        .sum::<usize>();
+    let too_far: Vec<&Service> = balancer
+        .services
+        .iter()
+        .filter(|key| fits(topology, key) == Some(false))
+        .filter_map(|key| topology.service(key))
+        .filter(|service| service.external_traffic_policy == TrafficPolicy::Local)
+        .collect();
+    let absent: Vec<String> = balancer
+        .services
+        .iter()
+        .filter(|key| topology.service(key).is_none())
+        .map(|key| format!("Service {key}"))
+        .collect();
+    let near = today.saturating_mul(100) >= most.saturating_mul(NEAR);
+    let severity = match (today > most, near) {
+        (true, _) => Severity::Critical,
+        (false, true) => Severity::Warning,
+        (false, false) if !too_far.is_empty() || !absent.is_empty() => Severity::Notice,
+        (false, false) => return None,
+    };
+    let nodes = topology.nodes().len();
+    let room = most.saturating_sub(today).checked_div(per_node);
+    let forecast = match (today > most, room) {
+        (true, _) => format!(
+            "{} too many: some nodes or ports are not registered",
+            today - most
+        ),
+        (false, Some(0)) => "one node more does not fit".to_owned(),
+        (false, Some(room)) => format!(
+            "the quota is full at {}",
+            plural(nodes.saturating_add(room), "node")
+        ),
+        (false, None) => "further nodes change nothing while the policy is Local".to_owned(),
+    };
+    let switch = if too_far.is_empty() {
+        String::new()
+    } else {
+        let names: Vec<String> = too_far
+            .iter()
+            .map(|service| format!("Service {}", service.key))
+            .collect();
+        format!(
+            "; externalTrafficPolicy: Cluster for {} does not fit",
+            crate::evidence::listed(&names)
+        )
+    };
+    let left_out = if absent.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "; {} is not in the cluster and not counted",
+            crate::evidence::listed(&absent)
+        )
+    };
+    Some(Hazard {
+        id: id(HazardKind::Quota, balancer.name.as_str()),
+        kind: HazardKind::Quota,
+        severity,
+        subject: format!("balancer {}", balancer.name),
+        who: Who {
+            nodes: Vec::new(),
+            of: nodes,
+            words: format!(
+                "clients of balancer {} on nodes or ports that do not fit",
+                balancer.name
+            ),
+        },
+        sentence: format!(
+            "the balancer {} holds {today} of {most} backends; {forecast}{switch}{left_out}",
+            balancer.name
+        ),
+        evidence: evidence(topology, balancer, most),
+        remedies: remedies(topology, balancer, most),
+    })
+}
+
+/// What each Service takes, today's sum, and the sum with every node registered for all of them.
+fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<String> {
+    let today = sum(topology, balancer, |service| Load::today(topology, service));
+    let everywhere = sum(topology, balancer, |service| Load::everywhere(topology, service));
+    let mut evidence: Vec<String> = balancer
+        .services
+        .iter()
+        .filter_map(|key| topology.service(key))
+        .map(|service| {
+            let policy = match service.external_traffic_policy {
+                TrafficPolicy::Cluster => "policy Cluster: every node",
+                TrafficPolicy::Local => "policy Local: nodes with an entry",
+            };
+            format!(
+                "Service {}: {} backends ({policy})",
+                service.key,
+                Load::today(topology, service).words()
+            )
+        })
+        .collect();
+    evidence.push(format!(
+        "today {today} of {most} backends (quota from configuration)"
+    ));
+    evidence.push(format!(
+        "with policy Cluster or a DaemonSet for all of them: {everywhere} of {most}"
+    ));
+    evidence
+}
+
+fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Remedy> {
+    let services: Vec<&Service> = balancer
+        .services
+        .iter()
+        .filter_map(|key| topology.service(key))
+        .collect();
+    let nodes = topology.nodes().len();
+    let mut all = Vec::new();
+    let largest = services
+        .iter()
+        .max_by_key(|service| (Load::today(topology, service).backends(), &service.key));
+    if let (Some(largest), true) = (largest, services.len() > 1) {
+        let load = Load::everywhere(topology, largest);
+        all.push(
+            Remedy::new(
+                format!("give Service {} a balancer of its own", largest.key),
+                None,
+                format!(
+                    "one more balancer and address; it then holds up to {} of {most}, and the rest {}",
+                    load.words(),
+                    sum(topology, balancer, |service| Load::today(topology, service))
+                        .saturating_sub(Load::today(topology, largest).backends())
+                ),
+            )
+            .not_when(if load.backends() > most {
+                "it does not fit even alone"
+            } else {
+                "names and certificates must stay on one address"
+            }),
+        );
+    }
+    for service in &services {
+        let local = Load {
+            ports: service.ports.len(),
+            nodes: entry_nodes(service).len(),
+        };
+        if service.external_traffic_policy == TrafficPolicy::Cluster && local.nodes < nodes {
+            let (namespace, name) = (&service.key.namespace, &service.key.name);
+            all.push(
+                Remedy::new(
+                    format!("set externalTrafficPolicy: Local for Service {}", service.key),
+                    Some(format!(
+                        "kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Local\"}}}}'"
+                    )),
+                    format!(
+                        "{} backends instead of {}; pods on nodes without an entry may then be refused (F1–F4)",
+                        local.words(),
+                        Load::today(topology, service).words()
+                    ),
+                )
+                .not_when("the provider registers every node whatever the policy"),
+            );
+        }
+    }
+    all.push(
+        Remedy::new(
+            "have the provider raise the quota",
+            None,
+            format!("from {most}; a request, and often a fee"),
+        )
+        .not_when("the limit is the balancer's size and not an account's"),
+    );
+    all.push(
+        Remedy::new(
+            "let the balancer reach the pods directly, without the nodes' ports",
+            None,
+            format!(
+                "backends are then endpoints: {} today",
+                services
+                    .iter()
+                    .map(|service| service.ports.len() * service.usable().len())
+                    .sum::<usize>()
+            ),
+        )
+        .not_when("the pods have no addresses of their own in the cloud's network"),
+    );
+    all
+}

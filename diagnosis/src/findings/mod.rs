@@ -1,0 +1,245 @@
+//! What is wrong, or will be, without a region of failing cells.
+//!
+//! ```text
+//! dns answers ─▶ answers    what each name is told to be, by whom, and where that differs (I3)
+//! exposure probes ─▶ exposure    a host of one ingress class served by the fronts of another (I4)
+//! topology + facts ─▶ hazards    who would fail though nobody does yet (I6, I8.3)
+//! ```
+//!
+//! Folded from the same closed rounds as the cells, as sets: the order within a round never shows.
+
+mod address;
+mod answers;
+mod exposure;
+mod facts;
+mod hazards;
+
+use std::collections::BTreeSet;
+
+use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Recorded, Round, TargetId, Vantage};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use address::is_private;
+pub use answers::{NameAnswer, NameView};
+pub use facts::Facts;
+pub(crate) use hazards::quota;
+pub use hazards::{Hazard, HazardKind, Who, hazards};
+
+use crate::{engine::Settings, topology::Topology, verdict::Remedy};
+
+macro_rules! kinds {
+    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident = $label:literal, $catalogue:literal, $title:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$vdoc])* #[serde(rename = $label)] $variant),+
+        }
+
+        impl $type {
+            /// Every kind, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word in metric labels and in ids.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label),+ }
+            }
+
+            /// What it is called in the catalogue of causes, or as an incident.
+            #[must_use]
+            pub const fn catalogue(self) -> &'static str {
+                match self { $(Self::$variant => $catalogue),+ }
+            }
+
+            /// A few words.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),+ }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.label())
+            }
+        }
+    };
+}
+pub(crate) use kinds;
+
+kinds! {
+    /// What sort of finding.
+    FindingKind {
+        /// Others are told an inside address, these are not.
+        MissingOverride = "missing-override", "I3", "an override is missing on a resolver";
+        /// The answer is an address that nothing has any more.
+        StaleAnswer = "stale-answer", "I3", "an answer is out of date";
+        /// The answer leads to something else than the name stands for.
+        ShadowedName = "shadowed-name", "I3", "an override or wildcard shadows a name";
+        /// The answer changes its nature back and forth.
+        FlappingAnswer = "flapping-answer", "I3", "a resolver's answers alternate";
+        /// Resolvers inside disagree, and nothing says who is right.
+        DifferingAnswers = "differing-answers", "I3", "resolvers disagree on an inside name";
+        /// The public answer is an address that the internet cannot reach.
+        PrivatePublished = "private-published", "F29", "the public answer is a private address";
+        /// A host of one ingress class is served by another's front.
+        Exposed = "exposed", "I4", "a host is served where it does not belong";
+    }
+}
+
+/// How bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Good to know.
+    Notice,
+    /// Somebody will fail, or some do.
+    Warning,
+    /// To be dealt with now.
+    Critical,
+}
+
+impl Severity {
+    /// The word in metric labels.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// Something that is wrong though probes may well succeed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Derived from what it is about, so that two replicas and a replay agree.
+    pub id: String,
+    /// What sort.
+    pub kind: FindingKind,
+    /// How bad.
+    pub severity: Severity,
+    /// The name and resolver, or the host and front.
+    pub subject: String,
+    /// Who sees it.
+    pub vantages: Vec<Vantage>,
+    /// The finding in one sentence.
+    pub sentence: String,
+    /// What was seen, by whom.
+    pub evidence: Vec<String>,
+    /// Ways out.
+    pub remedies: Vec<Remedy>,
+    /// Targets that it concerns.
+    pub targets: Vec<TargetId>,
+    /// Start of the first round of the evidence at hand.
+    pub since: EventTime,
+}
+
+/// A host of one class at a front of another, and what became of asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExposureView {
+    /// The host.
+    pub host: HostName,
+    /// Its class.
+    pub class: ObjectName,
+    /// Where it was asked for.
+    pub front: Front,
+    /// The class of that front.
+    pub front_class: ObjectName,
+    /// What is known.
+    pub state: ExposureState,
+}
+
+/// What is known of a host at a front that is not its own. Unknown is never shown as ok.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExposureState {
+    /// Nothing fresh, or nothing to compare with.
+    Unknown,
+    /// The front answers with something else, or not at all.
+    NotServed,
+    /// Served as its own.
+    Served,
+}
+
+/// Everything that was found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    answers: answers::Answers,
+    exposure: exposure::Exposures,
+    found: Vec<Finding>,
+}
+
+impl Findings {
+    /// Takes a closed round in and judges it. Returns the observations that the diagnosis of regions is to see: a host
+    /// asked for at a stranger's front says nothing of either.
+    pub(crate) fn round(
+        &mut self,
+        round: Round,
+        observations: Vec<Recorded>,
+        topology: &Topology,
+        settings: Settings,
+    ) -> Vec<Recorded> {
+        let (apart, observations): (Vec<_>, Vec<_>) = observations
+            .into_iter()
+            .partition(|recorded| topology.exposures().contains_key(&recorded.observation.target));
+        for recorded in &apart {
+            self.exposure.take(recorded);
+        }
+        for recorded in &observations {
+            self.answers.take(round, recorded, topology);
+            self.exposure.declared(recorded);
+        }
+        self.answers.forget(round, topology);
+        let end = round.end(settings.interval);
+        self.exposure.forget(end, topology, settings);
+        self.found = self.answers.findings(round, topology, settings.interval);
+        self.found.extend(self.exposure.findings(topology));
+        self.found
+            .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
+        observations
+    }
+
+    /// Addresses that the old topology had and the new one has not are remembered with whose they were.
+    pub(crate) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
+        self.answers.replace_topology(old, new, at);
+        self.found.retain(|finding| {
+            finding.targets.is_empty() || finding.targets.iter().any(|t| new.targets().contains_key(t))
+        });
+    }
+
+    pub(crate) fn list(&self) -> Vec<Finding> {
+        self.found.clone()
+    }
+
+    pub(crate) fn names(&self, topology: &Topology) -> Vec<NameView> {
+        self.answers.names(topology)
+    }
+
+    pub(crate) fn exposures(&self, topology: &Topology) -> Vec<ExposureView> {
+        self.exposure.views(topology)
+    }
+
+    /// What answers say that hazards rest on.
+    pub(crate) fn teach(&self, facts: &mut Facts) {
+        self.answers.teach(facts);
+    }
+}
+
+/// "2 of 4 nodes (n3 and n4)".
+pub(crate) fn of_nodes(nodes: &BTreeSet<NodeName>, all: usize) -> String {
+    let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    if nodes.len() == all && all > 1 {
+        return format!("all {all} nodes");
+    }
+    format!(
+        "{} of {} ({})",
+        nodes.len(),
+        crate::causes::plural(all, "node"),
+        crate::evidence::listed(&names)
+    )
+}
+
+#[cfg(test)]
+mod tests;

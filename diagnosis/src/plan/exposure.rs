@@ -1,0 +1,73 @@
+//! Hosts of one ingress class asked for at the fronts of another: now and then, by few.
+
+use parallax_model::{Channel, Dial, Micros, NodeName, ProbeSpec, Reach, Vantage};
+
+use super::Planner;
+use crate::{findings::is_private, hash, topology::Topology};
+
+/// Nodes that ask for one host, at its own front and at the others, so that what they get can be compared.
+const ASKING: usize = 2;
+
+/// Least time between two questions about one pair. Nothing here changes within seconds, and a host that is asked for
+/// at a stranger's address looks like an attack if it is asked for often.
+const SELDOM: Micros = Micros::from_secs(60);
+
+/// Pairs that may be asked for that often; with more, each is asked for less often.
+const PAIRS: usize = 200;
+
+/// Longest time between two questions about one pair.
+const SELDOMMEST: Micros = Micros::from_secs(3600);
+
+/// Time between two questions about one pair.
+pub(crate) fn interval(topology: &Topology, round: Micros) -> Micros {
+    let times = topology.exposures().len().div_ceil(PAIRS).max(1);
+    let times = u64::try_from(times).unwrap_or(u64::MAX);
+    Micros(SELDOM.0.saturating_mul(times)).min(SELDOMMEST).max(round)
+}
+
+impl Planner<'_> {
+    /// The pairs this vantage asks for. Every outside vantage asks for all: what the internet gets is the question.
+    pub(super) fn exposures(&mut self) {
+        let interval = interval(self.topology, self.config.interval);
+        let timeout = self.config.timeout;
+        for (id, exposure) in self.topology.exposures() {
+            let beyond_reach = matches!(
+                self.vantage,
+                Vantage::Outside {
+                    reach: Reach::Internet,
+                    ..
+                }
+            ) && is_private(exposure.front.address.ip());
+            if beyond_reach || !asks(self.topology, exposure.host.as_str(), self.vantage) {
+                continue;
+            }
+            self.add(&format!("exposure|{id}"), |name| parallax_model::Assignment {
+                id: name,
+                target: id.clone(),
+                channel: Channel::Vip,
+                probe: ProbeSpec::Http(exposure.probe.clone()),
+                dial: Dial::Address(exposure.front.address),
+                entry: None,
+                peer: None,
+                interval,
+                timeout,
+            });
+        }
+    }
+}
+
+fn asks(topology: &Topology, host: &str, vantage: &Vantage) -> bool {
+    let Some(node) = vantage.node() else { return true };
+    let mut order: Vec<(u64, &NodeName)> = topology
+        .nodes()
+        .values()
+        .filter(|n| n.prober.is_some())
+        .map(|n| (hash::stable(&["exposure", host, n.name.as_str()]), &n.name))
+        .collect();
+    // A single prober without a cluster around it asks for everything.
+    if order.is_empty() {
+        return true;
+    }
+    order.sort();
+    order.iter().take(ASKING).any(|(_, name)| *name == node)
+}

@@ -1,0 +1,115 @@
+//! Hosts of one ingress class at the fronts of another (incident I4), as things that can be asked.
+//!
+//! Only where classes are known: a guess would send the name of one project to the address of another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{Front, HostName, HttpProbe, ObjectName, ProbeSpec, Scheme, ServiceKey, TargetId};
+
+use super::{FrontKind, IngressSpec, Topology};
+
+/// One host at one front, with the question that is asked there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exposure {
+    /// The target whose host it is.
+    pub target: TargetId,
+    /// The host.
+    pub host: HostName,
+    /// Its class.
+    pub class: ObjectName,
+    /// Where it is asked for.
+    pub front: Front,
+    /// The class whose controller stands behind that front.
+    pub front_class: ObjectName,
+    /// What is asked. Any certificate will do: what counts is whose it is.
+    pub probe: HttpProbe,
+}
+
+impl Exposure {
+    /// The front is the host's own: the answer that the others are compared with.
+    #[must_use]
+    pub fn is_reference(&self) -> bool {
+        self.class == self.front_class
+    }
+}
+
+/// All pairs of a class's hosts and another class's balancer fronts on the same port, and the hosts at their own.
+pub(super) fn exposures(topology: &Topology, ingresses: &[IngressSpec]) -> BTreeMap<TargetId, Exposure> {
+    let classes = classes(topology, ingresses);
+    let host_classes: BTreeMap<&HostName, &ObjectName> = ingresses
+        .iter()
+        .filter_map(|ingress| Some((ingress.class.as_ref().or(classes.get(&ingress.service))?, ingress)))
+        .flat_map(|(class, ingress)| ingress.hosts.iter().map(move |host| (host, class)))
+        .collect();
+    let fronts: Vec<(&Front, u16, &ServiceKey, &ObjectName)> = topology
+        .fronts
+        .iter()
+        .filter(|(_, info)| matches!(info.kind, FrontKind::LoadBalancer(_)))
+        .filter_map(|(front, info)| Some((front, info.port, &info.service, classes.get(&info.service)?)))
+        .collect();
+    let mut all = BTreeMap::new();
+    for (id, placed) in &topology.targets {
+        let (ProbeSpec::Http(http), Some((service, _)), None) =
+            (&placed.target.probe, &placed.entry, placed.dial)
+        else {
+            continue;
+        };
+        let Some(class) = host_classes.get(&http.host) else {
+            continue;
+        };
+        // A host whose class names another controller than the one it enters through has no right front to compare with.
+        let own = fronts
+            .iter()
+            .find(|(_, port, key, own)| *port == http.port && *key == service && own == class);
+        let others = fronts
+            .iter()
+            .filter(|(_, port, _, other)| *port == http.port && other != class);
+        let mut pairs: Vec<_> = others.collect();
+        if pairs.is_empty() {
+            continue;
+        }
+        let Some(own) = own else { continue };
+        pairs.push(own);
+        for (front, _, _, front_class) in pairs {
+            let Ok(name) = TargetId::new(format!("{id}#at={front}")) else {
+                continue;
+            };
+            let exposure = Exposure {
+                target: id.clone(),
+                host: http.host.clone(),
+                class: (*class).clone(),
+                front: **front,
+                front_class: (*front_class).clone(),
+                probe: HttpProbe {
+                    any_certificate: http.scheme == Scheme::Https,
+                    print: true,
+                    ..HttpProbe::get(http.scheme, http.host.clone(), http.port, http.path.clone())
+                },
+            };
+            all.insert(name, exposure);
+        }
+    }
+    all
+}
+
+/// The class behind each Service: as it says itself, else the one class of the Ingresses that enter through it.
+fn classes(topology: &Topology, ingresses: &[IngressSpec]) -> BTreeMap<ServiceKey, ObjectName> {
+    let mut named: BTreeMap<&ServiceKey, BTreeSet<&ObjectName>> = BTreeMap::new();
+    for ingress in ingresses {
+        if let Some(class) = &ingress.class {
+            named.entry(&ingress.service).or_default().insert(class);
+        }
+    }
+    topology
+        .services
+        .values()
+        .filter_map(|service| {
+            let only = named.get(&service.key).filter(|classes| classes.len() == 1);
+            let class = service
+                .ingress_class
+                .as_ref()
+                .or_else(|| only.and_then(|classes| classes.iter().next().copied()))?;
+            Some((service.key.clone(), class.clone()))
+        })
+        .collect()
+}
