@@ -10,7 +10,7 @@ use crate::{
 pub(crate) const CAUSES: &[Cause] = &[Cause {
     id: "F8",
     title: "the balancer's health checks come from its own address, which the nodes take for theirs",
-    regions: &[RegionKind::OutsideAll],
+    regions: &[RegionKind::OutsideFrontNode, RegionKind::OutsideAll],
     profile: |_| kinds::VIP,
     likelier: |s| match (s.info.map(|i| i.kind), s.mode()) {
         (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Ipvs) => 1.0,

@@ -3,7 +3,7 @@
 use parallax_model::KindClass;
 
 use super::{Cause, Situation, remedy};
-use crate::{kinds, region::RegionKind, topology::ProxyMode};
+use crate::{kinds, region::RegionKind};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Vip, RegionKind::ProtoVip];
 
@@ -28,43 +28,6 @@ pub(crate) const CAUSES: &[Cause] = &[
                 "whoever the filter kept out gets in: widen it to the sources that need it, not to all",
             )
 .not_when("nothing arrives at the balancer at all: then a router or the address itself is the cause (F12)")]
-        },
-    },
-    Cause {
-        id: "F8",
-        title: "the balancer's health checks are dropped, so it sends to every node",
-        regions: &[RegionKind::OutsideFrontNode, RegionKind::OutsideAll],
-        profile: |_| [8.0, 0.5, 0.3, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],
-        likelier: |s| {
-            let bound = if s.mode() == ProxyMode::Ipvs { 3.0 } else { 0.3 };
-            if s.is_local() && !s.leaves_the_node() {
-                bound
-            } else {
-                0.05
-            }
-        },
-        mechanism: |_| {
-            "the nodes hold the balancer's address themselves and drop its health checks, which come from that address; \
-             with every check failing the balancer sends to every node, and those without an endpoint drop the connection"
-                .to_owned()
-        },
-        remedies: |s| {
-            let (namespace, name) = s.service_args();
-            vec![
-                remedy(
-                    "let the cloud controller set ipMode: Proxy, so that no node binds the balancer's address",
-                    Some(format!(
-                        "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress[*].ipMode}}'"
-                    )),
-                    "needs Kubernetes 1.30 and a cloud controller that supports it; connections from inside then make the \
-                     detour over the balancer",
-                ),
-                remedy(
-                    "let the balancer check health from an address of its own (a reserved range)",
-                    None,
-                    "a setting of the balancer, not of the cluster; its provider must offer it",
-                ),
-            ]
         },
     },
     Cause {
