@@ -36,6 +36,7 @@ mod region;
 mod rounds;
 mod scene;
 mod separate;
+mod seqs;
 mod sequential;
 mod weights;
 

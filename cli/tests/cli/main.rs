@@ -4,5 +4,6 @@
 mod bad_input;
 mod commands;
 mod readme;
+mod record;
 mod replay;
 mod up;

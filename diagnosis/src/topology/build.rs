@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::SocketAddr,
+    sync::Arc,
 };
 
 use parallax_model::{
@@ -12,7 +13,7 @@ use parallax_model::{
 
 use super::{
     Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node, PlacedTarget,
-    PortSpec, Service, ServiceSpec, Topology, TopologySpec,
+    PortSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
 };
 
 /// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).
@@ -41,6 +42,7 @@ impl TryFrom<TopologySpec> for Topology {
 
     fn try_from(spec: TopologySpec) -> Result<Self, Vec<Problem>> {
         let mut builder = Builder::default();
+        builder.topology.written = Written(Arc::new(spec.clone()));
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.nodes(spec.nodes);
         builder.services(spec.services);

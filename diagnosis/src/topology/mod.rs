@@ -11,6 +11,7 @@ mod spec;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
 use parallax_model::{Front, NodeName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
@@ -31,6 +32,17 @@ pub struct Topology {
     fronts: BTreeMap<Front, FrontInfo>,
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
+    written: Written,
+}
+
+/// The written form a topology was built from, for recordings. Two forms that build the same are the same topology.
+#[derive(Debug, Clone, Default)]
+struct Written(Arc<TopologySpec>);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A node of the cluster.
@@ -172,6 +184,18 @@ impl Topology {
         vantages.sort();
         vantages.dedup();
         vantages
+    }
+
+    /// What it was built from; together with [`Self::extra_vantages`] enough to build it again.
+    #[must_use]
+    pub fn spec(&self) -> &TopologySpec {
+        &self.written.0
+    }
+
+    /// The vantages that no node holds.
+    #[must_use]
+    pub fn extra_vantages(&self) -> &[Vantage] {
+        &self.extra_vantages
     }
 
     /// The same topology with a vantage that no node holds.
