@@ -1,9 +1,11 @@
 //! From topology to what each vantage should probe.
 //!
 //! Small clusters: every node probes every target. Larger ones: all nodes that host an entry and ⌈max(3, √N)⌉ others
-//! per target, chosen by rendezvous hashing so that one node more moves few assignments. The mesh is a union of
+//! per target, chosen by consistent hashing so that one node more moves few assignments. The mesh is a union of
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
+
+mod rings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,16 +17,12 @@ use parallax_model::{
     ServiceKey, TargetId, Vantage,
 };
 
-use crate::{
-    hash,
-    topology::{PlacedTarget, Service, Topology},
-};
+use crate::topology::{PlacedTarget, Service, Topology};
+
+pub(crate) use rings::Rings;
 
 /// Up to this many nodes, everybody probes everything.
 const SMALL_CLUSTER: usize = 16;
-
-/// Rings in the mesh; each gives two peers.
-const MESH_RINGS: usize = 4;
 
 /// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
 /// host; more hosts would repeat it, and a question about one host can be asked when it arises.
@@ -220,31 +218,21 @@ fn direct_targets(topology: &Topology) -> BTreeSet<&TargetId> {
 
 fn is_client(topology: &Topology, placed: &PlacedTarget, id: &TargetId, vantage: &Vantage) -> bool {
     let Some(node) = vantage.node() else { return true };
-    let probers: Vec<&NodeName> = topology
-        .nodes()
-        .values()
-        .filter(|n| n.prober.is_some())
-        .map(|n| &n.name)
-        .collect();
-    if probers.len() <= SMALL_CLUSTER || !probers.contains(&node) {
+    let rings = topology.rings();
+    let probers = rings.probers().len();
+    let Some(own) = rings.number(node).filter(|_| probers > SMALL_CLUSTER) else {
         return true;
-    }
+    };
     let service = placed.entry.as_ref().and_then(|(key, _)| topology.service(key));
-    let hosts =
-        |node: &NodeName, service: &Service| service.usable().iter().any(|e| e.node.as_ref() == Some(node));
-    if service.is_some_and(|service| hosts(node, service)) {
-        return true;
-    }
-    let mut others: Vec<_> = probers
+    let mut hosts: Vec<usize> = service
+        .map(Service::usable)
+        .unwrap_or_default()
         .iter()
-        .filter(|n| !service.is_some_and(|service| hosts(n, service)))
-        .map(|n| (hash::stable(&[id.as_str(), n.as_str()]), *n))
+        .filter_map(|endpoint| rings.number(endpoint.node.as_ref()?))
         .collect();
-    others.sort();
-    others
-        .iter()
-        .take(others_per_target(probers.len()))
-        .any(|(_, n)| *n == node)
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.contains(&own) || rings.samples(id.as_str(), others_per_target(probers), own, &hosts)
 }
 
 /// ⌈max(3, √N)⌉.
@@ -254,32 +242,16 @@ fn others_per_target(nodes: usize) -> usize {
     root.max(3)
 }
 
-/// Neighbours of a node on [`MESH_RINGS`] rings, each ordered by another hash. Mutual: if a is b's peer, b is a's.
+/// Peers of a node: everybody in a small cluster, else its neighbours on the rings.
 fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
-    let probers: Vec<&NodeName> = topology
-        .nodes()
-        .values()
-        .filter(|n| n.prober.is_some())
-        .map(|n| &n.name)
-        .collect();
-    if probers.len() <= 2 * MESH_RINGS + 1 {
-        return probers.into_iter().filter(|peer| *peer != node).collect();
+    let rings = topology.rings();
+    if rings.probers().len() <= 2 * rings::MESH + 1 {
+        return rings.probers().iter().filter(|peer| *peer != node).collect();
     }
-    let mut peers = BTreeSet::new();
-    for ring in 0..MESH_RINGS {
-        let ring = ring.to_string();
-        let mut order: Vec<_> = probers
-            .iter()
-            .map(|n| (hash::stable(&[&ring, n.as_str()]), *n))
-            .collect();
-        order.sort();
-        let Some(at) = order.iter().position(|(_, n)| *n == node) else {
-            continue;
-        };
-        peers.insert(order[(at + 1) % order.len()].1);
-        peers.insert(order[(at + order.len() - 1) % order.len()].1);
-    }
-    peers
+    rings
+        .number(node)
+        .map(|number| rings.neighbours(number).collect())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

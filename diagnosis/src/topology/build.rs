@@ -11,6 +11,8 @@ use parallax_model::{
     Front, HostName, HttpProbe, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
 };
 
+use crate::plan::Rings;
+
 use super::{
     Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node, PlacedTarget,
     PortSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
@@ -45,6 +47,9 @@ impl TryFrom<TopologySpec> for Topology {
         builder.topology.written = Written(Arc::new(spec.clone()));
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.nodes(spec.nodes);
+        let nodes = builder.topology.nodes.values();
+        let probers = nodes.filter(|node| node.prober.is_some());
+        builder.topology.rings = Rings::new(probers.map(|node| node.name.clone()).collect());
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
         for (i, target) in spec.targets.into_iter().enumerate() {

@@ -16,6 +16,8 @@ use std::{
 
 use parallax_model::{Front, NodeName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
 
+use crate::plan::Rings;
+
 pub use build::Problem;
 pub use spec::{
     EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ProxyMode,
@@ -32,6 +34,8 @@ pub struct Topology {
     fronts: BTreeMap<Front, FrontInfo>,
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
+    /// The probers in the orders that the plan needs.
+    rings: Rings,
     written: Written,
 }
 
@@ -184,6 +188,10 @@ impl Topology {
         vantages.sort();
         vantages.dedup();
         vantages
+    }
+
+    pub(crate) const fn rings(&self) -> &Rings {
+        &self.rings
     }
 
     /// What it was built from; together with [`Self::extra_vantages`] enough to build it again.
