@@ -270,7 +270,7 @@ fn rounds(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
         let (mut observing, mut slowest, mut total) = (Duration::MAX, Duration::ZERO, Duration::ZERO);
         let mut view = Duration::ZERO;
         let mut peak = 0.0_f64;
-        let rounds = 8;
+        let rounds = 6;
         for round in 0..rounds {
             let rows = mesh.round(round, if round < 2 { Fault::Nothing } else { fault });
             let count = rows.len() as f64;

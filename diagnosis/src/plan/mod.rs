@@ -5,6 +5,7 @@
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
+mod index;
 mod rings;
 
 use std::{
@@ -14,19 +15,12 @@ use std::{
 
 use parallax_model::{
     Assignment, AssignmentId, Channel, Dial, EntryRef, Micros, NodeName, PlanLine, PlanRevision, ProbeSpec,
-    ServiceKey, TargetId, Vantage,
+    TargetId, Vantage,
 };
 
-use crate::topology::{PlacedTarget, Service, Topology};
+use crate::topology::{PlacedTarget, Topology};
 
-pub(crate) use rings::Rings;
-
-/// Up to this many nodes, everybody probes everything.
-const SMALL_CLUSTER: usize = 16;
-
-/// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
-/// host; more hosts would repeat it, and a question about one host can be asked when it arises.
-const DIRECT_HOSTS: usize = 3;
+pub(crate) use index::Index;
 
 /// What holds for all assignments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,9 +42,10 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
         vantage,
         out: BTreeMap::new(),
     };
-    let direct = direct_targets(topology);
-    for (id, placed) in topology.targets() {
-        if !is_client(topology, placed, id, vantage) {
+    let index = topology.plan_index();
+    let own = vantage.node().and_then(|node| index.rings().number(node));
+    for ((id, placed), sampled) in topology.targets().iter().zip(index.targets()) {
+        if !own.is_none_or(|own| index.asks(sampled, own)) {
             continue;
         }
         // From outside there are no cluster addresses and no pods: a pass inside is never reported as one outside.
@@ -58,7 +53,7 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
             continue;
         }
         planner.approach(id, placed);
-        if direct.contains(id) && vantage.node().is_some() {
+        if sampled.direct && vantage.node().is_some() {
             planner.direct(id, placed);
         }
     }
@@ -190,61 +185,9 @@ impl Planner<'_> {
     }
 }
 
-/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.
-fn direct_targets(topology: &Topology) -> BTreeSet<&TargetId> {
-    let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
-    for (id, placed) in topology.targets() {
-        if let Some(entry) = &placed.entry {
-            by_entry
-                .entry(entry)
-                .or_default()
-                .push((placed.dial.is_some(), id));
-        }
-    }
-    by_entry
-        .into_values()
-        .flat_map(|mut targets| {
-            targets.sort();
-            // A cluster address repeats the question that a named host asks already.
-            let named = targets.iter().any(|(forced, _)| !forced);
-            targets
-                .into_iter()
-                .filter(move |(forced, _)| !(named && *forced))
-                .take(DIRECT_HOSTS)
-                .map(|(_, id)| id)
-        })
-        .collect()
-}
-
-fn is_client(topology: &Topology, placed: &PlacedTarget, id: &TargetId, vantage: &Vantage) -> bool {
-    let Some(node) = vantage.node() else { return true };
-    let rings = topology.rings();
-    let probers = rings.probers().len();
-    let Some(own) = rings.number(node).filter(|_| probers > SMALL_CLUSTER) else {
-        return true;
-    };
-    let service = placed.entry.as_ref().and_then(|(key, _)| topology.service(key));
-    let mut hosts: Vec<usize> = service
-        .map(Service::usable)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|endpoint| rings.number(endpoint.node.as_ref()?))
-        .collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    hosts.contains(&own) || rings.samples(id.as_str(), others_per_target(probers), own, &hosts)
-}
-
-/// ⌈max(3, √N)⌉.
-fn others_per_target(nodes: usize) -> usize {
-    let root = nodes.isqrt();
-    let root = if root * root < nodes { root + 1 } else { root };
-    root.max(3)
-}
-
 /// Peers of a node: everybody in a small cluster, else its neighbours on the rings.
 fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
-    let rings = topology.rings();
+    let rings = topology.plan_index().rings();
     if rings.probers().len() <= 2 * rings::MESH + 1 {
         return rings.probers().iter().filter(|peer| *peer != node).collect();
     }

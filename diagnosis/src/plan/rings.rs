@@ -24,7 +24,7 @@ impl Ring {
         let mut order: Vec<(u64, usize)> = probers
             .iter()
             .enumerate()
-            .map(|(number, node)| (hash::stable(&[name, node.as_str()]), number))
+            .map(|(number, node)| (hash::scattered(&[name, node.as_str()]), number))
             .collect();
         order.sort_unstable();
         let mut place = vec![0; order.len()];
@@ -72,12 +72,16 @@ impl Rings {
         })
     }
 
+    /// Where on the sampling ring a key stands.
+    pub(super) fn start(&self, key: &str) -> usize {
+        let key = hash::scattered(&[key]);
+        self.sample.order.partition_point(|(hash, _)| *hash < key)
+    }
+
     /// Whether a prober is among the first `wanted` on the ring from a key's place on, those left out not counted. One
     /// prober more or less moves at most one other in or out of each key's sample.
-    pub(super) fn samples(&self, key: &str, wanted: usize, number: usize, left_out: &[usize]) -> bool {
+    pub(super) fn samples(&self, start: usize, wanted: usize, number: usize, left_out: &[usize]) -> bool {
         let Ring { order, place } = &self.sample;
-        let key = hash::stable(&[key]);
-        let start = order.partition_point(|(hash, _)| *hash < key);
         let distance = |number: usize| (place[number] + order.len() - start) % order.len();
         let own = distance(number);
         let before = left_out.iter().filter(|other| distance(**other) < own).count();

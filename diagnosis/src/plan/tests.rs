@@ -1,7 +1,7 @@
 use parallax_model::TargetSpec;
 use proptest::prelude::*;
 
-use super::*;
+use super::{index::DIRECT_HOSTS, *};
 use crate::topology::TopologySpec;
 
 fn config() -> PlanConfig {

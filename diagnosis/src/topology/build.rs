@@ -11,7 +11,7 @@ use parallax_model::{
     Front, HostName, HttpProbe, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
 };
 
-use crate::plan::Rings;
+use crate::plan::Index;
 
 use super::{
     Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node, PlacedTarget,
@@ -47,15 +47,13 @@ impl TryFrom<TopologySpec> for Topology {
         builder.topology.written = Written(Arc::new(spec.clone()));
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.nodes(spec.nodes);
-        let nodes = builder.topology.nodes.values();
-        let probers = nodes.filter(|node| node.prober.is_some());
-        builder.topology.rings = Rings::new(probers.map(|node| node.name.clone()).collect());
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
         for (i, target) in spec.targets.into_iter().enumerate() {
             builder.target(&format!("targets[{i}]"), target, None, None);
         }
         if builder.problems.is_empty() {
+            builder.topology.index = Index::new(&builder.topology);
             Ok(builder.topology)
         } else {
             Err(builder.problems)

@@ -16,7 +16,7 @@ use std::{
 
 use parallax_model::{Front, NodeName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
 
-use crate::plan::Rings;
+use crate::plan::Index;
 
 pub use build::Problem;
 pub use spec::{
@@ -34,8 +34,8 @@ pub struct Topology {
     fronts: BTreeMap<Front, FrontInfo>,
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
-    /// The probers in the orders that the plan needs.
-    rings: Rings,
+    /// Who asks for which target.
+    index: Index,
     written: Written,
 }
 
@@ -190,8 +190,8 @@ impl Topology {
         vantages
     }
 
-    pub(crate) const fn rings(&self) -> &Rings {
-        &self.rings
+    pub(crate) const fn plan_index(&self) -> &Index {
+        &self.index
     }
 
     /// What it was built from; together with [`Self::extra_vantages`] enough to build it again.

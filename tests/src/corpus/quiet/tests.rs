@@ -2,9 +2,9 @@ use super::*;
 
 fn small() -> Quiet {
     Quiet {
-        nodes: 6,
+        nodes: 5,
         endpoints: 2,
-        before: 10,
+        before: 6,
         ..Quiet::default()
     }
 }
@@ -21,7 +21,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
         let mesh = Mesh::new(quiet.nodes, quiet.endpoints);
         let law = Law::new(&quiet, &mesh);
         let (mut weights, mut failures, mut probes, mut clusters, mut plain) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        let n = 4_000_u64;
+        let n = 1_200_u64;
         for number in 0..n {
             let mut rng = Rng::of(&[7, number]);
             let drawn = law.draw(&mut rng);
@@ -44,8 +44,8 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
             }
         }
         let n = float(n);
-        assert!((weights / n - 1.0).abs() < 0.1, "mean weight {}", weights / n);
-        assert!((plain / n - PLAIN).abs() < 0.03);
+        assert!((weights / n - 1.0).abs() < 0.15, "mean weight {}", weights / n);
+        assert!((plain / n - PLAIN).abs() < 0.04);
         let base = quiet.background;
         let truth = base + stalls * (1.0 - (1.0 - 0.7) * (1.0 - base) - base);
         assert!(
@@ -70,7 +70,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
 fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     let loud = Quiet {
         background: 0.1,
-        stretches: 250,
+        stretches: 150,
         ..small()
     };
     let counted = run(&Quiet { plain: 1.0, ..loud }, |_| {});
@@ -88,20 +88,21 @@ fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     );
 }
 
-/// A few stretches of what the command runs by the thousand.
+/// A few stretches of what the command runs by the thousand: enough to see that tilted stretches do make the engine
+/// speak, that each of them hardly ever happens, and that none of the others does.
 #[test]
-fn a_healthy_mesh_raises_no_alarm_in_a_month_of_two_thousand_targets() {
+fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
     let found = run(
         &Quiet {
             background: 0.002,
-            stretches: 60,
+            stretches: 50,
             ..small()
         },
         |_| {},
     );
     assert_eq!(found.opened_plain, 0);
-    let (expected, _) = found.expected(2_000.0, rounds_in(30.0));
-    assert!(expected < 1.0, "{found:?}");
+    assert!(found.opened_tilted > 5, "{found:?}");
+    assert!(found.rate < 1e-6, "{found:?}");
 }
 
 #[test]
