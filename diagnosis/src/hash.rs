@@ -14,7 +14,7 @@ pub(crate) fn stable(parts: &[&str]) -> u64 {
 }
 
 /// As [`stable`], with the bits mixed: FNV alone leaves texts that differ in their last letters close to each other, and
-/// an order by it is hardly another than that of the names. The last step of MurmurHash3.
+/// an order by it is hardly another than that of the names. The last step of `MurmurHash3`.
 pub(crate) fn scattered(parts: &[&str]) -> u64 {
     let mut hash = stable(parts);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

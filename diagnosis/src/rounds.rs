@@ -108,12 +108,11 @@ impl Rounds {
         if self.judged.is_some_and(|judged| round <= judged) || self.buffered >= MAX_BUFFERED {
             return Err(Refused::Late);
         }
-        match taken {
-            Some(taken) => taken.entry(round).or_default().insert(seq),
-            None => {
-                let taken = sender.taken.entry(recorded.incarnation.clone()).or_default();
-                taken.entry(round).or_default().insert(seq);
-            }
+        if let Some(taken) = taken {
+            taken.entry(round).or_default().insert(seq);
+        } else {
+            let taken = sender.taken.entry(recorded.incarnation.clone()).or_default();
+            taken.entry(round).or_default().insert(seq);
         }
         self.buffered += 1;
         self.open.entry(round).or_default().push(recorded.clone());
