@@ -52,6 +52,10 @@ cargo:
 lab-tools:
 	@tests/install-tools lab
 
+.PHONY: bench-diagnosis
+bench-diagnosis: cargo ## The diagnosis at 5 000 nodes and 2 000 targets: rows a second, tick, memory, plan changes
+	@cargo bench --locked -p parallax-diagnosis --bench tick
+
 .PHONY: deny
 deny: ## Licences, bans and sources of all dependencies
 	@command -v target/tools/bin/cargo-deny >/dev/null || cargo install --quiet --locked --root target/tools cargo-deny

@@ -16,6 +16,7 @@ use crate::{
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
     plan::Planner,
+    record::{RecordError, Recorder, Writer},
     serve::{self, Shared},
     watch::{self as topology_watch, TopologyState},
 };
@@ -40,6 +41,9 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
+    /// What is seen was to be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// Any other reason.
     #[error("cannot listen on {address}: {source}; set another `listen` address")]
     Listen {
@@ -70,6 +74,7 @@ pub struct Aggregator {
     local: SocketAddr,
     clock: Clock,
     hub: Hub,
+    writer: Option<Writer>,
     shared: Shared,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
@@ -102,7 +107,16 @@ impl Aggregator {
             interval: config.interval,
             timeout: config.longest_timeout(),
         };
-        let (hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
+        let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
+        let writer = match &config.record {
+            Some(options) => {
+                let (recorder, writer) =
+                    Recorder::open(options, settings, hub.topology(), clock.now(), &metrics)?;
+                hub.record(recorder);
+                Some(writer)
+            }
+            None => None,
+        };
         let live = Live {
             clock,
             views: outlook.views.clone(),
@@ -133,6 +147,7 @@ impl Aggregator {
             local,
             clock,
             hub,
+            writer,
             shared,
             source: config.source,
             topology,
@@ -164,6 +179,10 @@ impl Aggregator {
         let mut names = Vec::new();
         let mut start = |name, handle: tokio::task::AbortHandle| names.push((handle.id(), name));
         start("diagnosis", parts.spawn(self.hub.run(stopping.clone())));
+        if let Some(writer) = self.writer {
+            // Ends once the hub has dropped its end of the queue and everything in it is written.
+            start("recording", parts.spawn_blocking(move || writer.run()));
+        }
         start(
             "topology watch",
             parts.spawn(topology_watch::follow(

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parallax_diagnosis::{Engine, Settings, view::View};
+use parallax_diagnosis::{Engine, Settings, replay::RecordProgress, topology::Topology, view::View};
 use parallax_model::{EventTime, Micros, Recorded};
 use tokio::{
     sync::{mpsc, watch},
@@ -14,6 +14,7 @@ use crate::{
     clock::Clock,
     ingest::{Lives, ProberView, Receipt, Report},
     metrics::Metrics,
+    record::Recorder,
     watch::TopologyState,
 };
 
@@ -39,6 +40,9 @@ pub(crate) struct Hub {
     lives: Lives,
     clock: Clock,
     metrics: Metrics,
+    /// The topology that the engine works with.
+    held: Arc<Topology>,
+    recorder: Option<Recorder>,
     topology: watch::Receiver<TopologyState>,
     reports: mpsc::Receiver<Report>,
     views: watch::Sender<Arc<View>>,
@@ -55,7 +59,7 @@ impl Hub {
     ) -> (Self, Outlook) {
         let current = topology.borrow_and_update().topology.clone();
         metrics.keep_series_of(&current);
-        let engine = Engine::new(settings, current);
+        let engine = Engine::new(settings, Arc::clone(&current));
         let (views, views_out) = watch::channel(Arc::new(engine.view(clock.now())));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let hub = Self {
@@ -64,6 +68,8 @@ impl Hub {
             lives: Lives::default(),
             clock,
             metrics,
+            held: current,
+            recorder: None,
             topology,
             reports,
             views,
@@ -74,6 +80,16 @@ impl Hub {
             probers: probers_out,
         };
         (hub, outlook)
+    }
+
+    /// Tells a recorder from now on everything that the engine is told.
+    pub(crate) fn record(&mut self, recorder: Recorder) {
+        self.recorder = Some(recorder);
+    }
+
+    /// The topology that the engine works with.
+    pub(crate) const fn topology(&self) -> &Arc<Topology> {
+        &self.held
     }
 
     /// Runs until cancelled, or until nobody can report any more.
@@ -92,7 +108,7 @@ impl Hub {
                 },
                 _ = tick.tick() => {
                     let now = self.clock.now();
-                    self.engine.advance(now);
+                    self.advance(now);
                     self.publish(now);
                 }
                 report = self.reports.recv() => match report {
@@ -114,8 +130,21 @@ impl Hub {
                 tracing::warn!(target_id = %id, "rounds do not wait as long as this target's timeout until a restart; its slowest probes will come late");
             }
         }
-        self.engine.replace_topology(topology, now);
+        self.engine.replace_topology(Arc::clone(&topology), now);
+        self.held = topology;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.topology(now, &self.held);
+        }
         self.publish(now);
+    }
+
+    /// Closes what is over; returns whether anything was judged.
+    fn advance(&mut self, now: EventTime) -> bool {
+        let judged = self.engine.advance(now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.advanced(now, judged, &self.held);
+        }
+        judged
     }
 
     fn take(&mut self, report: Report) {
@@ -123,7 +152,7 @@ impl Hub {
         // The sender may have given up waiting; its report counts all the same and will be a duplicate.
         let _ = report.answer.send(receipt);
         let now = self.clock.now();
-        if self.engine.advance(now) {
+        if self.advance(now) {
             self.publish(now);
         }
     }
@@ -131,6 +160,7 @@ impl Hub {
     fn book(&mut self, report: &Report) -> Receipt {
         let header = report.header();
         let topology = &self.topology.borrow().topology;
+        let mut told = Vec::new();
         let life = self.lives.hear(header, report.received);
         let mut receipt = Receipt {
             malformed: report.batch.malformed,
@@ -151,10 +181,19 @@ impl Hub {
             };
             let booked = self.engine.observe(&recorded);
             self.metrics.observed(&recorded, booked, topology);
+            if self.recorder.is_some() {
+                told.push(recorded);
+            }
         }
-        if let Some(complete) = header.complete {
-            self.engine
-                .progress(&header.vantage, life.offset.event_time(complete));
+        let progress = header.complete.map(|complete| RecordProgress {
+            vantage: header.vantage.clone(),
+            complete: life.offset.event_time(complete),
+        });
+        if let Some(progress) = &progress {
+            self.engine.progress(&progress.vantage, progress.complete);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.report(report.received, &self.held, told, progress);
         }
         self.metrics.reported(receipt);
         receipt

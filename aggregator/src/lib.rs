@@ -1,7 +1,7 @@
 //! The aggregator: tells probers what to ask, takes in what they saw, and shows what the diagnosis makes of it.
 //!
 //! ```text
-//! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ hub (engine) ─▶ serve (page, API) · metrics
+//! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ hub (engine) ─▶ serve (page, API) · metrics · record
 //! ```
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod hub;
 mod ingest;
 mod metrics;
 mod plan;
+mod record;
 mod serve;
 mod severity;
 mod watch;
@@ -21,3 +22,4 @@ mod watch;
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
 pub use config::{Complaint, Config, ConfigError, Place, Token};
+pub use record::{RecordError, RecordOptions};

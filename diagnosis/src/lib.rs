@@ -39,6 +39,7 @@ mod region;
 mod rounds;
 mod scene;
 mod separate;
+mod seqs;
 mod sequential;
 mod slow;
 mod weights;

@@ -177,6 +177,8 @@ impl Matrix {
             .iter()
             .map(|(id, placed)| {
                 let row = self.rows.get(id);
+                // Once a row: it looks at every front, and a row has a cell for every vantage.
+                let usual = crate::booking::default_front(topology, id);
                 let interval = placed
                     .target
                     .interval
@@ -192,9 +194,7 @@ impl Matrix {
                         .iter()
                         .map(|v| {
                             let shown = row.and_then(|r| r.cells.get(&v.vantage));
-                            let front = shown
-                                .and_then(|s| s.front)
-                                .or_else(|| crate::booking::default_front(topology, id));
+                            let front = shown.and_then(|s| s.front).or(usual);
                             cell(topology, &v.vantage, shown, front, now, settings, interval)
                         })
                         .collect(),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round, Vantage};
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, Round, Vantage};
 
-use crate::engine::Settings;
+use crate::{engine::Settings, seqs::Seqs};
 
 /// Observations kept in open rounds; a mesh of five thousand nodes sends a third of this in a round of ten seconds.
 const MAX_BUFFERED: usize = 1_000_000;
@@ -23,11 +23,31 @@ pub(crate) enum Refused {
     Implausible,
 }
 
+/// What is known of one vantage. One look-up per observation: five thousand vantages report a hundred thousand of them
+/// in a round.
+#[derive(Debug, Default)]
+struct Sender {
+    heard: Option<Heard>,
+    /// What was taken of each life, by round.
+    taken: BTreeMap<Incarnation, BTreeMap<Round, Seqs>>,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Heard {
     last: EventTime,
     /// Everything started before this has been observed; absent for senders that do not say.
     complete: Option<EventTime>,
+}
+
+impl Heard {
+    fn hear(heard: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
+        let heard = heard.get_or_insert(Self {
+            last: at,
+            complete: None,
+        });
+        heard.last = heard.last.max(at);
+        heard.complete = heard.complete.max(complete);
+    }
 }
 
 /// Open rounds.
@@ -36,8 +56,7 @@ pub(crate) struct Rounds {
     settings: Settings,
     open: BTreeMap<Round, Vec<Recorded>>,
     buffered: usize,
-    seen: BTreeMap<(Vantage, Incarnation, ReportSeq), Round>,
-    heard: BTreeMap<Vantage, Heard>,
+    senders: BTreeMap<Vantage, Sender>,
     now: Option<EventTime>,
     judged: Option<Round>,
 }
@@ -48,8 +67,7 @@ impl Rounds {
             settings,
             open: BTreeMap::new(),
             buffered: 0,
-            seen: BTreeMap::new(),
-            heard: BTreeMap::new(),
+            senders: BTreeMap::new(),
             now: None,
             judged: None,
         }
@@ -83,37 +101,38 @@ impl Rounds {
             return Err(Refused::Implausible);
         }
         let round = at.round(self.settings.interval);
-        let key = (
-            recorded.vantage.clone(),
-            recorded.incarnation.clone(),
-            recorded.observation.seq,
-        );
-        if self.seen.contains_key(&key) {
+        let seq = recorded.observation.seq;
+        let sender = Self::sender(&mut self.senders, &recorded.vantage);
+        let taken = sender.taken.get_mut(&recorded.incarnation);
+        if let Some(taken) = &taken
+            && taken.values().any(|seqs| seqs.contains(seq))
+        {
             return Err(Refused::Duplicate);
         }
-        self.hear(&recorded.vantage, at, None);
+        Heard::hear(&mut sender.heard, at, None);
         if self.judged.is_some_and(|judged| round <= judged) || self.buffered >= MAX_BUFFERED {
             return Err(Refused::Late);
         }
-        self.seen.insert(key, round);
+        if let Some(taken) = taken {
+            taken.entry(round).or_default().insert(seq);
+        } else {
+            let taken = sender.taken.entry(recorded.incarnation.clone()).or_default();
+            taken.entry(round).or_default().insert(seq);
+        }
         self.buffered += 1;
         self.open.entry(round).or_default().push(recorded.clone());
         Ok(())
     }
 
-    fn hear(&mut self, vantage: &Vantage, at: EventTime, complete: Option<EventTime>) {
-        let heard = self.heard.entry(vantage.clone()).or_insert(Heard {
-            last: at,
-            complete: None,
-        });
-        heard.last = heard.last.max(at);
-        heard.complete = heard.complete.max(complete);
+    fn sender<'a>(senders: &'a mut BTreeMap<Vantage, Sender>, vantage: &Vantage) -> &'a mut Sender {
+        senders.entry(vantage.clone()).or_default()
     }
 
     pub(crate) fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
         let ahead = self.now.is_some_and(|now| complete > now.plus(MAX_AHEAD));
         if complete.0 >= 0 && !ahead {
-            self.hear(vantage, complete, Some(complete));
+            let sender = Self::sender(&mut self.senders, vantage);
+            Heard::hear(&mut sender.heard, complete, Some(complete));
         }
     }
 
@@ -131,9 +150,16 @@ impl Rounds {
             (&a.vantage, key(a), &a.incarnation).cmp(&(&b.vantage, key(b), &b.incarnation))
         });
         self.judged = Some(round);
-        self.seen.retain(|_, seen| seen.0 > round.0 - REMEMBERED);
         let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
-        self.heard.retain(|_, heard| heard.last >= horizon);
+        self.senders.retain(|_, sender| {
+            sender.taken.retain(|_, rounds| {
+                // Everything of the rounds that are still remembered, and of those to come.
+                *rounds = rounds.split_off(&Round(round.0 - REMEMBERED + 1));
+                !rounds.is_empty()
+            });
+            sender.heard = sender.heard.filter(|heard| heard.last >= horizon);
+            sender.heard.is_some() || !sender.taken.is_empty()
+        });
         Some((round, observations))
     }
 
@@ -145,8 +171,9 @@ impl Rounds {
         }
         let silent_since = end.minus(Self::patience(self.settings));
         let mut speaking = self
-            .heard
+            .senders
             .values()
+            .filter_map(|sender| sender.heard)
             .filter(|heard| heard.last >= silent_since)
             .peekable();
         speaking.peek().is_some()

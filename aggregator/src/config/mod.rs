@@ -25,6 +25,8 @@ pub use tree::Place;
 use document::Document;
 use raw::{RawConfig, RawTopology};
 
+use crate::record::RecordOptions;
+
 /// Shortest and longest interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
 /// Shortest and longest timeout, in milliseconds.
@@ -41,6 +43,8 @@ pub struct Config {
     pub timeout: Micros,
     /// The shared secret that probers show, if one is wanted.
     pub token: Option<Token>,
+    /// Whether and where what is seen is recorded.
+    pub record: Option<RecordOptions>,
     pub(crate) initial: Arc<Topology>,
     pub(crate) source: TopologySource,
 }
@@ -126,6 +130,7 @@ impl Config {
                 interval,
                 timeout,
                 token,
+                record: None,
                 initial: Arc::new(topology),
                 source,
             }),
@@ -143,6 +148,7 @@ impl Config {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
             token: None,
+            record: None,
             initial: Arc::new(topology),
             source: TopologySource {
                 file: None,
@@ -161,6 +167,13 @@ impl Config {
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
         self.source.vantages.push(vantage);
+        self
+    }
+
+    /// Records what the engine is told, where options are given.
+    #[must_use]
+    pub fn with_record(mut self, record: Option<RecordOptions>) -> Self {
+        self.record = record;
         self
     }
 

@@ -26,6 +26,7 @@ use prometheus_client::{
     metrics::{
         counter::Counter,
         family::Family,
+        gauge::Gauge,
         histogram::{Histogram, NativeHistogramConfig},
     },
     registry::Registry,
@@ -103,6 +104,24 @@ impl Refusal {
     }
 }
 
+/// What became of a line of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordResult {
+    Written,
+    Lost,
+}
+
+impl RecordResult {
+    const ALL: [Self; 2] = [Self::Written, Self::Lost];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// What became of a line of a report.
 const LINE_RESULTS: [&str; 7] = [
     "counted",
@@ -123,6 +142,8 @@ pub(crate) struct Metrics {
     phases: Phases,
     lines: Family<ResultLabel, Counter>,
     reports: Family<ResultLabel, Counter>,
+    recorded: Family<ResultLabel, Counter>,
+    record_failing: Gauge,
     /// The series of each target that the topology names; only these may have any.
     series: Arc<Mutex<BTreeMap<TargetId, Series>>>,
 }
@@ -142,6 +163,8 @@ impl Metrics {
             phases: Family::new_with_constructor(histogram),
             lines: Family::default(),
             reports: Family::default(),
+            recorded: Family::default(),
+            record_failing: Gauge::default(),
             series: Arc::default(),
         };
         for result in LINE_RESULTS {
@@ -149,6 +172,9 @@ impl Metrics {
         }
         for result in Refusal::ALL.map(Refusal::label).into_iter().chain(["accepted"]) {
             drop(metrics.reports.get_or_create(&ResultLabel { result }));
+        }
+        for result in RecordResult::ALL.map(RecordResult::label) {
+            drop(metrics.recorded.get_or_create(&ResultLabel { result }));
         }
         metrics
     }
@@ -175,6 +201,16 @@ impl Metrics {
             "ingest_reports",
             "Reports of probers, accepted or by the reason of their refusal",
             self.reports.clone(),
+        );
+        registry.register(
+            "record_lines",
+            "Lines for the recording (--record), written or lost because the disk was too slow or took none",
+            self.recorded.clone(),
+        );
+        registry.register(
+            "record_failing",
+            "1 while the recording cannot be written, else 0",
+            self.record_failing.clone(),
         );
         registry.register_collector(Box::new(live));
         registry
@@ -272,6 +308,23 @@ impl Metrics {
         ] {
             self.lines.get_or_create(&ResultLabel { result }).inc_by(count);
         }
+    }
+
+    /// Counts lines of the recording.
+    pub(crate) fn recorded(&self, result: RecordResult, lines: u64) {
+        let result = result.label();
+        self.recorded.get_or_create(&ResultLabel { result }).inc_by(lines);
+    }
+
+    /// What the gauge says.
+    #[cfg(test)]
+    pub(crate) fn record_is_failing(&self) -> i64 {
+        self.record_failing.get()
+    }
+
+    /// Whether the recording can be written at present.
+    pub(crate) fn recording_fails(&self, fails: bool) {
+        self.record_failing.set(i64::from(fails));
     }
 
     /// Counts one refused report.

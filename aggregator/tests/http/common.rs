@@ -1,11 +1,17 @@
 //! An aggregator on a free port, and a client that talks to it as a prober or a browser would.
 
-use std::{fs, io::Write, path::PathBuf, sync::Once};
+use std::{
+    fs,
+    io::Write,
+    path::PathBuf,
+    sync::{Arc, Once},
+};
 
 use flate2::{Compression, write::GzEncoder};
-use parallax_aggregator::{Aggregator, Config, RunError};
+use parallax_aggregator::{Aggregator, Config, RecordOptions, RunError};
+use parallax_diagnosis::view::View;
 use reqwest::{Client, RequestBuilder, Response};
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const TOPOLOGY: &str = r#"
@@ -32,6 +38,7 @@ pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) client: Client,
     pub(crate) folder: tempfile::TempDir,
+    pub(crate) views: watch::Receiver<Arc<View>>,
     cancelled: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -43,13 +50,20 @@ impl Running {
 
     /// With more lines in the configuration.
     pub(crate) async fn with(more: &str) -> Self {
+        Self::recording(more, None).await
+    }
+
+    /// With a recording.
+    pub(crate) async fn recording(more: &str, record: Option<RecordOptions>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("topology.yaml"), TOPOLOGY).unwrap();
         fs::write(folder.path().join("token"), "a-token-of-24-characters\n").unwrap();
         let config = format!("listen: 127.0.0.1:0\ntopology: topology.yaml\n{more}");
         let path = folder.path().join("parallax.yaml");
         fs::write(&path, config).unwrap();
-        let aggregator = Aggregator::bind(Config::load(&path).unwrap()).await.unwrap();
+        let config = Config::load(&path).unwrap().with_record(record);
+        let aggregator = Aggregator::bind(config).await.unwrap();
+        let views = aggregator.views();
         let cancelled = CancellationToken::new();
         let url = format!("http://{}", aggregator.local_addr());
         let task = tokio::spawn(aggregator.run(cancelled.clone()));
@@ -57,6 +71,7 @@ impl Running {
             url,
             client: client(),
             folder,
+            views,
             cancelled,
             task,
         }

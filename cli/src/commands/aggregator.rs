@@ -13,10 +13,14 @@ pub(crate) struct Args {
     /// The configuration; deploy/parallax.yaml is a commented example.
     #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
     config: PathBuf,
+    #[command(flatten)]
+    record: super::record::Args,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let config = Config::load(&args.config).map_err(Failure::usage)?;
+    let config = Config::load(&args.config)
+        .map_err(Failure::usage)?
+        .with_record(args.record.options());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -3,6 +3,8 @@
 pub(crate) mod aggregator;
 pub(crate) mod check;
 pub(crate) mod prober;
+pub(crate) mod record;
+mod recording;
 pub(crate) mod replay;
 pub(crate) mod up;
 

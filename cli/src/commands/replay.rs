@@ -1,12 +1,13 @@
 //! `parallax replay`: a recorded stream in, verdicts out.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    path::{Path, PathBuf},
+    io::{BufRead, Read, Write},
+    path::PathBuf,
 };
 
 use parallax_diagnosis::replay::Replay;
 
+use super::recording::Input;
 use crate::exit::Failure;
 
 /// Longest line read; a recording's longest is the topology of the largest cluster.
@@ -15,23 +16,19 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 /// Diagnose a recorded stream.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The recording, one JSON object a line; `-` reads standard input.
-    file: PathBuf,
+    /// The recording, one JSON object a line, gzipped or not: a file, a folder of segments, or several of them in
+    /// order; `-` reads standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// One JSON object per event instead of sentences.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let input: Box<dyn Read> = if args.file == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        let file = std::fs::File::open(&args.file)
-            .map_err(|e| Failure::Usage(format!("open {}: {e}", args.file.display())))?;
-        Box::new(file)
-    };
+    let inputs = Input::all(&args.files)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    match replay(BufReader::new(input), &mut out, args) {
+    match replay(&inputs, &mut out, args) {
         // A reader that has seen enough, like `head`, is not an error.
         Err(ReplayError::Write(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::CouldNot(error.to_string())),
@@ -41,48 +38,81 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 #[derive(Debug, thiserror::Error)]
 enum ReplayError {
-    #[error("read line {line}: {source}")]
-    Read { line: usize, source: std::io::Error },
-    #[error("line {line} is longer than {LONGEST_LINE} bytes; this is not a recording")]
-    Long { line: usize },
+    #[error("open {input}: {source}")]
+    Open { input: String, source: std::io::Error },
+    #[error("read line {line} of {input}: {source}")]
+    Read {
+        input: String,
+        line: usize,
+        source: std::io::Error,
+    },
+    #[error("line {line} of {input} is longer than {LONGEST_LINE} bytes; this is not a recording")]
+    Long { input: String, line: usize },
     #[error("not one line of the input is part of a recording")]
     Nothing,
     #[error("write the verdicts: {0}")]
     Write(#[from] std::io::Error),
 }
 
-fn replay(mut input: impl BufRead, out: &mut impl Write, args: &Args) -> Result<(), ReplayError> {
+fn replay(inputs: &[Input], out: &mut impl Write, args: &Args) -> Result<(), ReplayError> {
     let mut replay = Replay::new();
     let mut recordings = 0_u64;
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let read = (&mut input)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line)
-            .map_err(|source| ReplayError::Read { line: number, source })?;
-        if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
-            return Err(ReplayError::Long { line: number });
-        }
-        let events = if read == 0 {
-            replay.finish()
-        } else {
-            replay.line(number, String::from_utf8_lossy(&line).trim_end())
-        };
+    let mut say = |events: Vec<String>| -> std::io::Result<()> {
         for event in &events {
             recordings += u64::from(event.starts_with(TRIAL));
             print(event, out, args)?;
         }
-        if read == 0 {
-            break;
-        }
+        Ok(())
+    };
+    for input in inputs {
+        read(input, |number, line| say(replay.line(number, line)))?;
     }
+    say(replay.finish())?;
     out.flush()?;
     if recordings == 0 {
         Err(ReplayError::Nothing)
     } else {
         Ok(())
     }
+}
+
+/// Hands over each line of an input with its number.
+fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>) -> Result<(), ReplayError> {
+    let name = || input.to_string();
+    let mut reader = input.open().map_err(|source| ReplayError::Open {
+        input: name(),
+        source,
+    })?;
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line) {
+            Ok(read) => read,
+            // A recorder that was killed does not end its file; what came before stands.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                tracing::warn!(input = %input, line = number, "the recording breaks off here");
+                line.len()
+            }
+            Err(source) => {
+                return Err(ReplayError::Read {
+                    input: name(),
+                    line: number,
+                    source,
+                });
+            }
+        };
+        if read == 0 {
+            break;
+        }
+        if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
+            return Err(ReplayError::Long {
+                input: name(),
+                line: number,
+            });
+        }
+        take(number, String::from_utf8_lossy(&line).trim_end())?;
+    }
+    Ok(())
 }
 
 /// How the line that ends each recording begins.
@@ -147,6 +177,10 @@ fn sentence(event: &str) -> String {
         }
         Some("unexplained") => format!("{at}  no single cause explains this: {}", value["cells"]),
         Some("malformed") => format!("line {}: {}; skipped", value["line"], text("reason")),
+        Some("gap") => format!(
+            "trial {}  {} lines are missing here: the recorder could not write them in time",
+            value["trial"], value["lines"]
+        ),
         Some("trial") => format!(
             "trial {}  {} observations, {} malformed, {} verdicts",
             value["trial"], value["observations"], value["malformed"], value["verdicts"]

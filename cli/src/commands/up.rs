@@ -37,6 +37,8 @@ pub(crate) struct Args {
     /// Serve and probe without printing what is seen.
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    record: super::record::Args,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -47,7 +49,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     let config = Config::load(&args.config)
         .map_err(Failure::usage)?
-        .with_vantage(vantage.clone());
+        .with_vantage(vantage.clone())
+        .with_record(args.record.options());
     let token = config
         .token
         .as_ref()

@@ -5,6 +5,7 @@ mod bad_input;
 mod check;
 mod commands;
 mod readme;
+mod record;
 mod replay;
 mod servers;
 mod up;

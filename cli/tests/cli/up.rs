@@ -60,9 +60,14 @@ pub(crate) struct Up {
 
 impl Up {
     pub(crate) fn start(path: &std::path::Path) -> Self {
+        Self::with(path, &[])
+    }
+
+    pub(crate) fn with(path: &std::path::Path, more: &[&str]) -> Self {
         let mut child = parallax()
             .args(["up", "--config"])
             .arg(path)
+            .args(more)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -1,11 +1,13 @@
 //! From topology to what each vantage should probe.
 //!
 //! Small clusters: every node probes every target. Larger ones: all nodes that host an entry and ⌈max(3, √N)⌉ others
-//! per target, chosen by rendezvous hashing so that one node more moves few assignments. The mesh is a union of
+//! per target, chosen by consistent hashing so that one node more moves few assignments. The mesh is a union of
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
 mod exposure;
+mod index;
+mod rings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,23 +16,12 @@ use std::{
 
 use parallax_model::{
     Assignment, AssignmentId, Channel, Dial, EntryRef, Micros, NodeName, PlanLine, PlanRevision, ProbeSpec,
-    ServiceKey, TargetId, Vantage,
+    TargetId, Vantage,
 };
 
-use crate::{
-    hash,
-    topology::{PlacedTarget, Service, Topology},
-};
+use crate::topology::{PlacedTarget, Topology};
 
-/// Up to this many nodes, everybody probes everything.
-const SMALL_CLUSTER: usize = 16;
-
-/// Rings in the mesh; each gives two peers.
-const MESH_RINGS: usize = 4;
-
-/// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
-/// host; more hosts would repeat it, and a question about one host can be asked when it arises.
-const DIRECT_HOSTS: usize = 3;
+pub(crate) use index::Index;
 
 pub(crate) use exposure::interval as exposure_interval;
 
@@ -54,9 +45,10 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
         vantage,
         out: BTreeMap::new(),
     };
-    let direct = direct_targets(topology);
-    for (id, placed) in topology.targets() {
-        if !is_client(topology, placed, id, vantage) {
+    let index = topology.plan_index();
+    let own = vantage.node().and_then(|node| index.rings().number(node));
+    for ((id, placed), sampled) in topology.targets().iter().zip(index.targets()) {
+        if !own.is_none_or(|own| index.asks(sampled, own)) {
             continue;
         }
         // From outside there are no cluster addresses and no pods: a pass inside is never reported as one outside.
@@ -64,7 +56,7 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
             continue;
         }
         planner.approach(id, placed);
-        if direct.contains(id) && vantage.node().is_some() {
+        if sampled.direct && vantage.node().is_some() {
             planner.direct(id, placed);
         }
     }
@@ -197,94 +189,16 @@ impl Planner<'_> {
     }
 }
 
-/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.
-fn direct_targets(topology: &Topology) -> BTreeSet<&TargetId> {
-    let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
-    for (id, placed) in topology.targets() {
-        if let Some(entry) = &placed.entry {
-            by_entry
-                .entry(entry)
-                .or_default()
-                .push((placed.dial.is_some(), id));
-        }
-    }
-    by_entry
-        .into_values()
-        .flat_map(|mut targets| {
-            targets.sort();
-            // A cluster address repeats the question that a named host asks already.
-            let named = targets.iter().any(|(forced, _)| !forced);
-            targets
-                .into_iter()
-                .filter(move |(forced, _)| !(named && *forced))
-                .take(DIRECT_HOSTS)
-                .map(|(_, id)| id)
-        })
-        .collect()
-}
-
-fn is_client(topology: &Topology, placed: &PlacedTarget, id: &TargetId, vantage: &Vantage) -> bool {
-    let Some(node) = vantage.node() else { return true };
-    let probers: Vec<&NodeName> = topology
-        .nodes()
-        .values()
-        .filter(|n| n.prober.is_some())
-        .map(|n| &n.name)
-        .collect();
-    if probers.len() <= SMALL_CLUSTER || !probers.contains(&node) {
-        return true;
-    }
-    let service = placed.entry.as_ref().and_then(|(key, _)| topology.service(key));
-    let hosts =
-        |node: &NodeName, service: &Service| service.usable().iter().any(|e| e.node.as_ref() == Some(node));
-    if service.is_some_and(|service| hosts(node, service)) {
-        return true;
-    }
-    let mut others: Vec<_> = probers
-        .iter()
-        .filter(|n| !service.is_some_and(|service| hosts(n, service)))
-        .map(|n| (hash::stable(&[id.as_str(), n.as_str()]), *n))
-        .collect();
-    others.sort();
-    others
-        .iter()
-        .take(others_per_target(probers.len()))
-        .any(|(_, n)| *n == node)
-}
-
-/// ⌈max(3, √N)⌉.
-fn others_per_target(nodes: usize) -> usize {
-    let root = nodes.isqrt();
-    let root = if root * root < nodes { root + 1 } else { root };
-    root.max(3)
-}
-
-/// Neighbours of a node on [`MESH_RINGS`] rings, each ordered by another hash. Mutual: if a is b's peer, b is a's.
+/// Peers of a node: everybody in a small cluster, else its neighbours on the rings.
 fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
-    let probers: Vec<&NodeName> = topology
-        .nodes()
-        .values()
-        .filter(|n| n.prober.is_some())
-        .map(|n| &n.name)
-        .collect();
-    if probers.len() <= 2 * MESH_RINGS + 1 {
-        return probers.into_iter().filter(|peer| *peer != node).collect();
+    let rings = topology.plan_index().rings();
+    if rings.probers().len() <= 2 * rings::MESH + 1 {
+        return rings.probers().iter().filter(|peer| *peer != node).collect();
     }
-    let mut peers = BTreeSet::new();
-    for ring in 0..MESH_RINGS {
-        let ring = ring.to_string();
-        let mut order: Vec<_> = probers
-            .iter()
-            .map(|n| (hash::stable(&[&ring, n.as_str()]), *n))
-            .collect();
-        order.sort();
-        let Some(at) = order.iter().position(|(_, n)| *n == node) else {
-            continue;
-        };
-        peers.insert(order[(at + 1) % order.len()].1);
-        peers.insert(order[(at + order.len() - 1) % order.len()].1);
-    }
-    peers
+    rings
+        .number(node)
+        .map(|number| rings.neighbours(number).collect())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

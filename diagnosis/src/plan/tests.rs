@@ -1,7 +1,7 @@
 use parallax_model::TargetSpec;
 use proptest::prelude::*;
 
-use super::*;
+use super::{index::DIRECT_HOSTS, *};
 use crate::topology::TopologySpec;
 
 fn config() -> PlanConfig {
@@ -82,6 +82,26 @@ fn a_moved_endpoint_changes_only_the_direct_probes_of_that_endpoint() {
     let change = diff(&plan_of(&before, 3), &plan_of(&after, 3), revision);
     let id = "direct|http://h0.example.test/|ingress-1".parse().unwrap();
     assert_eq!(change, [PlanLine::Remove { revision, id }]);
+}
+
+#[test]
+fn a_large_cluster_asks_from_the_hosts_of_entries_and_a_sample_that_one_node_more_hardly_changes() {
+    let asking = |topology: &Topology, nodes: usize, host: usize| -> BTreeSet<usize> {
+        let id = format!("vip|http://h{host}.example.test/");
+        (0..nodes)
+            .filter(|n| ids(&plan_of(topology, *n)).contains(&id.as_str()))
+            .collect()
+    };
+    let (before, after) = (cluster(110, 2, 8), cluster(111, 2, 8));
+    let mut samples = BTreeSet::new();
+    for host in 0..8 {
+        let (old, new) = (asking(&before, 110, host), asking(&after, 111, host));
+        // Both hosts of entries, and ⌈√110⌉ = ⌈√111⌉ = 11 others.
+        assert_eq!((old.len(), new.len()), (13, 13));
+        assert!(old.symmetric_difference(&new).count() <= 2, "{old:?} {new:?}");
+        samples.insert(old);
+    }
+    assert!(samples.len() > 4, "targets share their samples: {samples:?}");
 }
 
 #[test]

@@ -2,15 +2,19 @@
 //!
 //! Two forms, told apart by the `type` of each line:
 //! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number in a file;
-//! * the product's own record, `settings` / `topology_spec` / `observation` / `progress`.
+//! * the product's own record, `settings` / `topology_spec` / `observation` / `progress` / `advance` / `gap`
+//!   ([`RecordLine`]), in one file or in several segments.
 //!
-//! Output is one JSON object a line: `verdict`, `unexplained`, `malformed`, and `trial` at the end of each recording.
+//! Output is one JSON object a line: `verdict`, `unexplained`, `malformed`, `gap`, and `trial` at the end of each
+//! recording.
 
+mod lines;
 mod record;
 mod trial;
 
 use std::collections::BTreeSet;
 
+use parallax_model::EventTime;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +22,10 @@ use crate::{
     engine::Engine,
     incident::Event,
     verdict::{Incident, IncidentState, RegionRef, Subject},
+    view::View,
 };
+
+pub use lines::{RecordClock, RecordLine, RecordProgress, RecordSettings, RecordTopology};
 
 use record::Recording;
 use trial::Trial;
@@ -65,6 +72,10 @@ enum Line<'a> {
         line: usize,
         reason: String,
     },
+    Gap {
+        trial: u64,
+        lines: u64,
+    },
     Trial {
         trial: u64,
         observations: u64,
@@ -103,6 +114,15 @@ impl Replay {
             out.push(Line::Malformed { line: number, reason }.write());
         }
         out
+    }
+
+    /// What the engine knows at `now`, while one of the product's own records is read.
+    #[must_use]
+    pub fn view(&self, now: EventTime) -> Option<View> {
+        match &self.open {
+            Open::Recording(recording) => recording.view(now),
+            Open::Nothing | Open::Trial(_) => None,
+        }
     }
 
     /// Ends the recording that is still open, if any. Call it at the end of the input.
@@ -149,13 +169,20 @@ impl Replay {
                 _ => Err(format!("{kind:?} before any \"topology\"")),
             },
             "settings" => {
-                let recording = Recording::new(value, self.recordings, std::mem::take(&mut self.malformed))?;
+                let settings = Recording::settings(value)?;
+                if let Open::Recording(recording) = &mut self.open
+                    && recording.continues(&settings)
+                {
+                    return Ok(());
+                }
+                let malformed = std::mem::take(&mut self.malformed);
+                let recording = Recording::new(settings, self.recordings, malformed);
                 self.recordings += 1;
                 self.close(out);
                 self.open = Open::Recording(Box::new(recording));
                 Ok(())
             }
-            "topology_spec" | "observation" | "progress" => match &mut self.open {
+            "topology_spec" | "observation" | "progress" | "advance" | "gap" => match &mut self.open {
                 Open::Recording(recording) => recording.take(&kind, value, out),
                 _ => Err(format!("{kind:?} before any \"settings\"")),
             },

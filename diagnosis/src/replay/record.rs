@@ -2,54 +2,32 @@
 
 use std::sync::Arc;
 
-use parallax_model::{EventTime, Micros, Recorded, Vantage};
-use serde::Deserialize;
+use parallax_model::{EventTime, Recorded};
 use serde_json::Value;
 
-use super::Count;
+use super::{
+    Count, Line,
+    lines::{AdvanceLine, GapLine, RecordClock, RecordProgress, RecordSettings, RecordTopology},
+};
 use crate::{
     engine::{Engine, Settings},
-    topology::{Topology, TopologySpec},
+    topology::Topology,
+    view::View,
 };
-
-#[derive(Debug, Deserialize)]
-struct SettingsLine {
-    interval_us: u64,
-    timeout_us: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct TopologyLine {
-    t_us: i64,
-    spec: TopologySpec,
-}
-
-#[derive(Debug, Deserialize)]
-struct ProgressLine {
-    vantage: Vantage,
-    t_us: i64,
-}
 
 /// A record that is being read.
 #[derive(Debug)]
 pub(super) struct Recording {
-    settings: Settings,
-    engine: Option<Engine>,
+    settings: RecordSettings,
+    engine: Option<(Engine, Arc<Topology>)>,
     now: EventTime,
     pub(super) count: Count,
 }
 
 impl Recording {
-    pub(super) fn new(value: Value, number: u64, malformed: u64) -> Result<Self, String> {
-        let line: SettingsLine = read(value)?;
-        if line.interval_us == 0 {
-            return Err("interval_us: expected a positive number of microseconds, got 0".to_owned());
-        }
-        Ok(Self {
-            settings: Settings {
-                interval: Micros(line.interval_us),
-                timeout: Micros(line.timeout_us),
-            },
+    pub(super) fn new(settings: RecordSettings, number: u64, malformed: u64) -> Self {
+        Self {
+            settings,
             engine: None,
             now: EventTime(0),
             count: Count {
@@ -57,61 +35,120 @@ impl Recording {
                 malformed,
                 ..Count::default()
             },
-        })
+        }
+    }
+
+    pub(super) fn settings(value: Value) -> Result<RecordSettings, String> {
+        let settings: RecordSettings = read(value)?;
+        if settings.interval.0 == 0 {
+            return Err("interval_us: expected a positive number of microseconds, got 0".to_owned());
+        }
+        Ok(settings)
+    }
+
+    /// Whether these settings begin the segment that follows the present one. It is then taken as a part of this
+    /// recording.
+    pub(super) fn continues(&mut self, next: &RecordSettings) -> bool {
+        let present = &self.settings;
+        let follows = next.recording.is_some()
+            && next.recording == present.recording
+            && next.segment == present.segment + 1
+            && (next.interval, next.timeout, next.clock)
+                == (present.interval, present.timeout, present.clock);
+        if follows {
+            self.settings.segment = next.segment;
+        }
+        follows
     }
 
     pub(super) fn take(&mut self, kind: &str, value: Value, out: &mut Vec<String>) -> Result<(), String> {
         match kind {
-            "topology_spec" => {
-                let line: TopologyLine = read(value)?;
-                let topology = Topology::try_from(line.spec).map_err(|problems| {
-                    problems
-                        .iter()
-                        .map(ToString::to_string)
-                        .collect::<Vec<_>>()
-                        .join("; ")
-                })?;
-                let topology = Arc::new(topology);
-                let at = EventTime(line.t_us);
-                match &mut self.engine {
-                    Some(engine) => engine.replace_topology(topology, at),
-                    none => *none = Some(Engine::new(self.settings, topology)),
-                }
-                self.pass(at, out);
-            }
-            "observation" => {
-                let recorded: Recorded = read(value)?;
-                let Some(engine) = &mut self.engine else {
-                    return Err("\"observation\" before any \"topology_spec\"".to_owned());
+            "topology_spec" => self.topology(read(value)?, out),
+            "gap" => {
+                let GapLine { lines } = read(value)?;
+                let line = Line::Gap {
+                    trial: self.count.trial,
+                    lines,
                 };
-                engine.observe(&recorded);
-                self.count.observations += 1;
-                self.pass(recorded.observation.at, out);
+                out.push(line.write());
+                Ok(())
             }
             _ => {
-                let line: ProgressLine = read(value)?;
-                let Some(engine) = &mut self.engine else {
-                    return Err("\"progress\" before any \"topology_spec\"".to_owned());
+                let Some((engine, _)) = &mut self.engine else {
+                    return Err(format!("{kind:?} before any \"topology_spec\""));
                 };
-                engine.progress(&line.vantage, EventTime(line.t_us));
-                self.pass(EventTime(line.t_us), out);
+                let at = match kind {
+                    "observation" => {
+                        let recorded: Recorded = read(value)?;
+                        engine.observe(&recorded);
+                        self.count.observations += 1;
+                        recorded.observation.at
+                    }
+                    "progress" => {
+                        let line: RecordProgress = read(value)?;
+                        engine.progress(&line.vantage, line.complete);
+                        line.complete
+                    }
+                    _ => {
+                        let AdvanceLine { at } = read(value)?;
+                        self.pass(at, out);
+                        return Ok(());
+                    }
+                };
+                self.tick(at, out);
+                Ok(())
             }
         }
+    }
+
+    fn topology(&mut self, line: RecordTopology<'_>, out: &mut Vec<String>) -> Result<(), String> {
+        let (at, again) = (line.at, line.again);
+        let topology = match (line.build()?, &self.engine) {
+            (Some(topology), _) => Arc::new(topology),
+            (None, Some((_, last))) => Arc::clone(last),
+            (None, None) => return Err("spec: the first topology of a recording must be written".to_owned()),
+        };
+        match &mut self.engine {
+            Some(_) if again => {}
+            Some((engine, last)) => {
+                engine.replace_topology(Arc::clone(&topology), at);
+                *last = topology;
+            }
+            none => {
+                let settings = Settings {
+                    interval: self.settings.interval,
+                    timeout: self.settings.timeout,
+                };
+                *none = Some((Engine::new(settings, Arc::clone(&topology)), topology));
+            }
+        }
+        self.tick(at, out);
         Ok(())
     }
 
-    /// The record's own time is its clock.
+    /// Where the record has no clock of its own, the times of its lines are one.
+    fn tick(&mut self, at: EventTime, out: &mut Vec<String>) {
+        if self.settings.clock == RecordClock::Lines {
+            self.pass(at, out);
+        }
+    }
+
     fn pass(&mut self, at: EventTime, out: &mut Vec<String>) {
         self.now = self.now.max(at);
-        if let Some(engine) = &mut self.engine {
+        if let Some((engine, _)) = &mut self.engine {
             while engine.judge_next(self.now) {
                 self.count.events(engine, out);
             }
         }
     }
 
+    pub(super) fn view(&self, now: EventTime) -> Option<View> {
+        self.engine.as_ref().map(|(engine, _)| engine.view(now))
+    }
+
+    /// Ends the reading. Where the record says itself which rounds were closed, the others stay open.
     pub(super) fn finish(mut self, out: &mut Vec<String>) {
-        self.pass(EventTime(i64::MAX), out);
+        self.tick(EventTime(i64::MAX), out);
         out.push(self.count.total());
     }
 }

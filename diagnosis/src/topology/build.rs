@@ -4,15 +4,18 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::SocketAddr,
+    sync::Arc,
 };
 
 use parallax_model::{
     Front, HostName, HttpProbe, ObjectName, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
 };
 
+use crate::plan::Index;
+
 use super::{
     BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
-    PlacedTarget, PortSpec, Service, ServiceSpec, Topology, TopologySpec, exposure::exposures,
+    PlacedTarget, PortSpec, Service, ServiceSpec, Topology, TopologySpec, Written, exposure::exposures,
 };
 
 /// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).
@@ -41,6 +44,7 @@ impl TryFrom<TopologySpec> for Topology {
 
     fn try_from(spec: TopologySpec) -> Result<Self, Vec<Problem>> {
         let mut builder = Builder::default();
+        builder.topology.written = Written(Arc::new(spec.clone()));
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.topology.extra_vantages = spec.vantages;
         builder.nodes(spec.nodes);
@@ -53,6 +57,7 @@ impl TryFrom<TopologySpec> for Topology {
         }
         if builder.problems.is_empty() {
             builder.topology.exposures = exposures(&builder.topology, &spec.ingresses);
+            builder.topology.index = Index::new(&builder.topology);
             Ok(builder.topology)
         } else {
             Err(builder.problems)

@@ -12,9 +12,12 @@ mod spec;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
 use parallax_model::{Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
+
+use crate::plan::Index;
 
 pub use build::Problem;
 pub use exposure::Exposure;
@@ -37,6 +40,19 @@ pub struct Topology {
     balancers: Vec<BalancerSpec>,
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
+    /// Who asks for which target.
+    index: Index,
+    written: Written,
+}
+
+/// The written form a topology was built from, for recordings. Two forms that build the same are the same topology.
+#[derive(Debug, Clone, Default)]
+struct Written(Arc<TopologySpec>);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A node of the cluster.
@@ -209,6 +225,22 @@ impl Topology {
         vantages.sort();
         vantages.dedup();
         vantages
+    }
+
+    pub(crate) const fn plan_index(&self) -> &Index {
+        &self.index
+    }
+
+    /// What it was built from; together with [`Self::extra_vantages`] enough to build it again.
+    #[must_use]
+    pub fn spec(&self) -> &TopologySpec {
+        &self.written.0
+    }
+
+    /// The vantages that no node holds.
+    #[must_use]
+    pub fn extra_vantages(&self) -> &[Vantage] {
+        &self.extra_vantages
     }
 
     /// The same topology with a vantage that no node holds.

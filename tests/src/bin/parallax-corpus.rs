@@ -10,7 +10,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand};
 use parallax_lab::corpus::{
-    self, plot, report,
+    self, plot,
+    quiet::{self, Quiet},
+    report,
     score::{self, TrialScore},
     sets::{Form, SETS, Set},
     tally::Tally,
@@ -32,6 +34,8 @@ enum Command {
     Generate(Generate),
     /// Read verdict lines from standard input and say how right they are
     Score(Score),
+    /// Estimate the false alarms of a healthy mesh over more target-months than can be simulated one by one
+    Quiet(QuietArgs),
     /// Run the sets against the engine of this build and rewrite the tables and plots of a page
     Report(Report),
 }
@@ -90,8 +94,34 @@ struct Report {
     misses: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct QuietArgs {
+    /// Days of five-second rounds
+    #[arg(long, default_value_t = 30.0)]
+    days: f64,
+    /// Targets, each with its own front, endpoints and mesh
+    #[arg(long, default_value_t = 2000.0)]
+    targets: f64,
+    /// Nodes, each with a prober
+    #[arg(long, default_value_t = 12)]
+    nodes: usize,
+    /// Probability that a probe fails by itself
+    #[arg(long, default_value_t = 0.01)]
+    background: f64,
+    /// Probability that a client stalls in a round
+    #[arg(long, default_value_t = 0.0)]
+    stalls: f64,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Stretches to draw and judge
+    #[arg(long, default_value_t = 2000)]
+    stretches: usize,
+}
+
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Quiet(args) => quiet(&args),
         Command::Sets => {
             for set in SETS {
                 println!("{:<16} {:>4} trials  {}", set.name, set.trials, set.about);
@@ -102,6 +132,58 @@ fn main() -> anyhow::Result<()> {
         Command::Score(args) => judge(&args),
         Command::Report(args) => measure(&args),
     }
+}
+
+/// Says what was run, what it cost, and how many false alarms are to be expected.
+fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
+    if !(args.background > 0.0 && args.background < 1.0 && (0.0..1.0).contains(&args.stalls)) {
+        bail!("--background is a probability above 0, --stalls one from 0; both are below 1");
+    }
+    if !(3..=200).contains(&args.nodes) || args.stretches < 2 {
+        bail!("--nodes is 3 to 200, --stretches at least 2");
+    }
+    let quiet = Quiet {
+        nodes: args.nodes,
+        background: args.background,
+        stalls: args.stalls,
+        seed: args.seed,
+        stretches: args.stretches,
+        ..Quiet::default()
+    };
+    let begun = Instant::now();
+    let mut said = Instant::now();
+    let found = quiet::run(&quiet, |done| {
+        if said.elapsed().as_secs() >= 10 {
+            said = Instant::now();
+            eprintln!("{done} of {} stretches", args.stretches);
+        }
+    });
+    let (expected, at_most) = found.expected(args.targets, quiet::rounds_in(args.days));
+    println!(
+        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds, {} rounds judged, {} observations, {:.1} minutes",
+        args.background * 100.0,
+        args.stalls * 100.0,
+        args.nodes,
+        args.seed,
+        found.stretches,
+        quiet.before + quiet::COUNTED,
+        found.judged_rounds,
+        found.observations,
+        begun.elapsed().as_secs_f64() / 60.0
+    );
+    println!(
+        "openings: {} in tilted stretches, {} in {} counted rounds as they are; mean weight {:.3}, largest share {:.2}",
+        found.opened_tilted, found.opened_plain, found.plain_rounds, found.mean_weight, found.largest_share
+    );
+    for (region, rate) in &found.by_region {
+        let all = rate * args.targets * quiet::rounds_in(args.days);
+        println!("  {region:<14} {all:.4}");
+    }
+    println!(
+        "false alarms expected in {} days of {} targets: {expected:.4} (95 %: below {at_most:.4})",
+        args.days, args.targets
+    );
+    Ok(())
 }
 
 fn named(name: &str) -> anyhow::Result<&'static Set> {

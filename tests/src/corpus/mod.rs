@@ -6,11 +6,13 @@
 //! verdict lines + truth ─▶ score ─▶ tally ─▶ report (tables, plots)
 //! ```
 //!
-//! Everything here is a pure function of a seed. The engine is not known here; who runs it passes a function.
+//! Everything here is a pure function of a seed. The engine is not known here; who runs it passes a function. Only
+//! [`quiet`] runs it itself, since what it draws is not worth writing down.
 
 pub mod draw;
 pub mod kinds;
 pub mod plot;
+pub mod quiet;
 pub mod records;
 pub mod region;
 pub mod report;

@@ -1,0 +1,146 @@
+//! A recording's files: gzipped NDJSON, numbered, the oldest removed where all together grow too large.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use parallax_model::EventTime;
+
+/// What segments are called, before and after the numbers.
+const PREFIX: &str = "record-";
+const SUFFIX: &str = ".ndjson.gz";
+
+/// A recording is cut into at least so many segments, so that removing the oldest loses little.
+const SHARES: u64 = 8;
+/// Largest segment: what a mail or an issue still takes.
+const LARGEST: u64 = 16 << 20;
+
+/// What all segments of a recording have in common. Names sort by time.
+pub(super) fn name(start: EventTime) -> String {
+    format!("{PREFIX}{:016}", start.0)
+}
+
+/// Counts what reaches the file.
+#[derive(Debug)]
+struct Counted {
+    file: File,
+    written: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.file.write(bytes)?;
+        self.written += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The folder, and the segment that is being written.
+#[derive(Debug)]
+pub(super) struct Segments {
+    dir: PathBuf,
+    name: String,
+    limit: u64,
+    next: u64,
+    open: Option<(PathBuf, GzEncoder<Counted>)>,
+    /// Finished segments of this and of earlier recordings, oldest first.
+    kept: VecDeque<(PathBuf, u64)>,
+}
+
+impl Segments {
+    pub(super) fn open(dir: &Path, name: String, limit: u64) -> io::Result<Self> {
+        if !dir.is_dir() {
+            fs::create_dir(dir)?;
+        }
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let file = entry.file_name();
+            let ours = file
+                .to_str()
+                .is_some_and(|file| file.starts_with(PREFIX) && file.ends_with(SUFFIX));
+            if ours {
+                kept.push((entry.path(), entry.metadata()?.len()));
+            }
+        }
+        kept.sort();
+        Ok(Self {
+            dir: dir.to_owned(),
+            name,
+            limit,
+            next: 0,
+            open: None,
+            kept: kept.into(),
+        })
+    }
+
+    const fn share(&self) -> u64 {
+        let share = self.limit / SHARES;
+        if share < LARGEST { share } else { LARGEST }
+    }
+
+    /// Begins the next segment and returns its number.
+    pub(super) fn begin(&mut self) -> io::Result<u64> {
+        self.finish()?;
+        let mut total: u64 = self.kept.iter().map(|(_, bytes)| bytes).sum();
+        while total + self.share() > self.limit {
+            let Some((oldest, bytes)) = self.kept.pop_front() else {
+                break;
+            };
+            match fs::remove_file(&oldest) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => total -= bytes,
+            }
+        }
+        let number = self.next;
+        let path = self.dir.join(format!("{}-{number:06}{SUFFIX}", self.name));
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        let counted = Counted { file, written: 0 };
+        self.open = Some((path, GzEncoder::new(counted, Compression::fast())));
+        self.next += 1;
+        Ok(number)
+    }
+
+    pub(super) const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match &mut self.open {
+            Some((_, out)) => out.write_all(line),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Whether the segment has its size.
+    pub(super) fn is_full(&self) -> bool {
+        self.open
+            .as_ref()
+            .is_some_and(|(_, out)| out.get_ref().written >= self.share())
+    }
+
+    /// Makes readable what was written so far.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.open.as_mut().map_or(Ok(()), |(_, out)| out.flush())
+    }
+
+    /// Ends the segment.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        let Some((path, out)) = self.open.take() else {
+            return Ok(());
+        };
+        let written = out.get_ref().written;
+        let finished = out.finish();
+        let bytes = finished.as_ref().map_or(written, |out| out.written);
+        self.kept.push_back((path, bytes));
+        finished.map(drop)
+    }
+}

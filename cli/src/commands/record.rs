@@ -1,0 +1,79 @@
+//! `--record`: options that `up` and `aggregator` share.
+
+use std::path::PathBuf;
+
+use parallax_aggregator::RecordOptions;
+
+/// Recording what is seen.
+#[derive(Debug, clap::Args)]
+// Its name would be that of the command's own arguments.
+#[group(skip)]
+pub(crate) struct Args {
+    /// Record everything the diagnosis is told into this folder; `parallax replay DIR` then reaches the same verdicts.
+    #[arg(long = "record", value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Most bytes that the recordings in the folder take together, such as 64MiB or 2GiB; the oldest go first.
+    #[arg(
+        long = "record-max-size",
+        value_name = "SIZE",
+        requires = "dir",
+        value_parser = size,
+        default_value = "256MiB"
+    )]
+    max_size: u64,
+    /// Replace names and addresses by pseudonyms and leave free text out, so that the recording can be given away.
+    #[arg(long = "record-pseudonyms", requires = "dir")]
+    pseudonyms: bool,
+}
+
+impl Args {
+    /// What was asked for, if anything.
+    pub(crate) fn options(&self) -> Option<RecordOptions> {
+        Some(RecordOptions {
+            dir: self.dir.clone()?,
+            max_bytes: self.max_size,
+            pseudonyms: self.pseudonyms,
+        })
+    }
+}
+
+/// A number of bytes with a unit.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        "T" | "TiB" => 1 << 40,
+        _ => return Err("expected a number of bytes, or one with KiB, MiB, GiB or TiB".to_owned()),
+    };
+    let bytes = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .ok_or("expected a number of bytes, or one with KiB, MiB, GiB or TiB")?;
+    if bytes < RecordOptions::LEAST_BYTES {
+        return Err(format!(
+            "expected at least {} bytes (1MiB)",
+            RecordOptions::LEAST_BYTES
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_bytes_with_or_without_a_binary_unit_and_at_least_a_mebibyte() {
+        assert_eq!(size("256MiB"), Ok(RecordOptions::DEFAULT_BYTES));
+        assert_eq!(size("2 GiB"), Ok(2 << 30));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for wrong in ["", "much", "1MB", "-1", "99999999TiB", "1000"] {
+            assert!(size(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Who asks for which target, worked out once per topology.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{ServiceKey, TargetId};
+
+use super::rings::Rings;
+use crate::topology::{PlacedTarget, Service, Topology};
+
+/// Up to this many nodes, everybody probes everything.
+const SMALL_CLUSTER: usize = 16;
+
+/// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
+/// host; more hosts would repeat it, and a question about one host can be asked when it arises.
+pub(super) const DIRECT_HOSTS: usize = 3;
+
+/// What the plans of all vantages have in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Index {
+    rings: Rings,
+    /// In the order of the topology's targets.
+    targets: Vec<Sampled>,
+}
+
+/// Who asks for a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sampled {
+    /// Probers next to an entry, by number; all of them ask.
+    hosts: Vec<usize>,
+    /// Where on the ring the others begin.
+    start: usize,
+    /// Its entries are dialled directly.
+    pub(super) direct: bool,
+}
+
+impl Index {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let nodes = topology.nodes().values().filter(|node| node.prober.is_some());
+        let rings = Rings::new(nodes.map(|node| node.name.clone()).collect());
+        let direct = direct_targets(topology.targets());
+        let targets = topology
+            .targets()
+            .iter()
+            .map(|(id, placed)| {
+                let service = placed.entry.as_ref().and_then(|(key, _)| topology.service(key));
+                let mut hosts: Vec<usize> = service
+                    .map(Service::usable)
+                    .unwrap_or_default()
+                    .iter()
+                    .filter_map(|endpoint| rings.number(endpoint.node.as_ref()?))
+                    .collect();
+                hosts.sort_unstable();
+                hosts.dedup();
+                Sampled {
+                    hosts,
+                    start: rings.start(id.as_str()),
+                    direct: direct.contains(id),
+                }
+            })
+            .collect();
+        Self { rings, targets }
+    }
+
+    pub(super) const fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
+    pub(super) fn targets(&self) -> &[Sampled] {
+        &self.targets
+    }
+
+    /// Whether a prober asks for a target.
+    pub(super) fn asks(&self, target: &Sampled, own: usize) -> bool {
+        let probers = self.rings.probers().len();
+        probers <= SMALL_CLUSTER
+            || target.hosts.contains(&own)
+            || self
+                .rings
+                .samples(target.start, others_per_target(probers), own, &target.hosts)
+    }
+}
+
+/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.
+fn direct_targets(targets: &BTreeMap<TargetId, PlacedTarget>) -> BTreeSet<&TargetId> {
+    let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
+    for (id, placed) in targets {
+        if let Some(entry) = &placed.entry {
+            by_entry
+                .entry(entry)
+                .or_default()
+                .push((placed.dial.is_some(), id));
+        }
+    }
+    by_entry
+        .into_values()
+        .flat_map(|mut targets| {
+            targets.sort();
+            // A cluster address repeats the question that a named host asks already.
+            let named = targets.iter().any(|(forced, _)| !forced);
+            targets
+                .into_iter()
+                .filter(move |(forced, _)| !(named && *forced))
+                .take(DIRECT_HOSTS)
+                .map(|(_, id)| id)
+        })
+        .collect()
+}
+
+/// ⌈max(3, √N)⌉.
+fn others_per_target(nodes: usize) -> usize {
+    let root = nodes.isqrt();
+    let root = if root * root < nodes { root + 1 } else { root };
+    root.max(3)
+}

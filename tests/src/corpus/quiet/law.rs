@@ -1,0 +1,242 @@
+//! The true law of a healthy mesh, its tilts, and how likely a stretch is under each.
+
+use super::{
+    COUNTED, LATEST, Quiet,
+    mesh::{Mesh, Shot},
+};
+use crate::corpus::{region::Way, rng::Rng};
+
+/// Probability that a probe of a stalled client fails.
+const STALLED: f64 = 0.7;
+
+/// Failure probabilities inside a tilted region: the span of the engine's own grid, in four steps.
+const RATES: [f64; 4] = [0.12, 0.3, 0.6, 0.95];
+
+/// Lengths of a tilt, in rounds.
+const LENGTHS: [usize; 5] = [2, 3, 4, 6, 10];
+
+/// Probability of a stall while stalls are tilted.
+const SURGE: f64 = 0.35;
+
+/// What fails together under a tilt: the engine's own regions, with the endpoint of every probe known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Region {
+    Target,
+    Vip,
+    Endpoint(usize),
+    Node(usize),
+    NodeFromOthers(usize),
+    Client(usize),
+    ClientVip(usize),
+    Pair(usize, usize),
+    NoLocal,
+    Cross,
+    Same,
+    SameVip,
+}
+
+impl Region {
+    fn holds(self, shot: &Shot, mesh: &Mesh) -> bool {
+        let vip = shot.way == Way::Vip;
+        match self {
+            Self::Target => shot.way != Way::Mesh,
+            Self::Vip => vip,
+            Self::Endpoint(endpoint) => shot.endpoint == Some(endpoint),
+            Self::Node(node) => shot.node == node,
+            Self::NodeFromOthers(node) => shot.node == node && shot.client != node,
+            Self::Client(client) => shot.client == client,
+            Self::ClientVip(client) => vip && shot.client == client,
+            Self::Pair(client, node) => shot.client == client && shot.node == node,
+            Self::NoLocal => vip && !mesh.holds_endpoint(shot.client),
+            Self::Cross => shot.client != shot.node,
+            Self::Same => shot.client == shot.node,
+            Self::SameVip => vip && shot.client == shot.node,
+        }
+    }
+
+    /// One list for each kind: a kind is as likely as any other, however many members it has.
+    fn kinds(mesh: &Mesh) -> Vec<Vec<Self>> {
+        let nodes = || 0..mesh.nodes;
+        let pairs = nodes()
+            .flat_map(|c| nodes().filter(move |n| *n != c).map(move |n| Self::Pair(c, n)))
+            .collect();
+        vec![
+            vec![Self::Target],
+            vec![Self::Vip],
+            (0..mesh.endpoints.len()).map(Self::Endpoint).collect(),
+            nodes().map(Self::Node).collect(),
+            nodes().map(Self::NodeFromOthers).collect(),
+            nodes().map(Self::Client).collect(),
+            nodes().map(Self::ClientVip).collect(),
+            pairs,
+            vec![Self::NoLocal],
+            vec![Self::Cross],
+            vec![Self::Same],
+            vec![Self::SameVip],
+        ]
+    }
+}
+
+/// One way of drawing a stretch other than the true one.
+#[derive(Debug, Clone, Copy)]
+struct Tilt {
+    /// What fails together; nothing where stalls surge.
+    region: Option<Region>,
+    /// Index into [`RATES`].
+    rate: usize,
+    /// First tilted round among the counted ones, and how many.
+    start: usize,
+    length: usize,
+}
+
+/// The true law with its tilts.
+#[derive(Debug)]
+pub(super) struct Law<'a> {
+    quiet: &'a Quiet,
+    mesh: &'a Mesh,
+    kinds: Vec<Vec<Region>>,
+}
+
+/// A stretch.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    pub(super) tilted: bool,
+    pub(super) rounds: Vec<Vec<Shot>>,
+    /// Whether each client was stalled, by round.
+    stalls: Vec<Vec<bool>>,
+}
+
+impl<'a> Law<'a> {
+    pub(super) fn new(quiet: &'a Quiet, mesh: &'a Mesh) -> Self {
+        Self {
+            quiet,
+            mesh,
+            kinds: Region::kinds(mesh),
+        }
+    }
+
+    /// Kinds of tilt: the kinds of region, and the surge of stalls where there are stalls.
+    fn tilts(&self) -> usize {
+        self.kinds.len() + usize::from(self.quiet.stalls > 0.0)
+    }
+
+    /// Failure probability of a probe under the true law, its client's state given.
+    const fn base(&self, stalled: bool) -> f64 {
+        if stalled {
+            1.0 - (1.0 - STALLED) * (1.0 - self.quiet.background)
+        } else {
+            self.quiet.background
+        }
+    }
+
+    pub(super) fn draw(&self, rng: &mut Rng) -> Drawn {
+        let tilt = (!rng.chance(self.quiet.plain)).then(|| {
+            let kind = rng.below(self.tilts());
+            Tilt {
+                region: self.kinds.get(kind).map(|members| *rng.pick(members)),
+                rate: rng.below(RATES.len()),
+                start: rng.below(LATEST + 1),
+                length: *rng.pick(&LENGTHS),
+            }
+        });
+        let mut drawn = Drawn {
+            tilted: tilt.is_some(),
+            rounds: Vec::new(),
+            stalls: Vec::new(),
+        };
+        for round in 0..self.quiet.before + COUNTED {
+            let now = tilt.filter(|tilt| {
+                let first = self.quiet.before + tilt.start;
+                (first..first + tilt.length).contains(&round)
+            });
+            let surge = now.is_some_and(|tilt| tilt.region.is_none());
+            let stall = if surge { SURGE } else { self.quiet.stalls };
+            let stalls: Vec<bool> = (0..self.mesh.nodes).map(|_| rng.chance(stall)).collect();
+            let mut shots = self.mesh.shots(round, rng);
+            for shot in &mut shots {
+                shot.stalled = stalls[shot.client];
+                let base = self.base(shot.stalled);
+                let hit = now.and_then(|tilt| {
+                    tilt.region
+                        .filter(|region| region.holds(shot, self.mesh))
+                        .map(|_| RATES[tilt.rate])
+                });
+                shot.failed = rng.chance(hit.map_or(base, |rate| 1.0 - (1.0 - rate) * (1.0 - base)));
+            }
+            drawn.rounds.push(shots);
+            drawn.stalls.push(stalls);
+        }
+        drawn
+    }
+
+    /// Probability of the stretch under the true law over that under the law it was drawn from: the mixture of all tilts
+    /// and the true law.
+    pub(super) fn weight(&self, drawn: &Drawn) -> f64 {
+        if self.quiet.plain >= 1.0 {
+            return 1.0;
+        }
+        let counted = &drawn.rounds[self.quiet.before..];
+        let mut tilted = 0.0;
+        for members in &self.kinds {
+            let mut sum = 0.0;
+            for region in members {
+                let mut rows = vec![[0.0; RATES.len()]; counted.len()];
+                for (row, shots) in rows.iter_mut().zip(counted) {
+                    for shot in shots.iter().filter(|shot| region.holds(shot, self.mesh)) {
+                        let base = self.base(shot.stalled);
+                        for (sum, rate) in row.iter_mut().zip(RATES) {
+                            *sum += if shot.failed {
+                                ((1.0 - (1.0 - rate) * (1.0 - base)) / base).ln()
+                            } else {
+                                (1.0 - rate).ln()
+                            };
+                        }
+                    }
+                }
+                for rate in 0..RATES.len() {
+                    let per_round: Vec<f64> = rows.iter().map(|row| row[rate]).collect();
+                    sum += over_windows(&per_round);
+                }
+            }
+            #[expect(clippy::cast_precision_loss, reason = "members of a kind of region are few")]
+            let choices = (members.len() * RATES.len()) as f64;
+            tilted += sum / choices;
+        }
+        if self.quiet.stalls > 0.0 {
+            let (up, down) = (
+                (SURGE / self.quiet.stalls).ln(),
+                ((1.0 - SURGE) / (1.0 - self.quiet.stalls)).ln(),
+            );
+            let per_round: Vec<f64> = drawn.stalls[self.quiet.before..]
+                .iter()
+                .map(|stalls| {
+                    stalls
+                        .iter()
+                        .map(|stalled| if *stalled { up } else { down })
+                        .sum()
+                })
+                .collect();
+            tilted += over_windows(&per_round);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "kinds of tilt are few")]
+        let tilts = self.tilts() as f64;
+        1.0 / (self.quiet.plain + (1.0 - self.quiet.plain) * tilted / tilts)
+    }
+}
+
+/// Mean likelihood ratio over the windows that a tilt may have, from the logarithms of each round's.
+fn over_windows(per_round: &[f64]) -> f64 {
+    let mut upto = vec![0.0];
+    for ln in per_round {
+        upto.push(upto[upto.len() - 1] + ln);
+    }
+    let mut sum = 0.0;
+    for start in 0..=LATEST {
+        for length in LENGTHS {
+            sum += (upto[start + length] - upto[start]).exp();
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "windows are few")]
+    let windows = ((LATEST + 1) * LENGTHS.len()) as f64;
+    sum / windows
+}

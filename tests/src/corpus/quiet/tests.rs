@@ -1,0 +1,115 @@
+use super::*;
+
+fn small() -> Quiet {
+    Quiet {
+        nodes: 5,
+        endpoints: 2,
+        before: 6,
+        ..Quiet::default()
+    }
+}
+
+/// Without an engine: a stretch's weight makes the tilted law the true one again.
+#[test]
+fn weighted_stretches_have_the_failures_of_the_true_law() {
+    for stalls in [0.0, 0.02] {
+        let quiet = Quiet {
+            background: 0.03,
+            stalls,
+            ..small()
+        };
+        let mesh = Mesh::new(quiet.nodes, quiet.endpoints);
+        let law = Law::new(&quiet, &mesh);
+        let (mut weights, mut failures, mut probes, mut clusters, mut plain) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        let n = 1_200_u64;
+        for number in 0..n {
+            let mut rng = Rng::of(&[7, number]);
+            let drawn = law.draw(&mut rng);
+            let weight = law.weight(&drawn);
+            assert!(
+                weight <= 1.0 / PLAIN + 1e-9,
+                "the plain share bounds every weight"
+            );
+            weights += weight;
+            let counted = &drawn.rounds[quiet.before..];
+            let failed = |client: usize| {
+                let of_client = counted.iter().take(4).flatten().filter(|s| s.client == client);
+                of_client.filter(|s| s.failed).count() >= 4
+            };
+            clusters += weight * float(u64::from(failed(0)));
+            plain += float(u64::from(!drawn.tilted));
+            for shot in counted.iter().flatten() {
+                probes += weight;
+                failures += weight * float(u64::from(shot.failed));
+            }
+        }
+        let n = float(n);
+        assert!((weights / n - 1.0).abs() < 0.15, "mean weight {}", weights / n);
+        assert!((plain / n - PLAIN).abs() < 0.04);
+        let base = quiet.background;
+        let truth = base + stalls * (1.0 - (1.0 - 0.7) * (1.0 - base) - base);
+        assert!(
+            (failures / probes / truth - 1.0).abs() < 0.1,
+            "{} for {truth}",
+            failures / probes
+        );
+        if stalls == 0.0 {
+            // At least 4 of a client's 16 probes: 1 − Σ C(16,k)·.03^k·.97^(16−k), k ≤ 3.
+            let at_least_four = 0.001_107;
+            let share = clusters / n;
+            assert!(
+                (share / at_least_four - 1.0).abs() < 0.5,
+                "{share} for {at_least_four}"
+            );
+        }
+    }
+}
+
+/// Where false alarms are frequent enough to be counted as they are, the estimate agrees with the count.
+#[test]
+fn the_estimate_agrees_with_counting_where_counting_is_possible() {
+    let loud = Quiet {
+        background: 0.1,
+        stretches: 150,
+        ..small()
+    };
+    let counted = run(&Quiet { plain: 1.0, ..loud }, |_| {});
+    let estimated = run(&loud, |_| {});
+    assert!(counted.opened_plain >= 5, "too few to compare: {counted:?}");
+    let error = (counted.error * counted.error + estimated.error * estimated.error).sqrt();
+    let apart = (counted.rate - estimated.rate).abs();
+    assert!(
+        apart < 4.0 * error,
+        "counted {} ± {}, estimated {} ± {}",
+        counted.rate,
+        counted.error,
+        estimated.rate,
+        estimated.error
+    );
+}
+
+/// A few stretches of what the command runs by the thousand: enough to see that tilted stretches do make the engine
+/// speak, that each of them hardly ever happens, and that none of the others does.
+#[test]
+fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
+    let found = run(
+        &Quiet {
+            background: 0.002,
+            stretches: 50,
+            ..small()
+        },
+        |_| {},
+    );
+    assert_eq!(found.opened_plain, 0);
+    assert!(found.opened_tilted > 5, "{found:?}");
+    assert!(found.rate < 1e-6, "{found:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_answer() {
+    let quiet = Quiet {
+        stretches: 6,
+        ..small()
+    };
+    assert_eq!(run(&quiet, |_| {}), run(&quiet, |_| {}));
+}
