@@ -248,7 +248,12 @@ impl Ledger {
             }
             (Block::Direct(service, port), dest)
         } else {
-            let Some(front) = front_of(topology, observation) else {
+            // A node's own port is another way to the same entries: its cells belong beside those of the front.
+            let front = match observation.channel {
+                Channel::NodePort => default_front(topology, &observation.target),
+                _ => front_of(topology, observation),
+            };
+            let Some(front) = front else {
                 return;
             };
             (Block::Vip(front), entry.unwrap_or(Dest::Unknown))
@@ -387,6 +392,16 @@ fn peer_of(observation: &Observation) -> Option<parallax_model::NodeName> {
         .clone()
         .or_else(|| observation.echo.as_ref().map(|echo| echo.node.clone()))
         .or_else(|| observation.target.as_str().strip_prefix("echo://")?.parse().ok())
+}
+
+/// Where a probe went, as far as it was said before it was made; nothing for names that no cell holds.
+pub(crate) fn path_of(observation: &Observation, topology: &Topology, world: &World) -> Option<Dest> {
+    Some(match observation.channel {
+        Channel::Mesh => Dest::Peer(world.nodes.get(&peer_of(observation)?)?),
+        Channel::Dns => Dest::Name(world.names.get(&asked_name(observation, topology))?),
+        Channel::Direct => Dest::Entry(world.pods.get(observation.entry.as_ref()?)?),
+        Channel::Vip | Channel::Proxied | Channel::NodePort => Dest::Unknown,
+    })
 }
 
 /// The name a probe asked for.

@@ -9,6 +9,7 @@
 //! folds in sorted order: the same recording gives the same bytes on any machine.
 #![forbid(unsafe_code)]
 
+pub mod ask;
 pub mod plan;
 pub mod replay;
 pub mod text;

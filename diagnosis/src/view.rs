@@ -23,6 +23,9 @@ pub struct View {
     pub incidents: Vec<Incident>,
     /// Failing, and no cause named yet.
     pub investigating: Vec<Investigation>,
+    /// Probes asked for beyond the plan, to settle what is open.
+    #[serde(default)]
+    pub asks: Vec<crate::ask::Ask>,
     /// What was counted and what was not.
     pub counters: Counters,
 }

@@ -11,7 +11,7 @@ use crate::{
     causes::facts,
     cells::RoundCells,
     judge::{Case, FailingCells, Other, Unit, judge, pool},
-    prior::hypotheses,
+    prior::{PriorFact, hypotheses},
     scene::Scene,
 };
 
@@ -80,6 +80,7 @@ impl Engine {
         if !state.streams.any() || !fails {
             self.investigating.remove(unit);
             self.unexplained.remove(unit);
+            self.asking.forget(unit);
             return;
         }
         let windows = state.streams.windows(floor);
@@ -92,40 +93,68 @@ impl Engine {
         );
         let mut cases = Vec::new();
         for start in windows {
-            let mut cells = RoundCells::new();
-            for block in own.iter().chain(&controls) {
-                if let Some(ring) = self.blocks.get(block) {
-                    ring.sum_into(start, &mut cells);
-                }
-            }
-            let scene = self.scene(unit, &cells);
-            let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
-            let kinds = unit.kinds(&scene, &channels);
-            let mut case = Case::new(start, cells, scene, &self.world, &kinds, &facts);
-            if matches!(unit, Unit::Front(_)) {
-                let others = self.others(unit, start);
-                let Case {
-                    hypotheses,
-                    data,
-                    scene,
-                    ..
-                } = &mut case;
-                pool(hypotheses, data, scene, &others, &mut self.likelihood);
-            }
-            cases.push(case);
+            let cells = self.cells_since(&own, &controls, start, false);
+            cases.push(self.case(unit, start, cells, &facts));
         }
-        let (rounds, failing) = self.failing_cells(&own, &controls, floor);
+        let (rounds, failing) = self.failing_cells(&own, &controls, floor, false);
         let Some(judgement) = judge(cases, &rounds, &failing, &mut self.likelihood) else {
             return;
         };
-        self.conclude(unit, &judgement, &facts, at);
+        let inquiry = self.inquire(unit, &judgement, &failing, &facts, round);
+        self.conclude(unit, &judgement, &inquiry, &facts, at);
     }
 
-    fn failing_cells(
+    /// The cells of a subject since a round; `unasked` leaves out what was asked for beyond the plan.
+    pub(super) fn cells_since(
+        &self,
+        own: &[Block],
+        controls: &[Block],
+        start: Round,
+        unasked: bool,
+    ) -> RoundCells {
+        let mut cells = RoundCells::new();
+        for block in own.iter().chain(controls) {
+            let Some(ring) = self.blocks.get(block) else {
+                continue;
+            };
+            if !unasked {
+                ring.sum_into(start, &mut cells);
+                continue;
+            }
+            for (round, all) in ring.since(start) {
+                for (key, counts) in self.asking.unasked(block, round).unwrap_or(all) {
+                    cells.entry(*key).or_default().add(counts);
+                }
+            }
+        }
+        cells
+    }
+
+    /// A window of a subject's cells as a case to judge.
+    pub(super) fn case(&mut self, unit: &Unit, start: Round, cells: RoundCells, facts: &[PriorFact]) -> Case {
+        let scene = self.scene(unit, &cells);
+        let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
+        let kinds = unit.kinds(&scene, &channels);
+        let mut case = Case::new(start, cells, scene, &self.world, &kinds, facts);
+        if matches!(unit, Unit::Front(_)) {
+            let others = self.others(unit, start);
+            let Case {
+                hypotheses,
+                data,
+                scene,
+                ..
+            } = &mut case;
+            pool(hypotheses, data, scene, &others, &mut self.likelihood);
+        }
+        case
+    }
+
+    pub(super) fn failing_cells(
         &self,
         own: &[Block],
         controls: &[Block],
         floor: Round,
+        unasked: bool,
     ) -> (BTreeSet<Round>, FailingCells) {
         let mut rounds = BTreeSet::new();
         let mut failing = FailingCells::new();
@@ -133,7 +162,9 @@ impl Engine {
             let Some(ring) = self.blocks.get(block) else {
                 continue;
             };
-            for (round, cells) in ring.since(floor) {
+            for (round, all) in ring.since(floor) {
+                let base = self.asking.unasked(block, round).filter(|_| unasked);
+                let cells = base.unwrap_or(all);
                 if i < own.len() {
                     rounds.insert(round);
                 }

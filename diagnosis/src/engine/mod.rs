@@ -1,5 +1,6 @@
 //! The one door: topology and observations in, a view out.
 
+mod asking;
 mod concluding;
 mod judging;
 
@@ -14,6 +15,7 @@ use parallax_model::{
 };
 
 use crate::{
+    ask::{Asking, is_aside},
     booking::{Block, Split, book, default_front, front_of},
     cells::{Ring, RoundCells},
     ids::{NameIx, World},
@@ -105,6 +107,7 @@ pub struct Engine {
     investigating: BTreeMap<Unit, Investigation>,
     /// Said to be unexplained already.
     unexplained: BTreeSet<Unit>,
+    asking: Asking,
     matrix: Matrix,
     ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
     likelihood: Likelihood,
@@ -135,6 +138,7 @@ impl Engine {
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),
             unexplained: BTreeSet::new(),
+            asking: Asking::default(),
             matrix: Matrix::default(),
             ttl: BTreeMap::new(),
             likelihood: Likelihood::default(),
@@ -198,6 +202,7 @@ impl Engine {
         if let Some(ring) = self.blocks.get_mut(block) {
             ring.clear();
         }
+        self.asking.clear(block);
         self.restarted.insert(block.clone(), at);
         for unit in self.units_of(block) {
             if let Some(state) = self.units.get_mut(&unit) {
@@ -233,7 +238,15 @@ impl Engine {
             self.known.insert(recorded.vantage.clone());
             self.learn_names();
         }
-        self.matrix.take(recorded, &self.topology, self.settings);
+        // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
+        // the host behind it.
+        let beside = observation
+            .assignment
+            .as_ref()
+            .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
+        if !beside {
+            self.matrix.take(recorded, &self.topology, self.settings);
+        }
         if let Some(ttl) = observation.ttl {
             self.ttl.insert((ttl.address, recorded.vantage.clone()), ttl);
         }
@@ -266,18 +279,22 @@ impl Engine {
 
     /// Closes and judges the next round that is over.
     pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
-        let Some((round, observations)) = self.rounds.close(now) else {
+        let Some((round, mut observations)) = self.rounds.close(now) else {
             return false;
         };
         self.incidents.begin();
         let at = known_at(round.end(self.settings.interval), &observations);
-        let booked = book(
-            &observations,
-            &self.topology,
-            &mut self.world,
-            self.rules.split,
-            &self.restarted,
-        );
+        let asked = self
+            .asking
+            .hear(round, &mut observations, &self.topology, &self.world);
+        let booked = self.book(&observations);
+        if asked.contains(&true) {
+            let base = observations.into_iter().zip(&asked);
+            let base: Vec<Recorded> = base.filter(|(_, asked)| !**asked).map(|(o, _)| o).collect();
+            let unasked = self.book(&base);
+            self.asking
+                .remember(round, unasked, &booked.keys().cloned().collect());
+        }
         let interval = self.settings.interval;
         self.restarted
             .retain(|_, restarted| *restarted > round.end(interval));
@@ -303,7 +320,18 @@ impl Engine {
         for unit in &touched {
             self.judge_unit(unit, round, at);
         }
+        self.settle_asks(round, at);
         true
+    }
+
+    fn book(&mut self, observations: &[Recorded]) -> BTreeMap<Block, RoundCells> {
+        book(
+            observations,
+            &self.topology,
+            &mut self.world,
+            self.rules.split,
+            &self.restarted,
+        )
     }
 
     /// What changed with the round that was judged last.
@@ -409,6 +437,7 @@ impl Engine {
             vantages,
             incidents,
             investigating: self.investigating.values().cloned().collect(),
+            asks: self.asking.asks().to_vec(),
             counters: self.counters,
         }
     }

@@ -4,15 +4,19 @@
 //! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number in a file;
 //! * the product's own record, `settings` / `topology_spec` / `observation` / `progress`.
 //!
-//! Output is one JSON object a line: `verdict`, `unexplained`, `malformed`, and `trial` at the end of each recording.
+//! Output is one JSON object a line: `verdict`, `unexplained`, `next_probe`, `malformed`, and `trial` at the end of each
+//! recording. A `next_probe` line is one probe that is worth making now; whoever can make it writes its outcome into the
+//! recording, with the line's `assignment`.
 
 mod record;
 mod trial;
 
+use parallax_model::{AssignmentId, Channel, Network, NodeName, PodName, Vantage};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    ask::{Ask, To, Variant},
     engine::Engine,
     incident::Event,
     verdict::{Incident, IncidentState, RegionRef},
@@ -50,12 +54,34 @@ enum Line<'a> {
         probability: f64,
         class: Vec<(&'a str, &'a [String])>,
         causes: Vec<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decided_by: Option<&'a str>,
         closed_t: Option<f64>,
     },
     Unexplained {
         trial: u64,
         t: f64,
         cells: &'a [String],
+    },
+    NextProbe {
+        trial: u64,
+        t: f64,
+        separates: Vec<(&'a str, &'a [String])>,
+        channel: Channel,
+        node: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        backend: Option<&'a PodName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        dst_node: Option<&'a NodeName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<u32>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        tcp: bool,
+        bits: f64,
+        reason: &'a str,
+        assignment: &'a AssignmentId,
     },
     Malformed {
         line: usize,
@@ -97,6 +123,16 @@ impl Replay {
                 Open::Recording(recording) => recording.count.malformed += 1,
             }
             out.push(Line::Malformed { line: number, reason }.write());
+        }
+        out
+    }
+
+    /// Time passes without a line: whatever is over by `seconds` of the recording is judged. Who answers `next_probe`
+    /// lines says so at the end of a round, or the answers would come a round later than in a running mesh.
+    pub fn pass(&mut self, seconds: f64) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Open::Trial(trial) = &mut self.open {
+            trial.wait(seconds, &mut out);
         }
         out
     }
@@ -196,6 +232,13 @@ impl Count {
         }
     }
 
+    /// Writes which probes are asked for after the round just judged: one line is one probe to be made.
+    fn asks(self, engine: &Engine, out: &mut Vec<String>) {
+        for ask in engine.fresh_asks() {
+            out.push(next_probe(self.trial, ask));
+        }
+    }
+
     fn total(self) -> String {
         Line::Trial {
             trial: self.trial,
@@ -207,10 +250,47 @@ impl Count {
     }
 }
 
-fn verdict(trial: u64, incident: &Incident, t: f64) -> String {
-    fn pair(region: &RegionRef) -> (&str, &[String]) {
-        (&region.region, &region.members)
+fn pair(region: &RegionRef) -> (&str, &[String]) {
+    (&region.region, &region.members)
+}
+
+fn next_probe(trial: u64, ask: &Ask) -> String {
+    let (mut backend, mut dst_node, mut name) = (None, None, None);
+    match &ask.to {
+        To::Entry(pod) => backend = Some(pod),
+        To::Peer(node) => dst_node = Some(node),
+        To::Name(asked) => name = Some(asked.as_str()),
+        To::Front(_) | To::NodePort(_) => {}
     }
+    Line::NextProbe {
+        trial,
+        t: seconds(ask.since.0),
+        separates: ask.separates.iter().map(pair).collect(),
+        channel: ask.channel,
+        // The pod network of a node is what a recording calls its node.
+        node: match &ask.vantage {
+            Vantage::Cluster {
+                node,
+                network: Network::Pod,
+            } => node.to_string(),
+            other => other.to_string(),
+        },
+        backend,
+        dst_node,
+        name,
+        size: match ask.variant {
+            Variant::Size(bytes) => Some(bytes),
+            _ => None,
+        },
+        tcp: ask.variant == Variant::DnsOverTcp,
+        bits: ask.bits,
+        reason: &ask.reason,
+        assignment: &ask.id,
+    }
+    .write()
+}
+
+fn verdict(trial: u64, incident: &Incident, t: f64) -> String {
     let verdict = &incident.verdict;
     let closed_t = match incident.state {
         IncidentState::Closed { closed } => Some(seconds(closed.0)),
@@ -224,6 +304,7 @@ fn verdict(trial: u64, incident: &Incident, t: f64) -> String {
         probability: verdict.probability.get(),
         class: verdict.class.iter().map(pair).collect(),
         causes: verdict.causes.iter().map(|c| c.id.as_str()).collect(),
+        decided_by: verdict.decided_by.as_deref(),
         closed_t,
     }
     .write()
