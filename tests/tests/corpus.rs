@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use parallax_lab::corpus::{
     self,
+    ask::{Reader, read},
     draw::{Fault, Plan},
     kinds::Failure,
     region::{Client, Region, Scope, Way},
@@ -445,18 +446,29 @@ fn tables_replace_what_stands_between_their_markers() {
 
 // ---- the engine -----------------------------------------------------------------------------------------------------
 
+#[derive(Default)]
+struct Engine(parallax_diagnosis::replay::Replay);
+
+impl Reader for Engine {
+    fn line(&mut self, number: usize, text: &str) -> Vec<String> {
+        self.0.line(number, text)
+    }
+
+    fn pass(&mut self, seconds: f64) -> Vec<String> {
+        self.0.pass(seconds)
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        self.0.finish()
+    }
+}
+
 fn replay(lines: &[String]) -> Vec<String> {
-    let mut replay = parallax_diagnosis::replay::Replay::new();
-    let mut said: Vec<String> = (1..)
-        .zip(lines)
-        .flat_map(|(number, line)| replay.line(number, line))
-        .collect();
-    said.extend(replay.finish());
-    said
+    read(&mut Engine::default(), lines)
 }
 
 fn tally_of(set: &str, trials: usize) -> Tally {
-    report::run(Set::named(set).unwrap(), 1, trials, &replay)
+    report::run(Set::named(set).unwrap(), 1, trials, &|| Box::<Engine>::default())
         .unwrap()
         .tally
 }
