@@ -393,11 +393,14 @@ fn finding(
         }
     }
     let clients: BTreeSet<VantageIx> = client_rounds.iter().map(|(_, client)| *client).collect();
+    // Who could have met it: where another fault breaks a path already, this one shows nothing of its own.
     let probing: BTreeSet<VantageIx> = problem
         .data
         .shares(head, scene)
         .iter()
-        .map(|(i, _)| problem.data.cells[*i].key.client)
+        .map(|(i, _)| &problem.data.cells[*i].key)
+        .filter(|key| alpha(&union, key, scene).permille() > alpha(others, key, scene).permille())
+        .map(|key| key.client)
         .collect();
     let enough_clients = clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
     let named = p_healthy < MAX_HEALTHY

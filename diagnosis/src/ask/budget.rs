@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::Round;
 
 use super::{
-    Ask,
+    Ask, Variant,
     choose::Want,
     live::{Asking, Identity, Live, Spot},
 };
@@ -15,7 +15,7 @@ use crate::judge::Unit;
 const ONE_IN: usize = 10;
 /// Rounds an ask waits for its answer.
 const PATIENCE: i64 = 3;
-/// Rounds before somebody who did not answer is asked the same again.
+/// Rounds before the same is asked again of somebody who did not answer, or whose answer stands beside the evidence.
 const REST: i64 = 12;
 
 impl Asking {
@@ -26,14 +26,16 @@ impl Asking {
         round: Round,
         mut write: impl FnMut(&Unit, &Want) -> Option<(Ask, Spot)>,
     ) {
-        self.unanswered.retain(|_, until| *until > round);
+        self.resting.retain(|_, until| *until > round);
         let mut kept = Vec::new();
         for live in std::mem::take(&mut self.live) {
-            if live.answered {
+            // What stands beside the evidence is no statistics: one answer will do for a while.
+            let over = live.answered && live.ask.variant == Variant::Plain;
+            if over {
                 continue;
             }
-            if round.0 - live.asked.0 >= PATIENCE {
-                self.unanswered.insert(live.identity(), Round(round.0 + REST));
+            if live.answered || round.0 - live.asked.0 >= PATIENCE {
+                self.resting.insert(live.identity(), Round(round.0 + REST));
                 continue;
             }
             kept.push(live);
@@ -61,7 +63,7 @@ impl Asking {
                         continue;
                     };
                     let identity = (ask.vantage.clone(), ask.id.clone());
-                    if self.unanswered.contains_key(&identity) || !taken.insert(identity) {
+                    if self.resting.contains_key(&identity) || !taken.insert(identity) {
                         continue;
                     }
                     self.fresh.push(ask.clone());

@@ -21,6 +21,8 @@ use crate::{
 
 /// Rounds in which a failure is repeated.
 const REPEATS: i64 = 2;
+/// From so many failing paths of either end on it is the end.
+const MOSTLY: u64 = 3;
 /// Pairs followed in one round and subject.
 const PAIRS: usize = 4;
 
@@ -43,9 +45,10 @@ pub(crate) fn follow_ups(
         .filter_map(|key| {
             let from = scene.node_of_client(key.client)?;
             let into = destination(&key, ground)?;
-            // Where everything of a client or into a node fails, no pair is in question.
-            (from != into).then(|| (whole(from, into, ground), from, into, key))
+            (from != into).then(|| (elsewhere(from, into, ground), from, into, key))
         })
+        // Where much of a client or into a node fails, no pair is in question.
+        .filter(|(elsewhere, ..)| *elsewhere < MOSTLY)
         .collect();
     pairs.sort();
     pairs.dedup_by_key(|(_, from, into, _)| (*from, *into));
@@ -70,12 +73,12 @@ pub(crate) fn follow_ups(
     wants
 }
 
-/// Cells that fail at other ends of the same two nodes: the fewer, the more it is about the pair.
-fn whole(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
+/// Cells that mostly fail between one of the two nodes and others: the fewer, the more it is about the pair.
+fn elsewhere(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
     let others = ground.cells.iter().filter(|(key, counts)| {
         let source = ground.scene.node_of_client(key.client);
         let there = destination(key, ground);
-        counts.f > 0 && (source == Some(from)) != (there == Some(into))
+        2 * counts.f >= counts.n.max(1) && (source == Some(from)) != (there == Some(into))
     });
     u64::try_from(others.count()).unwrap_or(u64::MAX)
 }

@@ -73,8 +73,8 @@ pub(crate) struct Asking {
     pub(super) asks: Vec<Ask>,
     /// What each subject would like to know after this round.
     pub(super) pleas: BTreeMap<Unit, Plea>,
-    /// Nobody answered: not asked for again before this round.
-    pub(super) unanswered: BTreeMap<Identity, Round>,
+    /// Nobody answered, or the answer stands and repeats nothing: not asked for again before this round.
+    pub(super) resting: BTreeMap<Identity, Round>,
     /// Probes of the base plan in the last round.
     pub(super) base: usize,
     /// When a vantage last reported.

@@ -140,9 +140,7 @@ impl Engine {
         let mut possible: Vec<CellKey> = Vec::new();
         for beliefs in &questions {
             let keys = candidates(beliefs, &ground);
-            let mut wants = by_kinds(beliefs, &ground);
-            wants.extend(choose(beliefs, &keys, &ground));
-            lists.push(wants);
+            lists.push(choose(beliefs, &keys, &ground));
             possible.extend(keys);
         }
         if let Some(beliefs) = questions.first() {
@@ -153,6 +151,7 @@ impl Engine {
                 .map(|f| f.region)
                 .collect();
             lists.push(follow_ups(failing, round, &named, beliefs, &ground));
+            lists.push(by_kinds(beliefs, &ground));
         }
         let wants = in_turn(lists);
         for finding in &judgement.findings {

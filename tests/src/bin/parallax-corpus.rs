@@ -34,6 +34,8 @@ enum Command {
     Generate(Generate),
     /// Read verdict lines from standard input and say how right they are
     Score(Score),
+    /// Run one trial in a closed loop with the engine of this build, print what it says and what is true
+    Ask(Ask),
     /// Run the sets against the engine of this build and rewrite the tables and plots of a page
     Report(Report),
 }
@@ -71,6 +73,19 @@ struct Score {
 }
 
 #[derive(Args)]
+struct Ask {
+    /// Named set
+    #[arg(long, default_value = "wide-30-ask")]
+    set: String,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The trial
+    #[arg(long, default_value_t = 0)]
+    first: usize,
+}
+
+#[derive(Args)]
 struct Report {
     /// Page with the markers
     #[arg(long, default_value = "docs/diagnosis.md")]
@@ -105,6 +120,7 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Generate(args) => generate(&args),
         Command::Score(args) => judge(&args),
+        Command::Ask(args) => ask(&args),
         Command::Report(args) => measure(&args),
     }
 }
@@ -250,6 +266,18 @@ impl Reader for Engine {
     fn finish(&mut self) -> Vec<String> {
         self.0.finish()
     }
+}
+
+fn ask(args: &Ask) -> anyhow::Result<()> {
+    let set = named(&args.set)?;
+    let mut engine = Engine::default();
+    let (truth, said) = corpus::answered(set, args.seed, args.first, &mut engine);
+    let mut out = io::stdout().lock();
+    for line in said {
+        writeln!(out, "{line}").context("writing what the engine says")?;
+    }
+    let truth = serde_json::to_string(&truth).context("writing the truth as JSON")?;
+    writeln!(out, "{truth}").context("writing the truth")
 }
 
 fn measure(args: &Report) -> anyhow::Result<()> {
