@@ -76,6 +76,7 @@ pub(crate) fn waiting() -> View {
         .collect(),
         incidents: Vec::new(),
         investigating: Vec::new(),
+        asks: Vec::new(),
         counters: Counters::default(),
     }
 }
@@ -196,6 +197,8 @@ fn local_policy(hosts: &[String]) -> Incident {
                 },
             ],
             separating: Vec::new(),
+            decided_by: None,
+            answers: Vec::new(),
             facts: vec![
                 Fact {
                     text: "Service ingress/nginx has externalTrafficPolicy: Local".to_owned(),

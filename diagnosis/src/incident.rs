@@ -123,8 +123,8 @@ impl Tracked {
         self.class = report.class;
         self.scope = report.scope;
         self.incident.verdict = Verdict {
-            targets,
             decided_by,
+            targets,
             ..report.verdict
         };
         if renamed {

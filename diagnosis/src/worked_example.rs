@@ -352,7 +352,11 @@ fn the_next_probe_is_the_one_with_the_most_bits() {
                 dest: Dest::Entry(PodIx(0)),
             };
             let separated = beliefs.separated(&beliefs.shares(&direct, problem.scene));
-            let told = if stage == Stage::A { Region::Target } else { Region::Cross };
+            let told = if stage == Stage::A {
+                Region::Target
+            } else {
+                Region::Cross
+            };
             assert_eq!(separated, Some((NOLOCAL, told)));
         });
     }

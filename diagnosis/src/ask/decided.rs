@@ -59,7 +59,11 @@ pub(crate) fn decided_by(
     } else {
         format!("{} ruled out", rival.describe(world))
     };
-    Some(format!("asked {}: {} → {conclusion}", path(key, world), came(counts)))
+    Some(format!(
+        "asked {}: {} → {conclusion}",
+        path(key, world),
+        came(counts)
+    ))
 }
 
 /// What stood against the named region before the answers came.
@@ -79,9 +83,12 @@ fn rival(finding: &Finding, without: Option<&Judgement>) -> Region {
     posterior
         .classes
         .iter()
-        .flat_map(|class| class.members.first())
+        .filter_map(|class| class.members.first())
         .map(|i| posterior.scored[*i].region)
-        .find(|region| !finding.class.contains(region) && !without.findings.iter().any(|f| f.named && f.region == *region))
+        .find(|region| {
+            !finding.class.contains(region)
+                && !without.findings.iter().any(|f| f.named && f.region == *region)
+        })
         .unwrap_or(Region::Healthy)
 }
 

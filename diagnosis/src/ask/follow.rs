@@ -5,13 +5,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, Round};
 
-use super::{
-    Variant,
-    candidates::Ground,
-    choose::Want,
-    gain::Beliefs,
-    live::Spot,
-};
+use super::{Variant, candidates::Ground, choose::Want, gain::Beliefs, live::Spot};
 use crate::{
     cells::{CellKey, Dest},
     ids::{NodeIx, VantageIx},
@@ -102,7 +96,12 @@ fn control(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {
 }
 
 fn vantage_on(node: NodeIx, ground: &Ground<'_>) -> Option<VantageIx> {
-    let mut here = ground.scene.nodes.clients.iter().filter(|(_, n)| **n == Some(node));
+    let mut here = ground
+        .scene
+        .nodes
+        .clients
+        .iter()
+        .filter(|(_, n)| **n == Some(node));
     here.find(|(client, _)| ground.speaking.contains(client))
         .map(|(client, _)| *client)
 }

@@ -76,10 +76,7 @@ impl Beliefs {
                 }
             })
             .collect();
-        Self {
-            fixed: regions,
-            list,
-        }
+        Self { fixed: regions, list }
     }
 
     /// Share of a cell's paths that each explanation breaks, the fixed regions included.

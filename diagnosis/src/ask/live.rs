@@ -133,7 +133,10 @@ impl Asking {
 
     /// Vantages that reported lately: only these can be asked.
     pub(crate) fn speaking(&self, world: &World) -> BTreeSet<VantageIx> {
-        self.heard.keys().filter_map(|vantage| world.vantages.get(vantage)).collect()
+        self.heard
+            .keys()
+            .filter_map(|vantage| world.vantages.get(vantage))
+            .collect()
     }
 
     /// Whether a probe answers an ask. One that says which assignment it belongs to is believed; a recording without
@@ -151,9 +154,10 @@ impl Asking {
         let Some(spot) = Spot::of_probe(recorded, topology, world) else {
             return false;
         };
-        let open = self.live.iter_mut().find(|live| {
-            !live.answered && live.spot == spot && live.ask.variant == Variant::Plain
-        });
+        let open = self
+            .live
+            .iter_mut()
+            .find(|live| !live.answered && live.spot == spot && live.ask.variant == Variant::Plain);
         open.map(|live| live.answered = true).is_some()
     }
 
@@ -207,10 +211,15 @@ impl Asking {
     }
 
     /// Remembers what blocks would have shown in a round without the asked probes.
-    pub(crate) fn remember(&mut self, round: Round, base: BTreeMap<Block, RoundCells>, all: &BTreeSet<Block>) {
+    pub(crate) fn remember(
+        &mut self,
+        round: Round,
+        mut base: BTreeMap<Block, RoundCells>,
+        all: BTreeSet<Block>,
+    ) {
         for block in all {
-            let cells = base.get(block).cloned().unwrap_or_default();
-            self.without.entry(block.clone()).or_default().insert(round, cells);
+            let cells = base.remove(&block).unwrap_or_default();
+            self.without.entry(block).or_default().insert(round, cells);
         }
         for rounds in self.without.values_mut() {
             *rounds = rounds.split_off(&Round(round.0 - REMEMBERED));
@@ -234,5 +243,10 @@ pub(crate) const ASIDE: char = '!';
 
 /// Whether an assignment's answer stands beside the evidence.
 pub(crate) fn is_aside(id: &AssignmentId) -> bool {
-    id.is_asked() && id.as_str().rsplit('|').next().is_some_and(|last| last.starts_with(ASIDE))
+    id.is_asked()
+        && id
+            .as_str()
+            .rsplit('|')
+            .next()
+            .is_some_and(|last| last.starts_with(ASIDE))
 }

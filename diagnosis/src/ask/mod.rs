@@ -91,6 +91,7 @@ pub enum Variant {
 }
 
 impl Variant {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde calls")]
     const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain)
     }

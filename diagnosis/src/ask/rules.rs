@@ -2,12 +2,7 @@
 
 use parallax_model::{Channel, FailureKind, KindClass};
 
-use super::{
-    Variant,
-    candidates::Ground,
-    choose::Want,
-    gain::Beliefs,
-};
+use super::{Variant, candidates::Ground, choose::Want, gain::Beliefs};
 use crate::{
     cells::{CellKey, Dest},
     ids::VantageIx,
@@ -40,11 +35,18 @@ fn failing_so(
     so: impl Fn(&FailureKind, KindClass) -> bool,
 ) -> Vec<VantageIx> {
     let mut sums: std::collections::BTreeMap<VantageIx, (u64, u64)> = std::collections::BTreeMap::new();
-    for (key, counts) in ground.cells.iter().filter(|(key, _)| channels.contains(&key.channel)) {
+    for (key, counts) in ground
+        .cells
+        .iter()
+        .filter(|(key, _)| channels.contains(&key.channel))
+    {
         for ((kind, status), (_, seen)) in &counts.kinds {
             let sum = sums.entry(key.client).or_default();
             sum.1 += seen;
-            if so(ground.world.kinds.name(*kind), ground.world.class_of(*kind, *status)) {
+            if so(
+                ground.world.kinds.name(*kind),
+                ground.world.class_of(*kind, *status),
+            ) {
                 sum.0 += seen;
             }
         }
@@ -59,7 +61,11 @@ fn failing_so(
         .map(|(client, (like, _))| (like, client))
         .collect();
     clients.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-    clients.into_iter().take(CLIENTS).map(|(_, client)| client).collect()
+    clients
+        .into_iter()
+        .take(CLIENTS)
+        .map(|(_, client)| client)
+        .collect()
 }
 
 fn rule(key: CellKey, variant: Variant, reason: &str) -> Want {
@@ -83,10 +89,13 @@ fn large_answers(ground: &Ground<'_>, wants: &mut Vec<Want>) {
     let scene = ground.scene;
     for client in failing_so(ground, &[Channel::Vip, Channel::Direct, Channel::Mesh], stalls) {
         let own = scene.node_of_client(client);
-        let far = scene.local.iter().find(|node| {
-            Some(**node) != own && scene.nodes.prober_pods.values().any(|n| n == *node)
-        });
-        let (Some(_), Some(node)) = (own, far) else { continue };
+        let far = scene
+            .local
+            .iter()
+            .find(|node| Some(**node) != own && scene.nodes.prober_pods.values().any(|n| n == *node));
+        let (Some(_), Some(node)) = (own, far) else {
+            continue;
+        };
         for size in SIZES {
             let key = CellKey {
                 channel: Channel::Mesh,
@@ -121,28 +130,37 @@ fn names_over_tcp(ground: &Ground<'_>, wants: &mut Vec<Want>) {
 
 /// Closed or rejected right after the connect, through the front only: does a header help?
 fn proxy_header(beliefs: &Beliefs, ground: &Ground<'_>, wants: &mut Vec<Want>) {
-    let likely = beliefs.list.iter().any(|b| b.region == Region::Vip && b.p >= LIKELY);
+    let likely = beliefs
+        .list
+        .iter()
+        .any(|b| b.region == Region::Vip && b.p >= LIKELY);
     let tried = ground.cells.keys().any(|key| key.channel == Channel::Proxied);
     if !likely || tried || ground.front.is_none() {
         return;
     }
-    let rejected = |_: &FailureKind, class| {
-        matches!(class, KindClass::Reset | KindClass::Tls | KindClass::Http4xx)
-    };
+    let rejected =
+        |_: &FailureKind, class| matches!(class, KindClass::Reset | KindClass::Tls | KindClass::Http4xx);
     for client in failing_so(ground, &[Channel::Vip], rejected) {
         let key = CellKey {
             channel: Channel::Proxied,
             client,
             dest: Dest::Unknown,
         };
-        let reason = "separates vip from proto-vip: rejected right after the connect, does a PROXY header help?";
+        let reason =
+            "separates vip from proto-vip: rejected right after the connect, does a PROXY header help?";
         wants.push(rule(key, Variant::Plain, reason));
     }
 }
 
 /// Is it the balancer's address, or the policy of the Service, that a node without an endpoint fails of?
 fn own_nodes_port(beliefs: &Beliefs, ground: &Ground<'_>, wants: &mut Vec<Want>) {
-    let p = |region: Region| beliefs.list.iter().find(|b| b.region == region).map_or(0.0, |b| b.p);
+    let p = |region: Region| {
+        beliefs
+            .list
+            .iter()
+            .find(|b| b.region == region)
+            .map_or(0.0, |b| b.p)
+    };
     let open = p(Region::NoLocal) >= LIKELY && p(Region::NoLocal) <= 1.0 - LIKELY;
     let tried = ground.cells.keys().any(|key| key.channel == Channel::NodePort);
     if !open || tried || !ground.node_port {

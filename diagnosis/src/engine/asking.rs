@@ -31,19 +31,22 @@ const APART: f64 = 0.1;
 #[derive(Debug, Default)]
 pub(super) struct Inquiry {
     ways: Ways,
-    /// The same judgement without the asked probes, where there were any.
-    without: Option<Option<Box<Judgement>>>,
-    /// What the asked probes alone showed.
+    /// What the asked probes alone showed; empty where none answered.
     asked: RoundCells,
+    /// The judgement of the same window without them.
+    without: Option<Box<Judgement>>,
     answers: Vec<String>,
 }
 
 impl Inquiry {
     /// What a verdict says of it.
     pub(super) fn of(&self, engine: &Engine, judgement: &Judgement, finding: &Finding) -> Asked {
-        let decided_by = self.without.as_ref().and_then(|without| {
-            decided_by(judgement, finding, without.as_deref(), &self.asked, &engine.world)
-        });
+        let decided_by = if self.asked.is_empty() {
+            None
+        } else {
+            let without = self.without.as_deref();
+            decided_by(judgement, finding, without, &self.asked, &engine.world)
+        };
         Asked {
             ways: self.ways.clone(),
             decided_by,
@@ -153,7 +156,7 @@ impl Engine {
             lists.push(follow_ups(failing, round, &named, beliefs, &ground));
             lists.push(by_kinds(beliefs, &ground));
         }
-        let wants = in_turn(lists);
+        let wants = in_turn(&lists);
         for finding in &judgement.findings {
             for other in finding.class.iter().chain(&finding.near) {
                 if *other == finding.region {
@@ -163,7 +166,9 @@ impl Engine {
                     let share = |region: Region| alpha(&[region], key, scene).get();
                     (share(finding.region) - share(*other)).abs() >= APART
                 };
-                let asked = wants.iter().find(|w| w.variant == Variant::Plain && tells(&w.key));
+                let asked = wants
+                    .iter()
+                    .find(|w| w.variant == Variant::Plain && tells(&w.key));
                 let way = match (asked, possible.iter().find(|key| tells(key))) {
                     (Some(want), _) => format!("asked for {}", self.in_words(unit, want)),
                     (None, Some(_)) => continue,
@@ -307,20 +312,19 @@ impl Engine {
             Unit::Front(front) => self.topology.fronts().get(front),
             _ => None,
         };
-        let mut hosts: Vec<(bool, TargetId)> = self
-            .targets_of(unit)
-            .into_iter()
-            .filter_map(|id| {
-                let placed = self.topology.targets().get(&id)?;
-                let enters = info.is_none_or(|info| {
-                    placed
-                        .entry
-                        .as_ref()
-                        .is_some_and(|(service, port)| *service == info.service && *port == info.target_port)
-                });
-                enters.then_some((placed.dial.is_some(), id))
-            })
-            .collect();
+        let mut hosts: Vec<(bool, TargetId)> =
+            self.targets_of(unit)
+                .into_iter()
+                .filter_map(|id| {
+                    let placed = self.topology.targets().get(&id)?;
+                    let enters = info.is_none_or(|info| {
+                        placed.entry.as_ref().is_some_and(|(service, port)| {
+                            *service == info.service && *port == info.target_port
+                        })
+                    });
+                    enters.then_some((placed.dial.is_some(), id))
+                })
+                .collect();
         hosts.sort();
         hosts.into_iter().next().map(|(_, id)| id)
     }
@@ -368,17 +372,17 @@ impl Engine {
         let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
         let case = self.case(unit, start, cells, facts);
         let without = judge(vec![case], &rounds, &failing, &mut self.likelihood);
-        inquiry.without = Some(without.map(Box::new));
+        inquiry.without = without.map(Box::new);
     }
 }
 
 /// The first of each list, then the second of each, without repetition.
-fn in_turn(lists: Vec<Vec<Want>>) -> Vec<Want> {
+fn in_turn(lists: &[Vec<Want>]) -> Vec<Want> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
     for i in 0..longest {
-        for list in &lists {
+        for list in lists {
             if let Some(want) = list.get(i)
                 && seen.insert((want.key, want.variant))
             {

@@ -293,7 +293,7 @@ impl Engine {
             let base: Vec<Recorded> = base.filter(|(_, asked)| !**asked).map(|(o, _)| o).collect();
             let unasked = self.book(&base);
             self.asking
-                .remember(round, unasked, &booked.keys().cloned().collect());
+                .remember(round, unasked, booked.keys().cloned().collect());
         }
         let interval = self.settings.interval;
         self.restarted

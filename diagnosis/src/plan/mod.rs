@@ -5,6 +5,10 @@
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
+mod asked;
+
+pub use asked::with_asks;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,

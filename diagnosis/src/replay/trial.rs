@@ -11,8 +11,8 @@ use std::{
 };
 
 use parallax_model::{
-    AssignmentId, Channel, EventTime, FailureKind, Front, Incarnation, Micros, NodeName, Observation, Outcome, Phase,
-    PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
+    AssignmentId, Channel, EventTime, FailureKind, Front, Incarnation, Micros, NodeName, Observation,
+    Outcome, Phase, PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
 };
 use serde::Deserialize;
 use serde_json::Value;

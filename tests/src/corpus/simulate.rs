@@ -144,7 +144,10 @@ impl<'r> Simulation<'r> {
             let found = self.clients.iter().find(|(client, _)| *client == ask.client);
             let Some((_, state)) = found else { continue };
             let begin = i64::try_from(round).unwrap_or(0) * INTERVAL_US + state.phase_us + 1_050_000;
-            let before = shots.iter().filter(|s: &&Shot| s.path.client == ask.client).count();
+            let before = shots
+                .iter()
+                .filter(|s: &&Shot| s.path.client == ask.client)
+                .count();
             let at_us = begin + i64::try_from(before.min(10)).unwrap_or(0) * 10_000;
             let epoch = runner.plan.world.epoch(round);
             let path = match ask.way {
