@@ -81,7 +81,7 @@ pub(crate) struct Problem<'a> {
 /// Below this many hypotheses all are compared; above, only those whose region holds a failure. The others explain
 /// nothing and differ from "healthy" by less than their prior.
 const COMPARE_ALL: usize = 400;
-/// Behind the best by more than this, a rate of its own will not bring a second fault back.
+/// Behind the best by more than this, a second fault is out of the question: not even a rate of its own brings it back.
 const OWN_RATE_REACH: f64 = 10.0;
 
 impl<'a> Problem<'a> {
@@ -130,15 +130,41 @@ impl<'a> Problem<'a> {
     /// Posterior given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
         let mut signatures: BTreeMap<Vec<(usize, u32)>, Vec<usize>> = BTreeMap::new();
-        let mut all = Vec::new();
-        for (entry, shares) in self.score(&self.fix(fixed), likelihood) {
+        let mut all: Vec<Scored> = Vec::new();
+        let fixed = self.fix(fixed);
+        let mut unions: BTreeMap<Vec<(usize, u32)>, Vec<(usize, Vec<(usize, u32)>)>> = BTreeMap::new();
+        let scores = self.score(&fixed, likelihood);
+        let best = scores
+            .iter()
+            .map(|(s, _)| s.score())
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (entry, shares) in scores {
+            let print = |shares: &[(usize, Alpha)]| -> Vec<(usize, u32)> {
+                let shares = shares.iter().map(|(i, alpha)| (*i, alpha.permille()));
+                shares.filter(|(_, permille)| *permille > 0).collect()
+            };
+            let mut signature = print(shares);
             // Two faults can be told by their rates and kinds even where their union is all there is; so what counts is
-            // the region's own shares, not those of the union.
-            let signature = shares
-                .iter()
-                .map(|(i, alpha)| (*i, alpha.permille()))
-                .filter(|(_, permille)| *permille > 0)
-                .collect();
+            // the region's own shares. Unless rates and kinds say nothing: then regions with one union are one.
+            let matters = entry.score() + OWN_RATE_REACH >= best && entry.region != Region::Healthy;
+            if !fixed.regions.is_empty() && matters {
+                let own = shares.to_vec();
+                let union =
+                    self.data
+                        .union((&fixed.shares, &fixed.regions), (&own, entry.region), self.scene);
+                let union = print(&union);
+                if union != print(&fixed.shares) {
+                    let told = |i: &usize| {
+                        let other: &Scored = &all[*i];
+                        (other.ln_m + other.ln_kinds - entry.ln_m - entry.ln_kinds).abs() >= TOLD
+                    };
+                    let known = unions.entry(union).or_default();
+                    match known.iter().find(|(i, _)| !told(i)) {
+                        Some((_, same)) => signature.clone_from(same),
+                        None => known.push((all.len(), signature.clone())),
+                    }
+                }
+            }
             signatures.entry(signature).or_default().push(all.len());
             all.push(entry);
         }
@@ -354,6 +380,8 @@ impl<'a> Problem<'a> {
 
 /// How many of the best regions are tried as one half of two faults.
 const STARTS: usize = 6;
+/// Nats by which rates and kinds must part two regions that, beside other faults, break the same paths.
+const TOLD: f64 = 1.0;
 /// What another fault must earn beyond its prior, in nats.
 const SECOND_FAULT: f64 = 3.0;
 /// ln of a Bayes factor of ten.

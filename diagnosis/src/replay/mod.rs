@@ -233,9 +233,9 @@ impl Count {
     }
 
     /// Writes which probes are asked for after the round just judged: one line is one probe to be made.
-    fn asks(self, engine: &Engine, out: &mut Vec<String>) {
+    fn asks<'a>(self, engine: &'a Engine, said: &dyn Fn(&'a str) -> &'a str, out: &mut Vec<String>) {
         for ask in engine.fresh_asks() {
-            out.push(next_probe(self.trial, ask));
+            out.push(next_probe(self.trial, ask, said));
         }
     }
 
@@ -254,12 +254,13 @@ fn pair(region: &RegionRef) -> (&str, &[String]) {
     (&region.region, &region.members)
 }
 
-fn next_probe(trial: u64, ask: &Ask) -> String {
+/// One ask as a line; `said` gives a name as the recording says it.
+fn next_probe<'a>(trial: u64, ask: &'a Ask, said: &dyn Fn(&'a str) -> &'a str) -> String {
     let (mut backend, mut dst_node, mut name) = (None, None, None);
     match &ask.to {
         To::Entry(pod) => backend = Some(pod),
         To::Peer(node) => dst_node = Some(node),
-        To::Name(asked) => name = Some(asked.as_str()),
+        To::Name(asked) => name = Some(said(asked)),
         To::Front(_) | To::NodePort(_) => {}
     }
     Line::NextProbe {

@@ -106,7 +106,7 @@ impl Recording {
         if let Some(engine) = &mut self.engine {
             while engine.judge_next(self.now) {
                 self.count.events(engine, out);
-                self.count.asks(engine, out);
+                self.count.asks(engine, &|name| name, out);
             }
         }
     }

@@ -361,7 +361,16 @@ impl Trial {
     fn pass(&mut self, out: &mut Vec<String>) {
         while self.engine.judge_next(self.now) {
             self.count.events(&self.engine, out);
-            self.count.asks(&self.engine, out);
+            self.count.asks(&self.engine, &|name| self.said(name), out);
+        }
+    }
+
+    /// A name as the recording says it: its target has another one inside.
+    fn said<'a>(&'a self, name: &'a str) -> &'a str {
+        if TARGET.contains(name) {
+            &self.line.target.name
+        } else {
+            name
         }
     }
 
