@@ -296,11 +296,12 @@ impl Ledger {
     fn settle(&mut self, world: &World) {
         for ((client, block), probes) in std::mem::take(&mut self.reached) {
             let direct = matches!(block, Block::Direct(..));
-            // An endpoint is compared with itself only: another endpoint's silence is not its own.
-            let silent_throughout = |dest: Dest| {
+            // An endpoint is compared with itself only: another endpoint's silence is not its own. Nor is a front less
+            // silent because it answers with a PROXY header, or through another port.
+            let silent_throughout = |probe: &Reached| {
                 probes
                     .iter()
-                    .filter(|p| !direct || p.dest == dest)
+                    .filter(|p| p.channel == probe.channel && (!direct || p.dest == probe.dest))
                     .all(|p| matches!(p.stage, Stage::Connecting(_) | Stage::Silent(_)))
             };
             let refusal = if direct { None } else { refusal_of(&probes, world) };
@@ -312,7 +313,7 @@ impl Ledger {
                         (refusal.or(probe.stage.failure()), None)
                     }
                     Stage::Connecting(failure) => (Some(failure), None),
-                    Stage::Silent(failure) if silent_throughout(probe.dest) => (Some(failure), None),
+                    Stage::Silent(failure) if silent_throughout(probe) => (Some(failure), None),
                     Stage::Silent(failure) | Stage::Wrong(failure) => (None, Some(Some(failure))),
                     Stage::Fine => (None, Some(None)),
                 };

@@ -1,5 +1,6 @@
 //! The crate from outside: observations in, verdicts, incidents and lines of a replay out.
 
+mod asking;
 mod corpus;
 mod incident_one;
 mod incidents;
