@@ -33,8 +33,11 @@ pub(crate) struct Class {
     pub(crate) mass: f64,
     /// It contains "nothing more": the region was not observed.
     pub(crate) unobserved: bool,
-    signature: Vec<(usize, u32)>,
+    signature: Signature,
 }
+
+/// Observed cells with a share above zero, in thousandths: what two regions must differ in to be told apart.
+type Signature = Vec<(usize, u32)>;
 
 impl Scored {
     pub(crate) fn score(&self) -> f64 {
@@ -129,17 +132,17 @@ impl<'a> Problem<'a> {
 
     /// Posterior given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
-        let mut signatures: BTreeMap<Vec<(usize, u32)>, Vec<usize>> = BTreeMap::new();
+        let mut signatures: BTreeMap<Signature, Vec<usize>> = BTreeMap::new();
         let mut all: Vec<Scored> = Vec::new();
         let fixed = self.fix(fixed);
-        let mut unions: BTreeMap<Vec<(usize, u32)>, Vec<(usize, Vec<(usize, u32)>)>> = BTreeMap::new();
-        let scores = self.score(&fixed, likelihood);
-        let best = scores
+        let mut unions: BTreeMap<Signature, Vec<(usize, Signature)>> = BTreeMap::new();
+        let joined = self.score(&fixed, likelihood);
+        let best = joined
             .iter()
             .map(|(s, _)| s.score())
             .fold(f64::NEG_INFINITY, f64::max);
-        for (entry, shares) in scores {
-            let print = |shares: &[(usize, Alpha)]| -> Vec<(usize, u32)> {
+        for (entry, shares) in joined {
+            let print = |shares: &[(usize, Alpha)]| -> Signature {
                 let shares = shares.iter().map(|(i, alpha)| (*i, alpha.permille()));
                 shares.filter(|(_, permille)| *permille > 0).collect()
             };
