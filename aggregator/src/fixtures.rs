@@ -83,6 +83,7 @@ pub(crate) fn waiting() -> View {
         not_excluded: Vec::new(),
         names: Vec::new(),
         exposures: Vec::new(),
+        asks: Vec::new(),
         counters: Counters::default(),
     }
 }
@@ -203,6 +204,8 @@ fn local_policy(hosts: &[String]) -> Incident {
                 },
             ],
             separating: Vec::new(),
+            decided_by: None,
+            answers: Vec::new(),
             facts: vec![
                 Fact {
                     text: "Service ingress/nginx has externalTrafficPolicy: Local".to_owned(),

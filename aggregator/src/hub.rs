@@ -14,6 +14,7 @@ use crate::{
     clock::Clock,
     ingest::{Lives, ProberView, Receipt, Report},
     metrics::Metrics,
+    plan::Asked,
     record::Recorder,
     watch::TopologyState,
 };
@@ -29,6 +30,8 @@ pub(crate) const QUEUE: usize = 256;
 pub(crate) struct Outlook {
     pub(crate) views: watch::Receiver<Arc<View>>,
     pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
+    /// What is asked for beyond the base plan.
+    pub(crate) asks: watch::Receiver<Asked>,
 }
 
 /// The engine and what belongs to it.
@@ -47,6 +50,7 @@ pub(crate) struct Hub {
     reports: mpsc::Receiver<Report>,
     views: watch::Sender<Arc<View>>,
     probers: watch::Sender<Arc<Vec<ProberView>>>,
+    asks: watch::Sender<Asked>,
 }
 
 impl Hub {
@@ -62,6 +66,7 @@ impl Hub {
         let engine = Engine::new(settings, Arc::clone(&current));
         let (views, views_out) = watch::channel(Arc::new(engine.view(clock.now())));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
+        let (asks, asks_out) = watch::channel(Asked::default());
         let hub = Self {
             engine,
             patience: settings.timeout,
@@ -74,10 +79,12 @@ impl Hub {
             reports,
             views,
             probers,
+            asks,
         };
         let outlook = Outlook {
             views: views_out,
             probers: probers_out,
+            asks: asks_out,
         };
         (hub, outlook)
     }
@@ -202,5 +209,7 @@ impl Hub {
     fn publish(&self, now: EventTime) {
         self.views.send_replace(Arc::new(self.engine.view(now)));
         self.probers.send_replace(Arc::new(self.lives.views()));
+        self.asks
+            .send_if_modified(|asked| asked.renew(self.engine.asks()));
     }
 }

@@ -272,7 +272,12 @@ impl Ledger {
             };
             (block, dest)
         } else {
-            let Some(front) = front_of(topology, observation) else {
+            // A node's own port is another way to the same entries: its cells belong beside those of the front.
+            let front = match observation.channel {
+                Channel::NodePort => default_front(topology, &observation.target),
+                _ => front_of(topology, observation),
+            };
+            let Some(front) = front else {
                 return;
             };
             (Block::Vip(front), entry.unwrap_or(Dest::Unknown))
@@ -326,9 +331,12 @@ impl Ledger {
         }
         for ((client, block), probes) in reached {
             let direct = matches!(block, Block::Direct(..));
-            // An endpoint is compared with itself only: another endpoint's silence is not its own.
-            let silent_throughout =
-                |dest: Dest| mostly_silent(probes.iter().filter(|p| !direct || p.dest == dest));
+            // An endpoint is compared with itself only: another endpoint's silence is not its own. Nor is a front less
+            // silent because it answers with a PROXY header, or through another port.
+            let silent_throughout = |probe: &Reached| {
+                let compared = |p: &&Reached| p.channel == probe.channel && (!direct || p.dest == probe.dest);
+                mostly_silent(probes.iter().filter(compared))
+            };
             // What users see of a silent endpoint, where the front leads them to others too, is answers that fail.
             let shows = direct && !silenced.contains(&(client, block.clone()));
             let refusal = if direct { None } else { refusal_of(&probes, world) };
@@ -340,7 +348,7 @@ impl Ledger {
                         (refusal.or(probe.stage.failure()), None)
                     }
                     Stage::Connecting(failure) => (Some(failure), None),
-                    Stage::Silent(failure) if silent_throughout(probe.dest) => {
+                    Stage::Silent(failure) if silent_throughout(probe) => {
                         (Some(failure), shows.then_some(Some(failure)))
                     }
                     Stage::Silent(failure) | Stage::Wrong(failure) => (None, Some(Some(failure))),
@@ -436,6 +444,16 @@ pub(crate) fn peer_of(observation: &Observation) -> Option<parallax_model::NodeN
         .clone()
         .or_else(|| observation.echo.as_ref().map(|echo| echo.node.clone()))
         .or_else(|| observation.target.as_str().strip_prefix("echo://")?.parse().ok())
+}
+
+/// Where a probe went, as far as it was said before it was made; nothing for names that no cell holds.
+pub(crate) fn path_of(observation: &Observation, topology: &Topology, world: &World) -> Option<Dest> {
+    Some(match observation.channel {
+        Channel::Mesh => Dest::Peer(world.nodes.get(&peer_of(observation)?)?),
+        Channel::Dns => Dest::Name(world.names.get(&asked_name(observation, topology))?),
+        Channel::Direct => Dest::Entry(world.pods.get(observation.entry.as_ref()?)?),
+        Channel::Vip | Channel::Proxied | Channel::NodePort => Dest::Unknown,
+    })
 }
 
 /// The name a probe asked for.

@@ -124,11 +124,18 @@ impl Tracked {
         }
         let renamed = self.incident.verdict.region != report.verdict.region
             || self.incident.verdict.class != report.verdict.class;
+        // What decided was decided when it was named so; later evidence that would do as well changes nothing about it.
+        let decided_by = if self.incident.verdict.region == report.verdict.region {
+            self.incident.verdict.decided_by.take()
+        } else {
+            report.verdict.decided_by.clone()
+        };
         self.lead = unit.clone();
         self.region = report.region;
         self.class = report.class;
         self.scope = report.scope;
         self.incident.verdict = Verdict {
+            decided_by,
             targets,
             ..report.verdict
         };

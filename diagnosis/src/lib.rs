@@ -10,6 +10,7 @@
 //! folds in sorted order: the same recording gives the same bytes on any machine.
 #![forbid(unsafe_code)]
 
+pub mod ask;
 pub mod findings;
 pub mod plan;
 pub mod replay;

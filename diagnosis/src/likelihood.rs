@@ -240,6 +240,21 @@ impl Likelihood {
         })
     }
 
+    /// E[θ0] and E[θ1·(1−θ0)] under the posterior of the rates: with them the failure probability of any share is exact.
+    pub(crate) fn rates(&mut self, groups: &Groups) -> (f64, f64) {
+        let points = self.points(groups);
+        let total = lse(&points);
+        let (mut background, mut caused) = (0.0, 0.0);
+        let columns = self.theta0.len();
+        for (i, point) in points.iter().enumerate() {
+            let weight = libm::exp(point - total);
+            let theta0 = self.theta0[i % columns];
+            background += weight * theta0;
+            caused += weight * THETA1[i / columns].0 * (1.0 - theta0);
+        }
+        (background, caused)
+    }
+
     /// Posterior means of θ1 and θ0.
     #[cfg(test)]
     pub(crate) fn means(&mut self, groups: &Groups) -> (f64, f64) {

@@ -36,8 +36,11 @@ pub(crate) struct Class {
     pub(crate) mass: f64,
     /// It contains "nothing more": the region was not observed.
     pub(crate) unobserved: bool,
-    signature: Vec<(usize, u32)>,
+    signature: Signature,
 }
+
+/// Observed cells with a share above zero, in thousandths: what two regions must differ in to be told apart.
+type Signature = Vec<(usize, u32)>;
 
 impl Scored {
     pub(crate) fn score(&self) -> f64 {
@@ -163,20 +166,46 @@ impl<'a> Problem<'a> {
 
     /// Posterior given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
-        let mut signatures: BTreeMap<Vec<(usize, u32)>, Vec<usize>> = BTreeMap::new();
-        let mut all = Vec::new();
-        for (entry, shares) in self.score(&self.fix(fixed), likelihood) {
+        let mut signatures: BTreeMap<Signature, Vec<usize>> = BTreeMap::new();
+        let mut all: Vec<Scored> = Vec::new();
+        let fixed = self.fix(fixed);
+        let mut unions: BTreeMap<Signature, Vec<(usize, Signature)>> = BTreeMap::new();
+        let joined = self.score(&fixed, likelihood);
+        let best = joined
+            .iter()
+            .map(|(s, _)| s.score())
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (entry, shares) in joined {
+            let print = |shares: &[(usize, Alpha)]| -> Signature {
+                let shares = shares.iter().map(|(i, alpha)| (*i, alpha.permille()));
+                shares.filter(|(_, permille)| *permille > 0).collect()
+            };
+            let mut signature = print(shares);
             // Two faults can be told by their rates and kinds even where their union is all there is; so what counts is
-            // the region's own shares, not those of the union.
-            let signature = shares
-                .iter()
-                .map(|(i, alpha)| match entry.region {
-                    // All outside cells have the one share, and a flaky front fails at any rate: no count tells them apart.
-                    Region::OutsideFrontNode => (*i, 1000),
-                    _ => (*i, alpha.permille()),
-                })
-                .filter(|(_, permille)| *permille > 0)
-                .collect();
+            // the region's own shares. Unless rates and kinds say nothing: then regions with one union are one.
+            if entry.region == Region::OutsideFrontNode {
+                // All outside cells have the one share, and a flaky front fails at any rate: no count tells them apart.
+                for (_, permille) in &mut signature {
+                    *permille = 1000;
+                }
+            }
+            let matters = entry.score() + REACH >= best && entry.region != Region::Healthy;
+            if !fixed.regions.is_empty() && matters {
+                let own = shares.to_vec();
+                let union =
+                    self.data
+                        .union((&fixed.shares, &fixed.regions), (&own, entry.region), self.scene);
+                let union = print(&union);
+                if union != print(&fixed.shares) {
+                    let evidence = |s: &Scored| s.pooled + s.ln_m + s.ln_kinds;
+                    let told = |i: &usize| (evidence(&all[*i]) - evidence(&entry)).abs() >= TOLD;
+                    let known = unions.entry(union).or_default();
+                    match known.iter().find(|(i, _)| !told(i)) {
+                        Some((_, same)) => signature.clone_from(same),
+                        None => known.push((all.len(), signature.clone())),
+                    }
+                }
+            }
             signatures.entry(signature).or_default().push(all.len());
             all.push(entry);
         }
@@ -461,6 +490,8 @@ fn most_likely<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
 
 /// How many of the best regions are tried as one half of two faults.
 const STARTS: usize = 6;
+/// Nats by which rates and kinds must part two regions that, beside other faults, break the same paths.
+const TOLD: f64 = 1.0;
 /// What another fault must earn beyond its prior, in nats.
 const SECOND_FAULT: f64 = 3.0;
 /// ln of a Bayes factor of ten.

@@ -1,5 +1,7 @@
 //! Which probe would settle a tie. The texts are the method's own table.
 
+use std::collections::BTreeMap;
+
 use crate::{
     ids::World,
     judge::Finding,
@@ -83,8 +85,11 @@ const TABLE: &[Pair] = &[
     ),
 ];
 
+/// For each region that a finding is not told from: the probe that was asked for, or why there is none.
+pub(crate) type Ways = BTreeMap<(Region, Region), String>;
+
 /// One line per pair of regions that cannot be told apart, or hardly.
-pub(crate) fn separating(finding: &Finding, world: &World) -> Vec<String> {
+pub(crate) fn separating(finding: &Finding, ways: &Ways, world: &World) -> Vec<String> {
     let mut lines = Vec::new();
     let tied = finding.class.iter().map(|r| (r, "cannot be told"));
     let near = finding.near.iter().map(|r| (r, "can hardly be told"));
@@ -94,8 +99,11 @@ pub(crate) fn separating(finding: &Finding, world: &World) -> Vec<String> {
             continue;
         }
         let probe = probe_for(finding.region, *other);
+        let way = ways
+            .get(&(finding.region, *other))
+            .map_or_else(String::new, |way| format!("; {way}"));
         lines.push(format!(
-            "{} {how} from {}: {}",
+            "{} {how} from {}: {}{way}",
             finding.region.describe(world),
             other.describe(world),
             probe.unwrap_or("needs probes on paths where the two differ")

@@ -178,6 +178,9 @@ pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
             let _ = writeln!(out, "  {}", evidence_row(row, width, style));
         }
     }
+    let decided: Vec<String> = verdict.decided_by.iter().cloned().collect();
+    list(&mut out, "decided by", &decided, style);
+    list(&mut out, "answered beside", &verdict.answers, style);
     list(&mut out, "who answers", &verdict.locality, style);
     let ruled_out: Vec<_> = verdict
         .ruled_out

@@ -168,6 +168,12 @@ pub struct Verdict {
     pub ruled_out: Vec<RuledOut>,
     /// Probes that would settle the tie, or why they cannot be run; empty without a tie.
     pub separating: Vec<String>,
+    /// The answer that decided it, where it would not have been named without what was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// Answers of asked probes that stand beside the table: larger echoes, names over TCP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<String>,
     /// Facts that moved the prior.
     pub facts: Vec<Fact>,
     /// Ways out.

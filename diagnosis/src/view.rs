@@ -41,6 +41,9 @@ pub struct View {
     /// Hosts of one ingress class at the fronts of another.
     #[serde(default)]
     pub exposures: Vec<ExposureView>,
+    /// Probes asked for beyond the plan, to settle what is open.
+    #[serde(default)]
+    pub asks: Vec<crate::ask::Ask>,
     /// What was counted and what was not.
     pub counters: Counters,
 }

@@ -8,6 +8,7 @@ use std::{
 use parallax_model::{Channel, KindClass, Round};
 
 use crate::{
+    ask::Beliefs,
     cells::{CellKey, Counts, Dest, RoundCells},
     data::Data,
     fit::ln_m_saturated,
@@ -315,6 +316,50 @@ fn posterior_means_of_the_rates() {
         near(theta1, 0.958_584);
         near(theta0, 0.005_194);
     });
+}
+
+#[test]
+fn the_next_probe_is_the_one_with_the_most_bits() {
+    let vip = |c| (Channel::Vip, c, Dest::Unknown);
+    let direct = |c, b| (Channel::Direct, c, Dest::Entry(PodIx(b)));
+    let mesh = |c, n| (Channel::Mesh, c, Dest::Peer(NodeIx(n)));
+    let probes = [vip(2), vip(0), direct(2, 0), direct(0, 0), mesh(2, 0), mesh(2, 3)];
+    for (stage, expected) in [
+        (
+            Stage::A,
+            [0.027_293, 0.695_259, 0.842_333, 0.710_654, 0.560_719, 0.556_629],
+        ),
+        (
+            Stage::B,
+            [0.001_178, 0.004_906, 0.011_630, 0.000_319, 0.011_364, 0.011_336],
+        ),
+    ] {
+        with_problem(stage, |problem, l| {
+            let posterior = problem.given(&[], l);
+            let beliefs = Beliefs::new(problem.data, problem.scene, &posterior, &[], l);
+            for ((channel, client, dest), bits) in probes.into_iter().zip(expected) {
+                let key = CellKey {
+                    channel,
+                    client: VantageIx(client),
+                    dest,
+                };
+                let got = beliefs.bits(&beliefs.shares(&key, problem.scene));
+                assert!((got - bits).abs() < 1e-5, "{key:?}: {got} is not {bits}");
+            }
+            let direct = CellKey {
+                channel: Channel::Direct,
+                client: VantageIx(2),
+                dest: Dest::Entry(PodIx(0)),
+            };
+            let separated = beliefs.separated(&beliefs.shares(&direct, problem.scene));
+            let told = if stage == Stage::A {
+                Region::Target
+            } else {
+                Region::Cross
+            };
+            assert_eq!(separated, Some((NOLOCAL, told)));
+        });
+    }
 }
 
 /// Evidence that holds at every look: faults against the best background rate.

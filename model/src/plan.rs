@@ -18,6 +18,18 @@ pub struct PlanRevision {
     pub n: u64,
 }
 
+impl AssignmentId {
+    /// How ids begin of probes that are asked for to settle a question, beyond the base plan. They are made at once
+    /// when they arrive, not at a place of their own in the interval, and end when they are answered.
+    pub const ASKED: &'static str = "ask|";
+
+    /// Whether the probe was asked for.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.as_str().starts_with(Self::ASKED)
+    }
+}
+
 /// Where the connection goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

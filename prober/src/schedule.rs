@@ -17,6 +17,9 @@ use crate::jitter;
 /// Shortest time between two starts that is honoured, whatever the plan says.
 const SHORTEST: Duration = Duration::from_millis(100);
 
+/// Part of an interval within which everything asked for has started.
+const SOON: u32 = 20;
+
 /// How long a pod's address is believed after the plan stream was last heard: soon after, it may be another pod's.
 /// Names and virtual addresses are believed for ever.
 const BELIEVED: Duration = Duration::from_mins(10);
@@ -116,7 +119,7 @@ impl Schedule {
             return;
         }
         self.remove(&id);
-        let next = self.next(&assignment, now);
+        let next = self.first(&assignment, now);
         self.due.insert((next, id.clone()));
         let assignment = Arc::new(assignment);
         self.entries.insert(id, Entry { assignment, next });
@@ -149,7 +152,7 @@ impl Schedule {
                 self.entries.remove(&id);
                 continue;
             }
-            let next = self.next(&assignment, now);
+            let next = self.following(&assignment, at, now);
             self.due.insert((next, id.clone()));
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.next = next;
@@ -172,6 +175,26 @@ impl Schedule {
     /// A probe handed out by [`Schedule::take_due`] has ended.
     pub(crate) fn finished(&mut self, id: &AssignmentId) {
         self.running.remove(id);
+    }
+
+    /// When a new assignment starts. What is asked for starts at once, a little spread: a question that waits for its
+    /// place on the grid is answered a round later.
+    fn first(&self, assignment: &Assignment, now: Instant) -> Instant {
+        if assignment.id.is_asked() {
+            let soon = interval(assignment) / SOON;
+            return now + jitter::within(soon, &[assignment.id.as_str(), &self.vantage]);
+        }
+        self.next(assignment, now)
+    }
+
+    /// The start after the one that was due at `at`.
+    fn following(&self, assignment: &Assignment, at: Instant, now: Instant) -> Instant {
+        if assignment.id.is_asked() {
+            let interval = interval(assignment);
+            let gone = (now - at).as_nanos() / interval.as_nanos();
+            return at + interval.saturating_mul(u32::try_from(gone + 1).unwrap_or(u32::MAX));
+        }
+        self.next(assignment, now)
     }
 
     /// The first point of the grid after now.

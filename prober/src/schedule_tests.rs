@@ -55,6 +55,23 @@ async fn the_first_starts_of_many_assignments_spread_over_the_interval() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_asked_for_starts_at_once_and_then_once_an_interval_until_it_is_over() {
+    let mut schedule = schedule();
+    let now = Instant::now() + Duration::from_secs(17);
+    schedule.upsert(assignment("ask|direct|a", 5), now);
+    let first = schedule.next_due().unwrap();
+    assert!(first - now < INTERVAL / 20, "{:?}", first - now);
+    for round in 0..3 {
+        let due = schedule.next_due().unwrap();
+        assert_eq!(due, first + INTERVAL * round);
+        assert_eq!(ids(&schedule.take_due(due)), [("ask|direct|a", Duration::ZERO)]);
+        schedule.finished(&"ask|direct|a".parse().unwrap());
+    }
+    schedule.remove(&"ask|direct|a".parse().unwrap());
+    assert_eq!(schedule.next_due(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_target_delays_only_itself_and_is_not_made_up_for() {
     let mut schedule = schedule();
     let now = Instant::now();

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use parallax_lab::corpus::{
     self,
+    ask::{Reader, read},
     draw::{Fault, Plan},
     kinds::Failure,
-    region::{Client, Region, Scope, Way},
+    region::{Client, Kind, Region, Scope, Way},
     report,
     rng::Rng,
     score::{self, Closing, TrialScore},
@@ -445,18 +446,29 @@ fn tables_replace_what_stands_between_their_markers() {
 
 // ---- the engine -----------------------------------------------------------------------------------------------------
 
+#[derive(Default)]
+struct Engine(parallax_diagnosis::replay::Replay);
+
+impl Reader for Engine {
+    fn line(&mut self, number: usize, text: &str) -> Vec<String> {
+        self.0.line(number, text)
+    }
+
+    fn pass(&mut self, seconds: f64) -> Vec<String> {
+        self.0.pass(seconds)
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        self.0.finish()
+    }
+}
+
 fn replay(lines: &[String]) -> Vec<String> {
-    let mut replay = parallax_diagnosis::replay::Replay::new();
-    let mut said: Vec<String> = (1..)
-        .zip(lines)
-        .flat_map(|(number, line)| replay.line(number, line))
-        .collect();
-    said.extend(replay.finish());
-    said
+    read(&mut Engine::default(), lines)
 }
 
 fn tally_of(set: &str, trials: usize) -> Tally {
-    report::run(Set::named(set).unwrap(), 1, trials, &replay)
+    report::run(Set::named(set).unwrap(), 1, trials, &|| Box::<Engine>::default())
         .unwrap()
         .tally
 }
@@ -481,6 +493,43 @@ fn hard_faults_are_named_right_and_nothing_else_is() {
     let found = tally.all.recalled.get().unwrap();
     assert!(right >= 0.95 && found >= 0.85, "{:?}", tally.all);
     assert!(tally.wrong_second.hits <= 1, "{:?}", tally.wrong_second);
+}
+
+#[test]
+fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_most() {
+    let set = Set {
+        kinds: &[Kind::Pair],
+        ..*Set::named("wide-30-ask").unwrap()
+    };
+    let found = |set: &Set| {
+        let done = report::run(set, 1, 6, &|| Box::<Engine>::default()).unwrap();
+        let all = &done.tally.all;
+        (all.recalled.hits + all.unobservable.hits, done)
+    };
+    let (with, done) = found(&set);
+    let (without, _) = found(&Set { asking: false, ..set });
+    assert!(
+        with > without && with >= 5,
+        "{with} found with asking, {without} without"
+    );
+    for (truth, _) in &done.trials {
+        let base = truth.observations - truth.asked;
+        assert!(
+            truth.asked > 0 && truth.asked * 10 <= base,
+            "{} beside {base}",
+            truth.asked
+        );
+    }
+}
+
+#[test]
+fn the_schedule_is_the_same_whether_asks_are_answered_or_not() {
+    let set = Set::named("wide-30-ask").unwrap();
+    let (truth, _) = corpus::answered(set, 1, 3, &mut Engine::default());
+    let alone = corpus::trial(set, 1, 3).truth;
+    assert!(truth.asked > 0);
+    assert_eq!(truth.observations - truth.asked, alone.observations);
+    assert_eq!(truth.faults[0].cause, alone.faults[0].cause);
 }
 
 #[test]

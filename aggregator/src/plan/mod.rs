@@ -12,7 +12,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{Stream, stream};
-use parallax_diagnosis::plan::{PlanConfig, assignments, diff};
+use parallax_diagnosis::{
+    ask::Ask,
+    plan::{PlanConfig, diff, with_asks},
+};
 use parallax_model::{Assignment, Incarnation, Micros, PlanLine, PlanRevision, PlanSettings, Vantage};
 use serde::Deserialize;
 use tokio::{
@@ -28,6 +31,38 @@ use crate::{
 
 /// Longest time between two lines.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// What the diagnosis asks for beyond the base plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) asks: Arc<[Ask]>,
+    /// Counts the changes; part of a plan's revision.
+    pub(crate) number: u64,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            asks: Arc::from([]),
+            number: 0,
+        }
+    }
+}
+
+impl Asked {
+    /// Takes the asks of the last judged round; whether they are other probes than before. One that is asked again
+    /// changes no plan.
+    pub(crate) fn renew(&mut self, asks: &[Ask]) -> bool {
+        let same =
+            |(old, new): (&Ask, &Ask)| old.vantage == new.vantage && old.id == new.id && old.to == new.to;
+        if self.asks.len() == asks.len() && self.asks.iter().zip(asks).all(same) {
+            return false;
+        }
+        self.asks = Arc::from(asks);
+        self.number += 1;
+        true
+    }
+}
 
 /// What every plan of this aggregator has in common.
 #[derive(Debug)]
@@ -65,6 +100,7 @@ pub(crate) async fn stream_plan(
         shared.planner.clone(),
         vantage,
         shared.topology.clone(),
+        shared.outlook.asks.clone(),
         shared.stopping.clone(),
     );
     let body = Body::from_stream(feed.into_stream());
@@ -76,6 +112,7 @@ struct Feed {
     planner: Arc<Planner>,
     vantage: Vantage,
     topology: watch::Receiver<TopologyState>,
+    asks: watch::Receiver<Asked>,
     stopping: CancellationToken,
     /// What the reader knows; nothing before the snapshot.
     known: Option<(PlanRevision, Vec<Assignment>)>,
@@ -87,6 +124,7 @@ impl Feed {
         planner: Arc<Planner>,
         vantage: Vantage,
         topology: watch::Receiver<TopologyState>,
+        asks: watch::Receiver<Asked>,
         stopping: CancellationToken,
     ) -> Self {
         let mut heartbeat = interval(HEARTBEAT);
@@ -95,6 +133,7 @@ impl Feed {
             planner,
             vantage,
             topology,
+            asks,
             stopping,
             known: None,
             heartbeat,
@@ -117,31 +156,38 @@ impl Feed {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
-                changed = self.topology.changed() => {
-                    changed.ok()?;
-                    let lines = self.changes(revision)?;
-                    if !lines.is_empty() {
-                        self.heartbeat.reset();
-                        return Some(lines);
-                    }
-                }
+                changed = self.topology.changed() => changed.ok()?,
+                changed = self.asks.changed() => changed.ok()?,
                 _ = self.heartbeat.tick() => return Some(vec![PlanLine::Heartbeat { revision }]),
+            }
+            let lines = self.changes(revision)?;
+            if !lines.is_empty() {
+                self.heartbeat.reset();
+                return Some(lines);
             }
         }
     }
 
-    fn current(&mut self) -> (PlanRevision, Arc<parallax_diagnosis::topology::Topology>) {
+    fn current(
+        &mut self,
+    ) -> (
+        PlanRevision,
+        Arc<parallax_diagnosis::topology::Topology>,
+        Arc<[Ask]>,
+    ) {
         let state = self.topology.borrow_and_update();
+        let asked = self.asks.borrow_and_update();
+        // Both only ever grow, so their sum does, and it changes whenever one of them does.
         let revision = PlanRevision {
             epoch: self.planner.epoch,
-            n: state.number,
+            n: state.number + asked.number,
         };
-        (revision, state.topology.clone())
+        (revision, state.topology.clone(), Arc::clone(&asked.asks))
     }
 
     fn snapshot(&mut self) -> PlanLine {
-        let (revision, topology) = self.current();
-        let plan = assignments(&topology, &self.planner.config, &self.vantage);
+        let (revision, topology, asks) = self.current();
+        let plan = with_asks(&topology, &self.planner.config, &self.vantage, &asks);
         self.known = Some((revision, plan.clone()));
         self.heartbeat.reset();
         PlanLine::Snapshot {
@@ -154,16 +200,16 @@ impl Feed {
         }
     }
 
-    /// What the newest topology changes for this vantage; nothing of it where it changes others only.
+    /// What the newest topology and the newest asks change for this vantage; nothing of it where it changes others only.
     fn changes(&mut self, known: PlanRevision) -> Option<Vec<PlanLine>> {
-        let (revision, topology) = self.current();
+        let (revision, topology, asks) = self.current();
         if revision == known {
             return Some(Vec::new());
         }
         if !topology.vantages().contains(&self.vantage) {
             return None;
         }
-        let plan = assignments(&topology, &self.planner.config, &self.vantage);
+        let plan = with_asks(&topology, &self.planner.config, &self.vantage, &asks);
         let (_, before) = self.known.take()?;
         let lines = diff(&before, &plan, revision);
         self.known = Some((revision, plan));

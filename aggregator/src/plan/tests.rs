@@ -4,7 +4,12 @@ use tokio::time::Instant;
 
 use super::*;
 
-fn feed() -> (watch::Sender<TopologyState>, CancellationToken, Feed) {
+fn feed() -> (
+    watch::Sender<TopologyState>,
+    watch::Sender<Asked>,
+    CancellationToken,
+    Feed,
+) {
     let spec = TopologySpec {
         targets: vec![TargetSpec::of("http://a.example.test/")],
         ..TopologySpec::default()
@@ -21,13 +26,49 @@ fn feed() -> (watch::Sender<TopologyState>, CancellationToken, Feed) {
         epoch: 7,
     };
     let stopping = CancellationToken::new();
-    let feed = Feed::new(Arc::new(planner), vantage, receiver, stopping.clone());
-    (sender, stopping, feed)
+    let (asks, asked) = watch::channel(Asked::default());
+    let feed = Feed::new(Arc::new(planner), vantage, receiver, asked, stopping.clone());
+    (sender, asks, stopping, feed)
+}
+
+/// As the engine asks: the host once more with a PROXY header.
+fn proxied() -> Ask {
+    serde_json::from_value(serde_json::json!({
+        "id": "ask|proxied|a", "subject": {"type": "front", "name": "203.0.113.10:80"}, "vantage": "vpc:bastion",
+        "channel": "proxied", "target": "http://a.example.test/", "to": {"front": "203.0.113.10:80"},
+        "separates": [], "reason": "a test", "bits": 0.5, "since": 0,
+    }))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_is_one_line_more_and_one_line_when_it_is_over() {
+    let (_sender, asks, _stopping, mut feed) = feed();
+    feed.next().await.unwrap();
+    assert!(asks.send_if_modified(|asked| asked.renew(&[proxied()])));
+    let lines = feed.next().await.unwrap();
+    let [PlanLine::Upsert { revision, assignment }] = &lines[..] else {
+        panic!("one upsert, got {lines:?}")
+    };
+    assert_eq!((revision.n, assignment.id.as_str()), (1, "ask|proxied|a"));
+    let again = Ask {
+        since: parallax_model::EventTime(5_000_000),
+        ..proxied()
+    };
+    assert!(
+        !asks.send_if_modified(|asked| asked.renew(&[again])),
+        "asked again is the same probe"
+    );
+    asks.send_modify(|asked| {
+        asked.renew(&[]);
+    });
+    let lines = feed.next().await.unwrap();
+    assert!(matches!(&lines[..], [PlanLine::Remove { id, .. }] if id.as_str() == "ask|proxied|a"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_plan_beats_every_five_seconds_with_its_revision() {
-    let (_sender, stopping, mut feed) = feed();
+    let (_sender, _asks, stopping, mut feed) = feed();
     let start = Instant::now();
     let lines = feed.next().await.unwrap();
     assert!(matches!(&lines[..], [PlanLine::Snapshot { assignments, .. }] if assignments.len() == 1));
@@ -47,7 +88,7 @@ async fn a_quiet_plan_beats_every_five_seconds_with_its_revision() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_does_not_concern_the_reader_is_not_sent_but_moves_its_revision() {
-    let (sender, _stopping, mut feed) = feed();
+    let (sender, _asks, _stopping, mut feed) = feed();
     feed.next().await.unwrap();
     sender.send_modify(|state| {
         state.number = 1;

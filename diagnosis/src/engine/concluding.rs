@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use parallax_model::{EventTime, TargetId};
 
-use super::Engine;
+use super::{Engine, asking::Inquiry};
 use crate::{
     booking::{Block, default_front},
     cells::RoundCells,
-    evidence::Desk,
+    evidence::{Asked, Desk},
     ids::class_position,
     incident::{Event, Report, Scope},
     judge::{Finding, Judgement, Unit},
@@ -24,6 +24,7 @@ impl Engine {
         &mut self,
         unit: &Unit,
         judgement: &Judgement,
+        inquiry: &Inquiry,
         facts: &[PriorFact],
         at: EventTime,
     ) {
@@ -32,7 +33,8 @@ impl Engine {
         let mut waiting = None;
         for finding in &named {
             let verdict = {
-                let desk = self.desk(unit, judgement, finding, facts);
+                let mut desk = self.desk(unit, judgement, finding, facts);
+                desk.asked = inquiry.of(self, judgement, finding);
                 desk.verdict(judgement, finding)
             };
             if self.rules.must_have_worked && !self.has_worked(unit, finding.region) {
@@ -140,7 +142,7 @@ impl Engine {
             .collect()
     }
 
-    fn subject_of(unit: &Unit) -> Subject {
+    pub(super) fn subject_of(unit: &Unit) -> Subject {
         match unit {
             Unit::Front(front) => Subject::Front(*front),
             Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
@@ -215,7 +217,7 @@ impl Engine {
     }
 
     /// Everything that a subject's failure keeps people from.
-    fn targets_of(&self, unit: &Unit) -> Vec<TargetId> {
+    pub(super) fn targets_of(&self, unit: &Unit) -> Vec<TargetId> {
         match unit {
             Unit::Target(target) | Unit::Whole(target) => vec![target.clone()],
             Unit::Front(front) => {
@@ -302,6 +304,7 @@ impl Engine {
             siblings,
             everywhere,
             ttl,
+            asked: Asked::default(),
             facts: facts
                 .iter()
                 .filter(|fact| finding.class.iter().any(|region| fact.applies(*region)))

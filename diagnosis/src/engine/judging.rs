@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use parallax_model::{Channel, EventTime, Round};
 
-use super::Engine;
+use super::{Engine, asking::Inquiry};
 use crate::{
     booking::Block,
     causes::facts,
     cells::{Dest, RoundCells},
     judge::{Case, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
+    prior::PriorFact,
     scene::Scene,
 };
 
@@ -89,6 +90,7 @@ impl Engine {
         if !state.streams.any() || !fails {
             self.investigating.remove(unit);
             self.unexplained.remove(unit);
+            self.asking.forget(unit);
             return;
         }
         let windows = state.streams.windows(floor);
@@ -110,26 +112,21 @@ impl Engine {
             .unwrap_or_else(|| Likelihood::on(grid));
         let mut cases = Vec::new();
         for start in windows {
-            let mut cells = RoundCells::new();
-            for block in own.iter().chain(&controls) {
-                if let Some(ring) = self.blocks.get(block) {
-                    ring.sum_into(start, &mut cells);
-                }
-            }
-            let scene = self.scene(unit, &cells);
-            let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
-            let kinds = unit.kinds(&scene, &channels);
-            let mut case = Case::new(start, cells, scene, &self.world, &kinds, &facts);
-            if matches!(unit.plain(), Unit::Front(_) | Unit::Target(_)) {
-                case = case.with_pool(self.pool(unit, start), &mut likelihood);
-            }
-            cases.push(case);
+            let cells = self.cells_since(&own, &controls, start, false);
+            cases.push(self.case(unit, start, cells, &facts, &mut likelihood));
         }
-        let (rounds, failing) = self.failing_cells(&own, &controls, floor);
+        let (rounds, failing) = self.failing_cells(&own, &controls, floor, false);
         let judgement = judge(cases, &rounds, &failing, &mut likelihood);
+        if let Some(judgement) = judgement {
+            // More probes of a slow path would tell nothing that the plan's own do not.
+            let inquiry = if unit.is_slow() {
+                Inquiry::default()
+            } else {
+                self.inquire(unit, &judgement, &failing, &facts, round, &mut likelihood)
+            };
+            self.conclude(unit, &judgement, &inquiry, &facts, at);
+        }
         self.likelihoods.insert(grid, likelihood);
-        let Some(judgement) = judgement else { return };
-        self.conclude(unit, &judgement, &facts, at);
     }
 
     /// Nothing in the evidence says which endpoint a probe reached.
@@ -144,11 +141,58 @@ impl Engine {
         })
     }
 
-    fn failing_cells(
+    /// The cells of a subject since a round; `unasked` leaves out what was asked for beyond the plan.
+    pub(super) fn cells_since(
+        &self,
+        own: &[Block],
+        controls: &[Block],
+        start: Round,
+        unasked: bool,
+    ) -> RoundCells {
+        let mut cells = RoundCells::new();
+        for block in own.iter().chain(controls) {
+            let Some(ring) = self.blocks.get(block) else {
+                continue;
+            };
+            if !unasked {
+                ring.sum_into(start, &mut cells);
+                continue;
+            }
+            for (round, all) in ring.since(start) {
+                for (key, counts) in self.asking.unasked(block, round).unwrap_or(all) {
+                    cells.entry(*key).or_default().add(counts);
+                }
+            }
+        }
+        cells
+    }
+
+    /// A window of a subject's cells as a case to judge.
+    pub(super) fn case(
+        &self,
+        unit: &Unit,
+        start: Round,
+        cells: RoundCells,
+        facts: &[PriorFact],
+        likelihood: &mut Likelihood,
+    ) -> Case {
+        let scene = self.scene(unit, &cells);
+        let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
+        let kinds = unit.kinds(&scene, &channels);
+        let case = Case::new(start, cells, scene, &self.world, &kinds, facts);
+        if matches!(unit.plain(), Unit::Front(_) | Unit::Target(_)) {
+            case.with_pool(self.pool(unit, start), likelihood)
+        } else {
+            case
+        }
+    }
+
+    pub(super) fn failing_cells(
         &self,
         own: &[Block],
         controls: &[Block],
         floor: Round,
+        unasked: bool,
     ) -> (BTreeSet<Round>, FailingCells) {
         let mut rounds = BTreeSet::new();
         let mut failing = FailingCells::new();
@@ -156,7 +200,9 @@ impl Engine {
             let Some(ring) = self.blocks.get(block) else {
                 continue;
             };
-            for (round, cells) in ring.since(floor) {
+            for (round, all) in ring.since(floor) {
+                let base = self.asking.unasked(block, round).filter(|_| unasked);
+                let cells = base.unwrap_or(all);
                 if i < own.len() {
                     rounds.insert(round);
                 }

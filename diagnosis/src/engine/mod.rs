@@ -1,5 +1,6 @@
 //! The one door: topology and observations in, a view out.
 
+mod asking;
 mod concluding;
 mod judging;
 mod pooling;
@@ -16,6 +17,7 @@ use parallax_model::{
 };
 
 use crate::{
+    ask::{Asking, is_aside},
     booking::{Block, Split, book, default_front, front_of},
     cells::{Ring, RoundCells},
     findings::{Facts, Findings, Hazard, hazards},
@@ -143,6 +145,7 @@ pub struct Engine {
     investigating: BTreeMap<Unit, Investigation>,
     /// Said to be unexplained already.
     unexplained: BTreeSet<Unit>,
+    asking: Asking,
     matrix: Matrix,
     pace: Pace,
     ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
@@ -178,6 +181,7 @@ impl Engine {
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),
             unexplained: BTreeSet::new(),
+            asking: Asking::default(),
             matrix: Matrix::default(),
             pace: Pace::default(),
             ttl: BTreeMap::new(),
@@ -273,6 +277,7 @@ impl Engine {
         if let Some(ring) = self.blocks.get_mut(block) {
             ring.clear();
         }
+        self.asking.clear(block);
         self.restarted.insert(block.clone(), at);
         for unit in self.units_of(block) {
             if let Some(state) = self.units.get_mut(&unit) {
@@ -309,7 +314,15 @@ impl Engine {
             self.known.insert(recorded.vantage.clone());
             self.learn_names();
         }
-        self.matrix.take(recorded, &self.topology, self.settings);
+        // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
+        // the host behind it.
+        let beside = observation
+            .assignment
+            .as_ref()
+            .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
+        if !beside {
+            self.matrix.take(recorded, &self.topology, self.settings);
+        }
         if let Some(ttl) = observation.ttl {
             self.ttl.insert((ttl.address, recorded.vantage.clone()), ttl);
         }
@@ -347,16 +360,23 @@ impl Engine {
         };
         self.incidents.begin();
         let at = known_at(round.end(self.settings.interval), &observations);
-        let observations = self
+        let mut observations = self
             .findings
             .round(round, observations, &self.topology, self.settings);
-        let booked = book(
-            &observations,
-            &self.topology,
-            &mut self.world,
-            self.rules.split,
-            &self.restarted,
-        );
+        let asked = self
+            .asking
+            .hear(round, &mut observations, &self.topology, &self.world);
+        let booked = self.book(&observations);
+        if asked.contains(&true) {
+            let base = observations.iter().zip(&asked);
+            let base: Vec<Recorded> = base
+                .filter(|(_, asked)| !**asked)
+                .map(|(o, _)| o.clone())
+                .collect();
+            let unasked = self.book(&base);
+            self.asking
+                .remember(round, unasked, booked.keys().cloned().collect());
+        }
         let interval = self.settings.interval;
         let mut touched = BTreeSet::new();
         for (block, cells) in booked {
@@ -395,8 +415,19 @@ impl Engine {
         for unit in &touched {
             self.judge_unit(unit, round, at);
         }
+        self.settle_asks(round, at);
         self.look_ahead(round.end(self.settings.interval));
         true
+    }
+
+    fn book(&mut self, observations: &[Recorded]) -> BTreeMap<Block, RoundCells> {
+        book(
+            observations,
+            &self.topology,
+            &mut self.world,
+            self.rules.split,
+            &self.restarted,
+        )
     }
 
     /// What changed with the round that was judged last.
@@ -516,6 +547,7 @@ impl Engine {
             not_excluded,
             names: self.findings.names(&self.topology),
             exposures: self.findings.exposures(&self.topology),
+            asks: self.asking.asks().to_vec(),
             counters: self.counters,
         }
     }

@@ -22,6 +22,14 @@ use crate::{
     weights::probes,
 };
 
+/// What asked probes have to say to a verdict.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    pub(crate) ways: separate::Ways,
+    pub(crate) decided_by: Option<String>,
+    pub(crate) answers: Vec<String>,
+}
+
 /// What a verdict is written from.
 #[derive(Debug)]
 pub(crate) struct Desk<'a> {
@@ -39,6 +47,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) ttl: Vec<(Vantage, TtlEvidence)>,
     /// How slow and against what, where slowness is judged.
     pub(crate) step: Option<Step>,
+    /// What was asked beyond the plan, and what it decided.
+    pub(crate) asked: Asked,
     pub(crate) facts: Vec<Fact>,
     pub(crate) targets: Vec<parallax_model::TargetId>,
 }
@@ -77,7 +87,9 @@ impl Desk<'_> {
             evidence,
             locality: locality.lines,
             ruled_out: self.ruled_out(judgement, finding),
-            separating: separate::separating(finding, self.world),
+            separating: separate::separating(finding, &self.asked.ways, self.world),
+            decided_by: self.asked.decided_by.clone(),
+            answers: self.asked.answers.clone(),
             facts: self.facts.clone(),
             remedies: causes::remedies(&ranked, &situation),
             not_excluded: causes::unseen::by_verdict(region.kind(), &situation, self.scene),

@@ -5,9 +5,12 @@
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
+mod asked;
 mod exposure;
 mod index;
 mod rings;
+
+pub use asked::with_asks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -75,6 +75,115 @@ fn fifty_hosts_on_one_front_do_not_multiply_the_direct_probes() {
     );
 }
 
+/// An ask as the engine makes it, given in JSON so that its wire form is held too.
+fn ask(vantage: &str, id: &str, channel: &str, target: &str, to: &serde_json::Value) -> crate::ask::Ask {
+    serde_json::from_value(serde_json::json!({
+        "id": id, "subject": {"type": "front", "name": "203.0.113.10:80"}, "vantage": vantage, "channel": channel,
+        "target": target, "to": to, "separates": [], "reason": "a test", "bits": 0.5, "since": 0,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
+    let topology = cluster(3, 1, 1);
+    let host = "http://h0.example.test/";
+    let asks = [
+        ask(
+            "n2/pod",
+            "ask|direct|h|ingress-0",
+            "direct",
+            host,
+            &serde_json::json!({"entry": "ingress-0"}),
+        ),
+        ask(
+            "n2/pod",
+            "ask|proxied|h|front",
+            "proxied",
+            host,
+            &serde_json::json!({"front": "203.0.113.10:80"}),
+        ),
+        ask(
+            "n1/pod",
+            "ask|mesh|n2",
+            "mesh",
+            "echo://n2",
+            &serde_json::json!({"peer": "n2"}),
+        ),
+    ];
+    let vantage = Vantage::pod("n2".parse().unwrap());
+    let base = assignments(&topology, &config(), &vantage);
+    let plan = with_asks(&topology, &config(), &vantage, &asks);
+    let asked: Vec<&Assignment> = plan.iter().filter(|a| a.id.is_asked()).collect();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0].dial, Dial::Address("10.0.0.10:8080".parse().unwrap()));
+    assert_eq!(asked[0].entry.as_ref().unwrap().pod.as_str(), "ingress-0");
+    assert_eq!(asked[1].dial, Dial::Address("203.0.113.10:80".parse().unwrap()));
+    assert_eq!(asked[1].channel, Channel::Proxied);
+    let revision = PlanRevision { epoch: 1, n: 1 };
+    assert_eq!(diff(&base, &plan, revision).len(), 2);
+    let after = with_asks(&topology, &config(), &vantage, &[]);
+    let gone = diff(&plan, &after, revision);
+    assert!(
+        gone.iter()
+            .all(|line| matches!(line, PlanLine::Remove { id, .. } if id.is_asked())),
+        "{gone:?}"
+    );
+}
+
+#[test]
+fn an_ask_about_an_endpoint_that_is_gone_is_left_out() {
+    let topology = cluster(3, 1, 1);
+    let asks = [ask(
+        "n2/pod",
+        "ask|direct|h|ingress-1",
+        "direct",
+        "http://h0.example.test/",
+        &serde_json::json!({"entry": "ingress-1"}),
+    )];
+    let vantage = Vantage::pod("n2".parse().unwrap());
+    assert_eq!(
+        with_asks(&topology, &config(), &vantage, &asks),
+        assignments(&topology, &config(), &vantage)
+    );
+}
+
+#[test]
+fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
+    let topology = cluster(3, 1, 1);
+    let mut tcp = ask(
+        "n2/pod",
+        "ask|dns|h|name|!tcp",
+        "dns",
+        "http://h0.example.test/",
+        &serde_json::json!({"name": "h0.example.test"}),
+    );
+    tcp.variant = crate::ask::Variant::DnsOverTcp;
+    let mut large = ask(
+        "n2/pod",
+        "ask|mesh|n1|!size=8192",
+        "mesh",
+        "echo://n1",
+        &serde_json::json!({"peer": "n1"}),
+    );
+    large.variant = crate::ask::Variant::Size(8_192);
+    let vantage = Vantage::pod("n2".parse().unwrap());
+    let plan = with_asks(&topology, &config(), &vantage, &[tcp, large]);
+    let probes: Vec<&ProbeSpec> = plan
+        .iter()
+        .filter(|a| a.id.is_asked())
+        .map(|a| &a.probe)
+        .collect();
+    let ProbeSpec::Dns(question) = probes[0] else {
+        panic!("a question, got {:?}", probes[0])
+    };
+    assert_eq!(question.name.as_str(), "h0.example.test");
+    assert_eq!(question.transport, parallax_model::DnsTransport::Tcp);
+    let size = Some(8_192);
+    let nonce = "nonce".to_owned();
+    assert_eq!(*probes[1], ProbeSpec::Echo { nonce, size });
+}
+
 #[test]
 fn a_moved_endpoint_changes_only_the_direct_probes_of_that_endpoint() {
     let (before, after) = (cluster(4, 2, 1), cluster(4, 1, 1));

@@ -5,8 +5,9 @@
 //! * the product's own record, `settings` / `topology_spec` / `observation` / `progress` / `advance` / `gap`
 //!   ([`RecordLine`]), in one file or in several segments.
 //!
-//! Output is one JSON object a line: `verdict`, `unexplained`, `malformed`, `gap`, and `trial` at the end of each
-//! recording.
+//! Output is one JSON object a line: `verdict`, `unexplained`, `next_probe`, `malformed`, `gap`, and `trial` at the end of
+//! each recording. A `next_probe` line is one probe that is worth making now; whoever can make it writes its outcome into
+//! the recording, with the line's `assignment`.
 
 mod lines;
 mod record;
@@ -14,11 +15,12 @@ mod trial;
 
 use std::collections::BTreeSet;
 
-use parallax_model::EventTime;
+use parallax_model::{AssignmentId, Channel, EventTime, Network, NodeName, PodName, Vantage};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    ask::{Ask, To, Variant},
     engine::Engine,
     incident::Event,
     verdict::{Incident, IncidentState, RegionRef, Subject},
@@ -61,12 +63,34 @@ enum Line<'a> {
         probability: f64,
         class: Vec<(&'a str, &'a [String])>,
         causes: Vec<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decided_by: Option<&'a str>,
         closed_t: Option<f64>,
     },
     Unexplained {
         trial: u64,
         t: f64,
         cells: &'a [String],
+    },
+    NextProbe {
+        trial: u64,
+        t: f64,
+        separates: Vec<(&'a str, &'a [String])>,
+        channel: Channel,
+        node: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        backend: Option<&'a PodName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        dst_node: Option<&'a NodeName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<u32>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        tcp: bool,
+        bits: f64,
+        reason: &'a str,
+        assignment: &'a AssignmentId,
     },
     Malformed {
         line: usize,
@@ -123,6 +147,16 @@ impl Replay {
             Open::Recording(recording) => recording.view(now),
             Open::Nothing | Open::Trial(_) => None,
         }
+    }
+
+    /// Time passes without a line: whatever is over by `seconds` of the recording is judged. Who answers `next_probe`
+    /// lines says so at the end of a round, or the answers would come a round later than in a running mesh.
+    pub fn pass(&mut self, seconds: f64) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Open::Trial(trial) = &mut self.open {
+            trial.wait(seconds, &mut out);
+        }
+        out
     }
 
     /// Ends the recording that is still open, if any. Call it at the end of the input.
@@ -229,6 +263,13 @@ impl Count {
         }
     }
 
+    /// Writes which probes are asked for after the round just judged: one line is one probe to be made.
+    fn asks<'a>(self, engine: &'a Engine, said: &dyn Fn(&'a str) -> &'a str, out: &mut Vec<String>) {
+        for ask in engine.fresh_asks() {
+            out.push(self.next_probe(ask, said));
+        }
+    }
+
     fn total(self) -> String {
         Line::Trial {
             trial: self.trial,
@@ -259,6 +300,7 @@ impl Count {
             probability: verdict.probability.get(),
             class,
             causes: verdict.causes.iter().map(|c| c.id.as_str()).collect(),
+            decided_by: verdict.decided_by.as_deref(),
             closed_t,
         }
         .write()
@@ -271,6 +313,43 @@ impl Count {
             &region.members
         };
         (&region.region, members)
+    }
+
+    /// One ask as a line; `said` gives a name as the recording says it.
+    fn next_probe<'a>(self, ask: &'a Ask, said: &dyn Fn(&'a str) -> &'a str) -> String {
+        let (mut backend, mut dst_node, mut name) = (None, None, None);
+        match &ask.to {
+            To::Entry(pod) => backend = Some(pod),
+            To::Peer(node) => dst_node = Some(node),
+            To::Name(asked) => name = Some(said(asked)),
+            To::Front(_) | To::NodePort(_) => {}
+        }
+        Line::NextProbe {
+            trial: self.trial,
+            t: seconds(ask.since.0),
+            separates: ask.separates.iter().map(|region| self.printed(region)).collect(),
+            channel: ask.channel,
+            // The pod network of a node is what a recording calls its node.
+            node: match &ask.vantage {
+                Vantage::Cluster {
+                    node,
+                    network: Network::Pod,
+                } => node.to_string(),
+                other => other.to_string(),
+            },
+            backend,
+            dst_node,
+            name,
+            size: match ask.variant {
+                Variant::Size(bytes) => Some(bytes),
+                _ => None,
+            },
+            tcp: ask.variant == Variant::DnsOverTcp,
+            bits: ask.bits,
+            reason: &ask.reason,
+            assignment: &ask.id,
+        }
+        .write()
     }
 }
 

@@ -138,6 +138,7 @@ impl Recording {
         if let Some((engine, _)) = &mut self.engine {
             while engine.judge_next(self.now) {
                 self.count.events(engine, out);
+                self.count.asks(engine, &|name| name, out);
             }
         }
     }

@@ -11,8 +11,9 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, FailureKind, Front, HostName, Incarnation, Micros, NodeName, Observation, Outcome,
-    Phase, PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage, ZoneName,
+    AssignmentId, Channel, EventTime, FailureKind, Front, HostName, Incarnation, Micros, NodeName,
+    Observation, Outcome, Phase, PhaseTimes, PodName, Recorded, ReportSeq, TargetId, TargetSpec, Vantage,
+    ZoneName,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -97,6 +98,9 @@ struct ObsLine {
     kind: Option<String>,
     #[serde(default)]
     latency_ms: Option<f64>,
+    /// The `next_probe` line it answers.
+    #[serde(default)]
+    assignment: Option<AssignmentId>,
 }
 
 /// A trial that is being read.
@@ -325,7 +329,7 @@ impl Trial {
             observation: Observation {
                 seq: ReportSeq(self.seq),
                 at: EventTime(i64::try_from(micros(line.t).0).unwrap_or(i64::MAX)),
-                assignment: None,
+                assignment: line.assignment,
                 target,
                 channel: line.channel,
                 front: through_front.then_some(Front::tcp(FRONT)),
@@ -374,7 +378,24 @@ impl Trial {
     fn pass(&mut self, out: &mut Vec<String>) {
         while self.engine.judge_next(self.now) {
             self.count.events(&self.engine, out);
+            self.count.asks(&self.engine, &|name| self.said(name), out);
         }
+    }
+
+    /// A name as the recording says it: its target has another one inside.
+    fn said<'a>(&'a self, name: &'a str) -> &'a str {
+        if name == self.line.host() {
+            &self.line.target.name
+        } else {
+            name
+        }
+    }
+
+    /// Time passes without an observation.
+    pub(super) fn wait(&mut self, seconds: f64, out: &mut Vec<String>) {
+        let now = i64::try_from(micros(seconds).0).unwrap_or(i64::MAX);
+        self.now = self.now.max(EventTime(now));
+        self.pass(out);
     }
 
     pub(super) fn finish(mut self, out: &mut Vec<String>) {

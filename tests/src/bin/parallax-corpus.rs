@@ -10,7 +10,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand};
 use parallax_lab::corpus::{
-    self, plot,
+    self,
+    ask::Reader,
+    plot,
     quiet::{self, Quiet},
     report,
     score::{self, TrialScore},
@@ -36,6 +38,8 @@ enum Command {
     Score(Score),
     /// Estimate the false alarms of a healthy mesh over more target-months than can be simulated one by one
     Quiet(QuietArgs),
+    /// Run one trial in a closed loop with the engine of this build, print what it says and what is true
+    Ask(Ask),
     /// Run the sets against the engine of this build and rewrite the tables and plots of a page
     Report(Report),
 }
@@ -73,6 +77,19 @@ struct Score {
 }
 
 #[derive(Args)]
+struct Ask {
+    /// Named set
+    #[arg(long, default_value = "wide-30-ask")]
+    set: String,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The trial
+    #[arg(long, default_value_t = 0)]
+    first: usize,
+}
+
+#[derive(Args)]
 struct Report {
     /// Page with the markers
     #[arg(long, default_value = "docs/diagnosis.md")]
@@ -89,6 +106,9 @@ struct Report {
     /// Only these sets; prints the tables and leaves the page alone
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
+    /// Leave unanswered what the engine asks for, in the sets where it is answered
+    #[arg(long)]
+    unasked: bool,
     /// Write one line for each fault missed or named wrong
     #[arg(long)]
     misses: Option<PathBuf>,
@@ -130,6 +150,7 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Generate(args) => generate(&args),
         Command::Score(args) => judge(&args),
+        Command::Ask(args) => ask(&args),
         Command::Report(args) => measure(&args),
     }
 }
@@ -311,15 +332,34 @@ fn print_tally(tally: &Tally) {
     }
 }
 
-/// Everything the engine says to a recording.
-fn replay(lines: &[String]) -> Vec<String> {
-    let mut replay = parallax_diagnosis::replay::Replay::default();
-    let mut said: Vec<String> = (1..)
-        .zip(lines)
-        .flat_map(|(number, line)| replay.line(number, line))
-        .collect();
-    said.extend(replay.finish());
-    said
+/// The engine of this build.
+#[derive(Default)]
+struct Engine(parallax_diagnosis::replay::Replay);
+
+impl Reader for Engine {
+    fn line(&mut self, number: usize, text: &str) -> Vec<String> {
+        self.0.line(number, text)
+    }
+
+    fn pass(&mut self, seconds: f64) -> Vec<String> {
+        self.0.pass(seconds)
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        self.0.finish()
+    }
+}
+
+fn ask(args: &Ask) -> anyhow::Result<()> {
+    let set = named(&args.set)?;
+    let mut engine = Engine::default();
+    let (truth, said) = corpus::answered(set, args.seed, args.first, &mut engine);
+    let mut out = io::stdout().lock();
+    for line in said {
+        writeln!(out, "{line}").context("writing what the engine says")?;
+    }
+    let truth = serde_json::to_string(&truth).context("writing the truth as JSON")?;
+    writeln!(out, "{truth}").context("writing the truth")
 }
 
 fn measure(args: &Report) -> anyhow::Result<()> {
@@ -340,14 +380,26 @@ fn measure(args: &Report) -> anyhow::Result<()> {
         };
         let trials = set.trials.min(most).min(args.trials.unwrap_or(usize::MAX));
         let begun = Instant::now();
-        let result = report::run(set, args.seed, trials, &replay)?;
+        let set = Set {
+            asking: set.asking && !args.unasked,
+            ..*set
+        };
+        let result = report::run(&set, args.seed, trials, &|| Box::<Engine>::default())?;
         let recalled = &result.tally.all.recalled;
+        let (all, unseen) = (&result.tally.all, &result.tally.all.unobservable);
+        let asked: usize = result.trials.iter().map(|(truth, _)| truth.asked).sum();
+        let probes: usize = result.trials.iter().map(|(truth, _)| truth.observations).sum();
         eprintln!(
-            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  false alarms {}/{}  wrong second {}/{}",
+            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  of all injected {}/{}  both {}/{}  asked {asked} of \
+             {probes}  false alarms {}/{}  wrong second {}/{}",
             set.name,
             begun.elapsed().as_secs_f64(),
             recalled.hits,
             recalled.of,
+            recalled.hits + unseen.hits,
+            all.observable + unseen.of,
+            result.tally.both_named.hits,
+            result.tally.both_named.of,
             result.tally.false_alarms.hits,
             result.tally.false_alarms.of,
             result.tally.wrong_second.hits,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! set ─▶ draw (cluster, faults) ─▶ simulate (probes) ─▶ stream | records      what the engine reads
+//!                                        ▲└─────────── ask ◀── next_probe ┘    where its asks are answered
 //!                                        └──────────▶ truth                   what was injected, what could be seen
 //! verdict lines + truth ─▶ score ─▶ tally ─▶ report (tables, plots)
 //! ```
@@ -9,6 +10,7 @@
 //! Everything here is a pure function of a seed. The engine is not known here; who runs it passes a function. Only
 //! [`quiet`] runs it itself, since what it draws is not worth writing down.
 
+pub mod ask;
 pub mod draw;
 pub mod kinds;
 pub mod plot;
@@ -37,13 +39,32 @@ pub struct Trial {
     pub truth: truth::TrialTruth,
 }
 
-/// Generates one trial of a set. The numbers depend on seed, set and trial alone.
+/// Runs one trial of a set in a closed loop: the engine's asks are answered. Returns the truth and what it said.
 #[must_use]
-pub fn trial(set: &Set, seed: u64, number: usize) -> Trial {
+pub fn answered(
+    set: &Set,
+    seed: u64,
+    number: usize,
+    reader: &mut dyn ask::Reader,
+) -> (truth::TrialTruth, Vec<String>) {
+    let mut rng = rng_of(set, seed, number);
+    let plan = draw::plan(set, number, &mut rng);
+    let answered = ask::run(plan, number, &mut rng, reader);
+    let truth = truth::of(&answered.run, set.name, number);
+    (truth, answered.said)
+}
+
+fn rng_of(set: &Set, seed: u64, number: usize) -> Rng {
     let name = set.name.bytes().fold(0_u64, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
-    let mut rng = Rng::of(&[seed, name, number as u64]);
+    Rng::of(&[seed, name, number as u64])
+}
+
+/// Generates one trial of a set. The numbers depend on seed, set and trial alone.
+#[must_use]
+pub fn trial(set: &Set, seed: u64, number: usize) -> Trial {
+    let mut rng = rng_of(set, seed, number);
     let plan = draw::plan(set, number, &mut rng);
     let run = simulate::run(plan, set.form, &mut rng);
     Trial {

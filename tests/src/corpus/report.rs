@@ -6,6 +6,8 @@ use std::{
 };
 
 use super::{
+    answered,
+    ask::{Reader, read},
     score::{self, TrialScore},
     sets::{Form, Set},
     tally::{Row, Share, Tally, bins, quantile},
@@ -13,14 +15,14 @@ use super::{
     truth::TrialTruth,
 };
 
-/// Reads a recording, writes what it says: one line each.
-pub type Engine<'a> = &'a (dyn Fn(&[String]) -> Vec<String> + Sync);
+/// Makes an engine that has read nothing yet.
+pub type Engine<'a> = &'a (dyn Fn() -> Box<dyn Reader> + Sync);
 
 /// A set that was run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
     /// The set.
-    pub set: &'static Set,
+    pub set: Set,
     /// Trials, in order.
     pub trials: Vec<(TrialTruth, TrialScore)>,
     /// All of them added up.
@@ -31,7 +33,7 @@ pub struct Done {
 ///
 /// # Errors
 /// Where the engine's output cannot be read; the first such trial is named.
-pub fn run(set: &'static Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Result<Done> {
+pub fn run(set: &Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Result<Done> {
     let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<Vec<(TrialTruth, TrialScore)>> {
         let mut done = Vec::new();
@@ -40,8 +42,13 @@ pub fn run(set: &'static Set, seed: u64, trials: usize, engine: Engine) -> anyho
             if number >= trials {
                 return Ok(done);
             }
-            let trial = trial(set, seed, number);
-            let said = engine(&trial.lines);
+            let mut reader = engine();
+            let (truth, said) = if set.asking {
+                answered(set, seed, number, &mut *reader)
+            } else {
+                let trial = trial(set, seed, number);
+                (trial.truth, read(&mut *reader, &trial.lines))
+            };
             let verdicts = score::read(said.iter().map(String::as_str))
                 .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
             // Records of a mesh carry no trial number.
@@ -49,8 +56,8 @@ pub fn run(set: &'static Set, seed: u64, trials: usize, engine: Engine) -> anyho
                 Form::Stream => verdicts.get(&number).cloned(),
                 Form::Mesh { .. } => verdicts.into_values().next(),
             };
-            let score = score::score(&trial.truth, &lines.unwrap_or_default());
-            done.push((trial.truth, score));
+            let score = score::score(&truth, &lines.unwrap_or_default());
+            done.push((truth, score));
         }
     };
     let mut all = std::thread::scope(|scope| {
@@ -68,7 +75,7 @@ pub fn run(set: &'static Set, seed: u64, trials: usize, engine: Engine) -> anyho
         tally.add(score);
     }
     Ok(Done {
-        set,
+        set: *set,
         trials: all,
         tally,
     })

@@ -112,6 +112,8 @@ pub struct Set {
     pub churn: Churn,
     /// What is written.
     pub form: Form,
+    /// What the engine asks for is answered, in a closed loop with it. Only for streams.
+    pub asking: bool,
 }
 
 /// The causes of the simulations that the design rests on.
@@ -181,6 +183,7 @@ const BASE: Set = Set {
     contradiction: 0.0,
     churn: Churn::Never,
     form: Form::Stream,
+    asking: false,
 };
 
 /// All sets of the report, in its order.
@@ -252,6 +255,24 @@ pub const SETS: &[Set] = &[
         trials: 150,
         rounds: 24,
         faults: FaultCount::Exactly(2),
+        ..BASE
+    },
+    Set {
+        name: "wide-30-ask",
+        about: "as wide-30, and what the engine asks for is answered in the next round",
+        trials: 220,
+        nodes: (30, 30),
+        backends: (4, 4),
+        asking: true,
+        ..BASE
+    },
+    Set {
+        name: "two-faults-12-ask",
+        about: "as two-faults-12, and what the engine asks for is answered in the next round",
+        trials: 150,
+        rounds: 24,
+        faults: FaultCount::Exactly(2),
+        asking: true,
         ..BASE
     },
     Set {

@@ -43,6 +43,8 @@ pub struct Shot {
     pub failure: Option<Failure>,
     /// How long it took.
     pub took_us: u64,
+    /// The ask it answers; none for probes of the schedule.
+    pub assignment: Option<String>,
 }
 
 /// A trial that was run.
@@ -58,6 +60,7 @@ pub struct Run {
     pub background_failures: usize,
 }
 
+#[derive(Debug)]
 struct ClientState {
     phase_us: i64,
     /// User failures in a row, by front and host.
@@ -67,37 +70,123 @@ struct ClientState {
 /// Runs a trial.
 #[must_use]
 pub fn run(plan: Plan, form: Form, rng: &mut Rng) -> Run {
-    let world = &plan.world;
-    let clients: Vec<Client> = world
-        .clients()
-        .map(Client::Node)
-        .chain((0..world.outside).map(Client::Outside))
-        .collect();
-    let mut states: Vec<ClientState> = clients
-        .iter()
-        .map(|_| ClientState {
-            phase_us: 100_000 + micros(rng, INTERVAL_US - 1_300_000),
-            in_a_row: BTreeMap::new(),
-        })
-        .collect();
-    let mut runner = Runner {
-        plan: &plan,
-        rng,
-        background_failures: 0,
-    };
-    let mut shots = Vec::new();
-    for round in 0..plan.rounds {
-        for (client, state) in clients.iter().zip(&mut states) {
-            runner.round(round, *client, state, &mut shots);
+    let mut simulation = Simulation::new(plan, rng);
+    for round in 0..simulation.plan.rounds {
+        simulation.round(round);
+    }
+    simulation.end(form)
+}
+
+/// A trial that is run round by round.
+#[derive(Debug)]
+pub struct Simulation<'r> {
+    pub(super) plan: Plan,
+    rng: &'r mut Rng,
+    /// Answers to asks draw from a stream of their own: the schedule's probes are the same with and without asking.
+    asked_rng: Rng,
+    clients: Vec<(Client, ClientState)>,
+    shots: Vec<Shot>,
+    background_failures: usize,
+}
+
+impl<'r> Simulation<'r> {
+    /// A trial of which nothing has happened yet.
+    pub fn new(plan: Plan, rng: &'r mut Rng) -> Self {
+        let world = &plan.world;
+        let inside = world.clients().map(Client::Node);
+        let clients = inside
+            .chain((0..world.outside).map(Client::Outside))
+            .map(|client| {
+                let state = ClientState {
+                    phase_us: 100_000 + micros(rng, INTERVAL_US - 1_300_000),
+                    in_a_row: BTreeMap::new(),
+                };
+                (client, state)
+            })
+            .collect();
+        Self {
+            plan,
+            asked_rng: rng.clone(),
+            rng,
+            clients,
+            shots: Vec::new(),
+            background_failures: 0,
         }
     }
-    let background_failures = runner.background_failures;
-    shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
-    Run {
-        plan,
-        form,
-        shots,
-        background_failures,
+
+    /// Makes the schedule's probes of a round, in order of their start.
+    pub fn round(&mut self, round: usize) -> Vec<Shot> {
+        let mut runner = Runner {
+            plan: &self.plan,
+            rng: self.rng,
+            background_failures: 0,
+        };
+        let mut shots = Vec::new();
+        for (client, state) in &mut self.clients {
+            runner.round(round, *client, state, &mut shots);
+        }
+        self.background_failures += runner.background_failures;
+        shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
+        self.shots.extend(shots.iter().cloned());
+        shots
+    }
+
+    /// Makes asked probes in a round, behind the schedule's own of each client. Asks of somebody who is not there are
+    /// left unanswered.
+    pub fn ask(&mut self, round: usize, asks: &[super::ask::Asked]) -> Vec<Shot> {
+        let mut runner = Runner {
+            plan: &self.plan,
+            rng: &mut self.asked_rng,
+            background_failures: 0,
+        };
+        let mut shots = Vec::new();
+        for ask in asks {
+            let found = self.clients.iter().find(|(client, _)| *client == ask.client);
+            let Some((_, state)) = found else { continue };
+            let begin = i64::try_from(round).unwrap_or(0) * INTERVAL_US + state.phase_us + 1_050_000;
+            let before = shots
+                .iter()
+                .filter(|s: &&Shot| s.path.client == ask.client)
+                .count();
+            let at_us = begin + i64::try_from(before.min(10)).unwrap_or(0) * 10_000;
+            let epoch = runner.plan.world.epoch(round);
+            let path = match ask.way {
+                way @ (Way::Vip | Way::Proxied) => runner.user_path(epoch, ask.client, 0, 0, way),
+                way => Path {
+                    way,
+                    client: ask.client,
+                    front: (way == Way::Direct).then_some((0, 0)),
+                    pod: ask.pod,
+                    node: ask.pod.map(|pod| runner.plan.world.pods[pod].node).or(ask.peer),
+                    name: ask.name,
+                    no_local: false,
+                },
+            };
+            let shot = Shot {
+                assignment: Some(ask.assignment.clone()),
+                ..runner.shoot(at_us, round, path, false)
+            };
+            // What stands beside the evidence separates nothing in the table of paths.
+            if !ask.beside {
+                self.shots.push(shot.clone());
+            }
+            shots.push(shot);
+        }
+        self.background_failures += runner.background_failures;
+        shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
+        shots
+    }
+
+    /// The trial as it was run.
+    #[must_use]
+    pub fn end(mut self, form: Form) -> Run {
+        self.shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
+        Run {
+            plan: self.plan,
+            form,
+            shots: self.shots,
+            background_failures: self.background_failures,
+        }
     }
 }
 
@@ -255,6 +344,7 @@ impl Runner<'_> {
             path,
             failure,
             took_us,
+            assignment: None,
         }
     }
 

@@ -11,18 +11,36 @@ use super::{
 /// The run as lines, without line ends.
 #[must_use]
 pub fn lines(run: &Run, trial: usize) -> Vec<String> {
-    let world = &run.plan.world;
-    let mut lines = vec![topology(world, trial, 0).to_string()];
+    let mut lines = vec![head(&run.plan.world, trial)];
     let mut epoch = 0;
-    for shot in &run.shots {
-        if world.epoch(shot.round) > epoch {
-            epoch = world.epoch(shot.round);
-            lines.push(topology(world, trial, epoch).to_string());
+    lines.extend(more(&run.plan.world, trial, &run.shots, &mut epoch));
+    lines.push(end(trial));
+    lines
+}
+
+/// The first line.
+#[must_use]
+pub fn head(world: &World, trial: usize) -> String {
+    topology(world, trial, 0).to_string()
+}
+
+/// Lines of some more probes; `epoch` is that of the last topology written.
+pub fn more(world: &World, trial: usize, shots: &[Shot], epoch: &mut usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for shot in shots {
+        if world.epoch(shot.round) > *epoch {
+            *epoch = world.epoch(shot.round);
+            lines.push(topology(world, trial, *epoch).to_string());
         }
         lines.push(observation(world, trial, shot).to_string());
     }
-    lines.push(json!({"type": "end", "trial": trial}).to_string());
     lines
+}
+
+/// The last line.
+#[must_use]
+pub fn end(trial: usize) -> String {
+    json!({"type": "end", "trial": trial}).to_string()
 }
 
 fn topology(world: &World, trial: usize, epoch: usize) -> Value {
@@ -78,14 +96,18 @@ fn observation(world: &World, trial: usize, shot: &Shot) -> Value {
         Way::Vip | Way::Direct | Way::Proxied => Some(world.names[0].clone()),
     };
     let known = path.way == Way::Direct || (world.identifies && shot.failure.is_none());
-    json!({
+    let mut line = json!({
         "type": "obs", "trial": trial, "t": whole_millis(shot.at_us), "node": client, "channel": path.way.word(),
         "target": target,
         "backend": path.pod.filter(|_| known).map(|pod| world.pods[pod].name.clone()),
         "dst_node": path.node.filter(|_| path.way == Way::Mesh).map(|node| world.node_name(node)),
         "ok": shot.failure.is_none(), "kind": shot.failure.map(super::kinds::Failure::word),
         "latency_ms": f64::from(u32::try_from(shot.took_us / 10).unwrap_or(u32::MAX)) / 100.0,
-    })
+    });
+    if let Some(assignment) = &shot.assignment {
+        line["assignment"] = json!(assignment);
+    }
+    line
 }
 
 /// Microseconds as seconds with three digits.

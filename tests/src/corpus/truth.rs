@@ -52,6 +52,9 @@ pub struct TrialTruth {
     pub background_failures: usize,
     /// Probes in all.
     pub observations: usize,
+    /// Those among them that the engine asked for.
+    #[serde(default)]
+    pub asked: usize,
     /// Nodes.
     #[serde(default)]
     pub nodes: usize,
@@ -245,6 +248,7 @@ pub fn of(run: &Run, set: &str, trial: usize) -> TrialTruth {
         layout: world.layout.to_owned(),
         background_failures: run.background_failures,
         observations: run.shots.len(),
+        asked: run.shots.iter().filter(|shot| shot.assignment.is_some()).count(),
         nodes: world.zones.len(),
         backends: world.endpoints(0, 0).len(),
         interval_s: seconds(1),

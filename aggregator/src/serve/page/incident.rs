@@ -34,6 +34,8 @@ pub(super) struct Card {
     /// Empty without a tie.
     pub(super) tie: Vec<String>,
     pub(super) separating: Vec<String>,
+    /// The answer that decided, and those that stand beside the evidence.
+    pub(super) decided: Vec<String>,
     pub(super) region: String,
     pub(super) evidence: Vec<Evidence>,
     pub(super) locality: Vec<String>,
@@ -123,6 +125,12 @@ impl Card {
                 Vec::new()
             },
             separating: verdict.separating.clone(),
+            decided: verdict
+                .decided_by
+                .iter()
+                .chain(&verdict.answers)
+                .cloned()
+                .collect(),
             region: verdict.region.to_string(),
             evidence: verdict.evidence.iter().map(evidence).collect(),
             locality: verdict.locality.clone(),

@@ -1,0 +1,398 @@
+//! What is still open after a round, what to ask about it, and what the answers decided.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use parallax_model::{AssignmentId, Channel, EventTime, Front, ProbeSpec, Round, TargetId};
+
+use super::Engine;
+use crate::{
+    ask::{
+        ASIDE, Ask, Beliefs, Ground, Plea, Spot, To, Variant, Want, by_kinds, candidates, choose, decided_by,
+        follow_ups, why_not,
+    },
+    booking::{Block, Split},
+    cells::{CellKey, Counts, Dest, RoundCells},
+    evidence::Asked,
+    judge::{FailingCells, Finding, Judgement, Unit, judge},
+    likelihood::Likelihood,
+    prior::PriorFact,
+    region::{Region, alpha},
+    separate::Ways,
+};
+
+/// Subjects considered in one round: what fails beyond that fails for a few common reasons.
+const SUBJECTS: usize = 64;
+/// Below this a further fault is worth asking about.
+const SETTLED: f64 = 0.95;
+/// Shares of a path that differ by less tell nothing apart.
+const APART: f64 = 0.1;
+
+/// What asking brought to one judgement.
+#[derive(Debug, Default)]
+pub(super) struct Inquiry {
+    ways: Ways,
+    /// What the asked probes alone showed; empty where none answered.
+    asked: RoundCells,
+    /// The judgement of the same window without them.
+    without: Option<Box<Judgement>>,
+    answers: Vec<String>,
+}
+
+impl Inquiry {
+    /// What a verdict says of it.
+    pub(super) fn of(&self, engine: &Engine, judgement: &Judgement, finding: &Finding) -> Asked {
+        let decided_by = if self.asked.is_empty() {
+            None
+        } else {
+            let without = self.without.as_deref();
+            decided_by(judgement, finding, without, &self.asked, &engine.world)
+        };
+        Asked {
+            ways: self.ways.clone(),
+            decided_by,
+            answers: self.answers.clone(),
+        }
+    }
+}
+
+impl Engine {
+    /// Probes that are asked for beyond the plan, until they are answered or given up.
+    #[must_use]
+    pub fn asks(&self) -> &[Ask] {
+        self.asking.asks()
+    }
+
+    /// What was asked for, or asked again, with the round that was judged last.
+    pub(crate) fn fresh_asks(&self) -> &[Ask] {
+        self.asking.fresh()
+    }
+
+    /// Finds what is open about a subject and what to ask; looks at what answers decided.
+    pub(super) fn inquire(
+        &mut self,
+        unit: &Unit,
+        judgement: &Judgement,
+        failing: &FailingCells,
+        facts: &[PriorFact],
+        round: Round,
+        likelihood: &mut Likelihood,
+    ) -> Inquiry {
+        let mut inquiry = Inquiry {
+            answers: self.asking.asides(unit),
+            ..Inquiry::default()
+        };
+        if self.asking.pleading() < SUBJECTS {
+            let plea = self.plea(unit, judgement, failing, round, &mut inquiry.ways, likelihood);
+            self.asking.plead(unit, plea);
+        }
+        if judgement.findings.iter().any(|f| f.named) {
+            self.unask(unit, judgement, facts, &mut inquiry, likelihood);
+        }
+        inquiry
+    }
+
+    /// Questions of a judgement: the regions that are settled, and what is believed to join them.
+    fn questions(judgement: &Judgement, likelihood: &mut Likelihood) -> Vec<Beliefs> {
+        let problem = judgement.case.problem();
+        let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
+        let mut fixed_sets: Vec<Vec<Region>> = judgement
+            .findings
+            .iter()
+            .filter(|f| !f.named || f.class.len() > 1 || !f.near.is_empty())
+            .map(|f| regions.iter().copied().filter(|r| *r != f.region).collect())
+            .collect();
+        let all_named = judgement.findings.iter().all(|f| f.named);
+        if all_named {
+            fixed_sets.push(regions);
+        }
+        let mut questions = Vec::new();
+        for fixed in fixed_sets {
+            let given = if fixed.is_empty() {
+                judgement.posterior.clone()
+            } else {
+                problem.given(&fixed, likelihood)
+            };
+            // Nothing is likely to be left where all that is named explains the rest.
+            if !fixed.is_empty() && all_named && given.p_none > SETTLED {
+                continue;
+            }
+            let case = &judgement.case;
+            questions.push(Beliefs::new(&case.data, &case.scene, &given, &fixed, likelihood));
+        }
+        questions
+    }
+
+    fn plea(
+        &mut self,
+        unit: &Unit,
+        judgement: &Judgement,
+        failing: &FailingCells,
+        round: Round,
+        ways: &mut Ways,
+        likelihood: &mut Likelihood,
+    ) -> Plea {
+        let questions = Self::questions(judgement, likelihood);
+        let speaking = self.asking.speaking(&self.world);
+        let ground = self.ground(unit, judgement, &speaking, round);
+        let scene = &judgement.case.scene;
+        let mut lists: Vec<Vec<Want>> = Vec::new();
+        let mut possible: Vec<CellKey> = Vec::new();
+        for beliefs in &questions {
+            let keys = candidates(beliefs, &ground);
+            lists.push(choose(beliefs, &keys, &ground));
+            possible.extend(keys);
+        }
+        if let Some(beliefs) = questions.first() {
+            let named: Vec<Region> = judgement
+                .findings
+                .iter()
+                .filter(|f| f.named)
+                .map(|f| f.region)
+                .collect();
+            lists.push(follow_ups(failing, round, &named, beliefs, &ground));
+            lists.push(by_kinds(beliefs, &ground));
+        }
+        let wants = in_turn(&lists);
+        for finding in &judgement.findings {
+            for other in finding.class.iter().chain(&finding.near) {
+                if *other == finding.region {
+                    continue;
+                }
+                let tells = |key: &CellKey| {
+                    let share = |region: Region| alpha(&[region], key, scene).get();
+                    (share(finding.region) - share(*other)).abs() >= APART
+                };
+                let asked = wants
+                    .iter()
+                    .find(|w| w.variant == Variant::Plain && tells(&w.key));
+                let way = match (asked, possible.iter().find(|key| tells(key))) {
+                    (Some(want), _) => format!("asked for {}", self.in_words(unit, want)),
+                    (None, Some(_)) => continue,
+                    (None, None) if judgement.case.cells.keys().any(tells) => continue,
+                    (None, None) => format!("cannot be asked for: {}", why_not(&ground)),
+                };
+                ways.insert((finding.region, *other), way);
+            }
+        }
+        Plea {
+            suspect: judgement.p_healthy < 0.5,
+            wants,
+        }
+    }
+
+    fn in_words(&self, unit: &Unit, want: &Want) -> String {
+        self.ask_of(unit, want, EventTime(0))
+            .map_or_else(|| want.key.channel.to_string(), |(ask, _)| ask.to_string())
+    }
+
+    fn ground<'a>(
+        &'a self,
+        unit: &Unit,
+        judgement: &'a Judgement,
+        speaking: &'a BTreeSet<crate::ids::VantageIx>,
+        round: Round,
+    ) -> Ground<'a> {
+        let front = self.front_of_unit(unit);
+        let (own, controls) = self.blocks_of(unit);
+        let mut planned = BTreeSet::new();
+        if self.rules.split == Split::Phases {
+            // Several probes of one path and round share one vote.
+            for block in own.iter().chain(&controls) {
+                let all = self.blocks.get(block).and_then(|ring| ring.at(round));
+                if let Some(cells) = self.asking.unasked(block, round).or(all) {
+                    planned.extend(cells.keys().map(|key| Spot::of(key, front)));
+                }
+            }
+        }
+        let info = front.and_then(|f| self.topology.fronts().get(&f));
+        let no_direct = match (unit, info) {
+            (Unit::Front(front), Some(info)) => {
+                let direct = Block::Direct(info.service.clone(), info.target_port);
+                let forbidden = self.blocks.contains_key(&direct)
+                    && !self.worked.contains(&direct)
+                    && self.worked.contains(&Block::Vip(*front));
+                forbidden.then_some(
+                    "no endpoint ever answered directly: a NetworkPolicy or mutual TLS may forbid it",
+                )
+            }
+            _ => None,
+        };
+        let port = info.and_then(|info| {
+            let service = self.topology.service(&info.service)?;
+            service.ports.iter().find(|p| p.port == info.port)?.node_port
+        });
+        Ground {
+            world: &self.world,
+            scene: &judgement.case.scene,
+            cells: &judgement.case.cells,
+            speaking,
+            planned,
+            front: front.filter(|_| !matches!(unit, Unit::Dns | Unit::Mesh)),
+            no_direct,
+            names: matches!(unit, Unit::Dns | Unit::Whole(_)),
+            node_port: port.is_some(),
+            turn: round.0,
+        }
+    }
+
+    /// Settles, after all subjects of a round, what is asked for until the next.
+    pub(super) fn settle_asks(&mut self, round: Round, at: EventTime) {
+        let mut asking = std::mem::take(&mut self.asking);
+        asking.settle(round, |unit, want| self.ask_of(unit, want, at));
+        self.asking = asking;
+    }
+
+    /// A wish as an ask, with names instead of numbers; nothing where the topology lacks one.
+    fn ask_of(&self, unit: &Unit, want: &Want, at: EventTime) -> Option<(Ask, Spot)> {
+        let key = &want.key;
+        let vantage = self.world.vantages.name(key.client).clone();
+        let front = self.front_of_unit(unit);
+        let (target, to) = match (key.channel, key.dest) {
+            (Channel::Mesh, Dest::Peer(node)) => {
+                let node = self.world.nodes.name(node).clone();
+                (TargetId::new(format!("echo://{node}")).ok()?, To::Peer(node))
+            }
+            (Channel::Dns, Dest::Name(name)) => {
+                let name = self.world.names.name(name).clone();
+                (self.target_named(&name)?, To::Name(name))
+            }
+            (Channel::Direct, Dest::Entry(pod)) => {
+                (self.host_of(unit)?, To::Entry(self.world.pods.name(pod).clone()))
+            }
+            (Channel::Vip | Channel::Proxied, _) => (self.host_of(unit)?, To::Front(front?)),
+            (Channel::NodePort, _) => {
+                let info = self.topology.fronts().get(&front?)?;
+                let service = self.topology.service(&info.service)?;
+                let port = service.ports.iter().find(|p| p.port == info.port)?.node_port?;
+                let address = *self.topology.nodes().get(vantage.node()?)?.addresses.first()?;
+                let node_port = Front::tcp(SocketAddr::new(address, port));
+                (self.host_of(unit)?, To::NodePort(node_port))
+            }
+            _ => return None,
+        };
+        let aside = match want.variant {
+            Variant::Plain => String::new(),
+            Variant::Size(bytes) => format!("|{ASIDE}size={bytes}"),
+            Variant::DnsOverTcp => format!("|{ASIDE}tcp"),
+        };
+        let (prefix, channel) = (AssignmentId::ASKED, key.channel);
+        let describe = |region: Region| region.describe(&self.world);
+        let reason = want.reason.clone().unwrap_or_else(|| match want.separates {
+            Some((Region::Healthy, b)) => format!("tells {} from chance", describe(b)),
+            Some((a, Region::Healthy)) => format!("tells {} from chance", describe(a)),
+            Some((a, b)) => format!("separates {} from {}", describe(a), describe(b)),
+            None => "repeats what failed".to_owned(),
+        });
+        let ask = Ask {
+            id: AssignmentId::new(format!("{prefix}{channel}|{target}|{to}{aside}")).ok()?,
+            subject: Self::subject_of(unit),
+            vantage,
+            channel,
+            target,
+            to,
+            variant: want.variant,
+            separates: want
+                .separates
+                .map(|(a, b)| vec![describe(a), describe(b)])
+                .unwrap_or_default(),
+            reason,
+            bits: libm::round(want.bits * 1e4) / 1e4,
+            since: at,
+        };
+        Some((ask, Spot::of(key, front)))
+    }
+
+    /// A host to ask for on a subject's paths: one that enters where the subject's endpoints are, a named one first.
+    fn host_of(&self, unit: &Unit) -> Option<TargetId> {
+        let info = match unit {
+            Unit::Front(front) => self.topology.fronts().get(front),
+            _ => None,
+        };
+        let mut hosts: Vec<(bool, TargetId)> =
+            self.targets_of(unit)
+                .into_iter()
+                .filter_map(|id| {
+                    let placed = self.topology.targets().get(&id)?;
+                    let enters = info.is_none_or(|info| {
+                        placed.entry.as_ref().is_some_and(|(service, port)| {
+                            *service == info.service && *port == info.target_port
+                        })
+                    });
+                    enters.then_some((placed.dial.is_some(), id))
+                })
+                .collect();
+        hosts.sort();
+        hosts.into_iter().next().map(|(_, id)| id)
+    }
+
+    /// A target whose probe asks for a name.
+    fn target_named(&self, name: &str) -> Option<TargetId> {
+        let asks = |probe: &ProbeSpec| match probe {
+            ProbeSpec::Dns(dns) => Some((false, dns.name.as_str() == name)),
+            ProbeSpec::Http(http) => Some((true, http.host.as_str() == name)),
+            ProbeSpec::Tcp(tcp) => Some((true, tcp.host.as_str() == name)),
+            ProbeSpec::Echo { .. } => None,
+        };
+        let targets = self.topology.targets().iter();
+        targets
+            .filter_map(|(id, placed)| {
+                let (host, same) = asks(&placed.target.probe)?;
+                same.then_some((host, id))
+            })
+            .min()
+            .map(|(_, id)| id.clone())
+    }
+
+    /// Judges the same window once more without the asked probes.
+    fn unask(
+        &mut self,
+        unit: &Unit,
+        judgement: &Judgement,
+        facts: &[PriorFact],
+        inquiry: &mut Inquiry,
+        likelihood: &mut Likelihood,
+    ) {
+        let start = judgement.case.start;
+        let (own, controls) = self.blocks_of(unit);
+        let cells = self.cells_since(&own, &controls, start, true);
+        for (key, all) in &judgement.case.cells {
+            let base = cells.get(key).cloned().unwrap_or_default();
+            if all.seen_n > base.seen_n {
+                let f = all.f.saturating_sub(base.f);
+                let counts = Counts {
+                    n: all.n.saturating_sub(base.n).max(f),
+                    f,
+                    seen_n: all.seen_n - base.seen_n,
+                    seen_f: all.seen_f.saturating_sub(base.seen_f),
+                    ..Counts::default()
+                };
+                inquiry.asked.insert(*key, counts);
+            }
+        }
+        if inquiry.asked.is_empty() {
+            return;
+        }
+        let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
+        let case = self.case(unit, start, cells, facts, likelihood);
+        let without = judge(vec![case], &rounds, &failing, likelihood);
+        inquiry.without = without.map(Box::new);
+    }
+}
+
+/// The first of each list, then the second of each, without repetition.
+fn in_turn(lists: &[Vec<Want>]) -> Vec<Want> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for i in 0..longest {
+        for list in lists {
+            if let Some(want) = list.get(i)
+                && seen.insert((want.key, want.variant))
+            {
+                all.push(want.clone());
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,197 @@
+//! What the engine asks for when it does not know enough, and what it says when an answer decided.
+
+use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
+use parallax_diagnosis::ask::{Ask, To};
+use parallax_diagnosis::view::View;
+use parallax_model::{Channel, EventTime};
+use serde_json::{Value, json};
+
+const FRONT: &str = "203.0.113.10:80";
+
+/// A mesh whose base plan makes only the probes that pass the filter, and which answers what is asked for.
+struct Loop<'a> {
+    mesh: Mesh,
+    planned: &'a dyn Fn(&Probe) -> bool,
+    asked: Vec<Vec<Ask>>,
+    base: usize,
+}
+
+impl<'a> Loop<'a> {
+    fn new(spec: Value, planned: &'a dyn Fn(&Probe) -> bool) -> Self {
+        Self {
+            mesh: Mesh::new(spec),
+            planned,
+            asked: Vec::new(),
+            base: 0,
+        }
+    }
+
+    /// One round: the base plan, and the answers to what was asked for after the last.
+    fn round(&mut self, round: i64, fault: &Fault<'_>) -> View {
+        let probes: Vec<Probe> = self
+            .mesh
+            .probes(round)
+            .into_iter()
+            .filter(|probe| (self.planned)(probe))
+            .collect();
+        self.base = probes.len();
+        for probe in probes {
+            let recorded = self.mesh.record(&probe, fault);
+            self.mesh.engine.observe(&recorded);
+        }
+        let asks = self.mesh.engine.asks().to_vec();
+        for ask in &asks {
+            self.answer(ask, round, fault);
+        }
+        self.asked.push(asks);
+        self.mesh.finish(round)
+    }
+
+    fn answer(&mut self, ask: &Ask, round: i64, fault: &Fault<'_>) {
+        let node = |pod: &str| pod.replace("ingress-", "n");
+        let (front, entry, node) = match &ask.to {
+            To::Front(front) => (Some(front.to_string()), None, None),
+            To::Entry(pod) => (None, Some(pod.to_string()), Some(node(pod.as_str()))),
+            To::Peer(peer) => (None, None, Some(peer.to_string())),
+            To::Name(_) | To::NodePort(_) => return,
+        };
+        let probe = Probe {
+            client: ask.vantage.node().map(ToString::to_string).unwrap_or_default(),
+            channel: ask.channel.label(),
+            target: ask.target.to_string(),
+            front,
+            entry,
+            node,
+            at_us: (round + 1) * INTERVAL - 100_000,
+        };
+        let mut recorded = self.mesh.record(&probe, fault);
+        recorded.observation.assignment = Some(ask.id.clone());
+        self.mesh.engine.observe(&recorded);
+    }
+}
+
+fn vip_only(probe: &Probe) -> bool {
+    probe.channel == "vip" && probe.front.as_deref() == Some(FRONT)
+}
+
+fn balancer_times_out(probe: &Probe) -> Option<(&'static str, &'static str)> {
+    (probe.front.as_deref() == Some(FRONT)).then_some(("connect", "connect_timeout"))
+}
+
+#[test]
+fn a_tie_between_the_address_and_the_endpoints_is_broken_by_direct_probes_and_the_verdict_says_so() {
+    let mut run = Loop::new(cluster(4, &[1, 2], 1, "Cluster"), &vip_only);
+    for round in 0..2 {
+        let view = run.round(round, &|_| None);
+        assert!(view.asks.is_empty(), "nothing is open: {:?}", view.asks);
+    }
+    let mut views = Vec::new();
+    for round in 2..8 {
+        views.push(run.round(round, &balancer_times_out));
+    }
+    let direct = |asks: &Vec<Ask>| asks.iter().any(|ask| ask.channel == Channel::Direct);
+    assert!(run.asked.iter().any(direct), "{:?}", run.asked);
+    let last = views
+        .last()
+        .map(|view| view.incidents.clone())
+        .unwrap_or_default();
+    let [incident] = &last[..] else {
+        panic!("one incident, got {last:?}")
+    };
+    assert_eq!(incident.verdict.region.region, "vip");
+    let decided = incident.verdict.decided_by.clone().unwrap_or_default();
+    assert!(
+        decided.starts_with("asked direct from n") && decided.ends_with("target ruled out"),
+        "{decided:?}"
+    );
+}
+
+#[test]
+fn nothing_is_said_to_have_decided_where_the_base_probes_would_have_done() {
+    let mut run = Loop::new(cluster(4, &[1, 2], 1, "Local"), &|_| true);
+    for round in 0..2 {
+        run.round(round, &|_| None);
+    }
+    let fault = refused_without_local(&["n1", "n2"]);
+    let mut decided = Vec::new();
+    for round in 2..8 {
+        let view = run.round(round, &fault);
+        decided.extend(view.incidents.into_iter().map(|i| i.verdict.decided_by));
+    }
+    assert!(
+        !decided.is_empty() && decided.iter().all(Option::is_none),
+        "{decided:?}"
+    );
+}
+
+#[test]
+fn asked_probes_stay_within_a_tenth_of_the_base_and_end_with_the_question() {
+    let mut run = Loop::new(cluster(9, &[1, 2, 3], 1, "Cluster"), &|probe| {
+        probe.channel != "direct"
+    });
+    let dead = |probe: &Probe| {
+        (probe.entry.as_deref() == Some("ingress-2")).then_some(("connect", "connect_timeout"))
+    };
+    for round in 0..2 {
+        run.round(round, &|_| None);
+    }
+    for round in 2..10 {
+        run.round(round, &dead);
+        let asked = run.asked.last().map_or(0, Vec::len);
+        assert!(asked * 10 <= run.base, "{asked} asked beside {}", run.base);
+    }
+    assert!(run.asked.iter().any(|asks| !asks.is_empty()));
+    for round in 10..60 {
+        run.round(round, &|_| None);
+    }
+    let view = run.mesh.engine.view(EventTime(60 * INTERVAL));
+    assert!(view.asks.is_empty(), "{:?}", view.asks);
+}
+
+#[test]
+fn where_no_probe_can_settle_a_tie_the_verdict_says_why() {
+    let mut spec = cluster(4, &[4], 1, "Local");
+    // No prober on the only node with an endpoint, and endpoints cannot be dialled.
+    if let Some(node) = spec["nodes"][3].as_object_mut() {
+        node.remove("prober");
+    }
+    let mut run = Loop::new(spec, &|probe| {
+        probe.channel != "mesh" || probe.node.as_deref() != Some("n4")
+    });
+    let forbidden = |probe: &Probe| (probe.channel == "direct").then_some(("connect", "connect_timeout"));
+    for round in 0..3 {
+        run.round(round, &forbidden);
+    }
+    let broken = |probe: &Probe| forbidden(probe).or_else(|| balancer_times_out(probe));
+    let mut separating = Vec::new();
+    for round in 3..9 {
+        let view = run.round(round, &broken);
+        separating = view
+            .incidents
+            .into_iter()
+            .flat_map(|i| i.verdict.separating)
+            .collect();
+    }
+    let said = separating.join("\n");
+    assert!(said.contains("cannot be asked for"), "{said}");
+    assert!(said.contains("no prober on n4"), "{said}");
+}
+
+#[test]
+fn a_rejected_handshake_through_the_address_asks_for_a_proxy_header() {
+    let mut run = Loop::new(cluster(4, &[1, 2], 1, "Cluster"), &|_| true);
+    for round in 0..2 {
+        run.round(round, &|_| None);
+    }
+    let headless = |probe: &Probe| {
+        (probe.front.as_deref() == Some(FRONT) && probe.channel == "vip").then_some(("first-byte", "eof"))
+    };
+    let mut last = Vec::new();
+    for round in 2..12 {
+        last = run.round(round, &headless).incidents;
+    }
+    let proxied = |asks: &Vec<Ask>| asks.iter().any(|ask| ask.channel == Channel::Proxied);
+    assert!(run.asked.iter().any(proxied), "{:?}", run.asked);
+    let regions: Vec<String> = last.iter().map(|i| i.verdict.region.to_string()).collect();
+    assert_eq!(json!(regions), json!(["proto-vip"]));
+}

@@ -1,0 +1,164 @@
+//! The closed loop: what the engine asks for after a round is answered by the simulated world in the next.
+//!
+//! ```text
+//! round of probes ─▶ engine ─▶ next_probe lines ─▶ probes in the next round ─▶ engine …
+//! ```
+
+use serde::Deserialize;
+
+use super::{
+    draw::Plan,
+    region::{Client, Way},
+    rng::Rng,
+    sets::Form,
+    simulate::{INTERVAL_US, Run, Shot, Simulation, TIMEOUT_US},
+    stream,
+    world::World,
+};
+
+/// An engine that reads a recording line by line.
+pub trait Reader {
+    /// Takes a line and says what it brought.
+    fn line(&mut self, number: usize, text: &str) -> Vec<String>;
+    /// Time passes until so many seconds of the recording.
+    fn pass(&mut self, seconds: f64) -> Vec<String>;
+    /// The recording is over.
+    fn finish(&mut self) -> Vec<String>;
+}
+
+/// Everything an engine says to a finished recording.
+pub fn read(reader: &mut dyn Reader, lines: &[String]) -> Vec<String> {
+    let mut said: Vec<String> = (1..)
+        .zip(lines)
+        .flat_map(|(number, line)| reader.line(number, line))
+        .collect();
+    said.extend(reader.finish());
+    said
+}
+
+/// A probe that the engine asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    pub(super) client: Client,
+    pub(super) way: Way,
+    pub(super) pod: Option<usize>,
+    pub(super) peer: Option<usize>,
+    pub(super) name: Option<usize>,
+    pub(super) assignment: String,
+    /// A larger echo, or a name over TCP: its answer stands beside the evidence.
+    pub(super) beside: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct NextProbe {
+    channel: String,
+    node: String,
+    #[serde(default)]
+    backend: Option<String>,
+    #[serde(default)]
+    dst_node: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    size: Option<u32>,
+    #[serde(default)]
+    tcp: bool,
+    assignment: String,
+}
+
+impl Asked {
+    /// Reads a `next_probe` line; nothing where it is another line or asks for what this world does not have.
+    fn of(line: &str, world: &World) -> Option<Self> {
+        let value: serde_json::Value = serde_json::from_str(line).ok()?;
+        if value["type"] != "next_probe" {
+            return None;
+        }
+        let probe: NextProbe = serde_json::from_value(value).ok()?;
+        let node = |name: &str| (0..world.zones.len()).find(|node| world.node_name(*node) == name);
+        let way = match probe.channel.as_str() {
+            "dns" => Way::Dns,
+            "vip" => Way::Vip,
+            "direct" => Way::Direct,
+            "mesh" => Way::Mesh,
+            "proxied" => Way::Proxied,
+            _ => return None,
+        };
+        let asked = Self {
+            client: Client::Node(node(&probe.node)?),
+            way,
+            pod: probe
+                .backend
+                .and_then(|name| world.pods.iter().position(|pod| pod.name == name)),
+            peer: probe.dst_node.and_then(|name| node(&name)),
+            name: probe
+                .name
+                .and_then(|asked| world.names.iter().position(|name| *name == asked)),
+            assignment: probe.assignment,
+            beside: probe.size.is_some() || probe.tcp,
+        };
+        let whole = match way {
+            Way::Dns => asked.name.is_some(),
+            Way::Direct => asked.pod.is_some(),
+            Way::Mesh => asked.peer.is_some_and(|peer| world.probers[peer]),
+            Way::Vip | Way::Proxied => true,
+        };
+        whole.then_some(asked)
+    }
+}
+
+/// What came of a trial whose asks were answered.
+#[derive(Debug)]
+pub struct Answered {
+    /// The trial, asked probes included.
+    pub run: Run,
+    /// What the engine said.
+    pub said: Vec<String>,
+    /// Most asked probes in one round, and the schedule's own of that round.
+    pub busiest: (usize, usize),
+}
+
+/// Runs a trial against an engine, round by round.
+pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> Answered {
+    let mut simulation = Simulation::new(plan, rng);
+    let (mut said, mut asks, mut busiest) = (Vec::new(), Vec::new(), (0, 0));
+    let (mut number, mut epoch) = (0, 0);
+    let mut tell = |reader: &mut dyn Reader, line: &str| {
+        number += 1;
+        reader.line(number, line)
+    };
+    said.extend(tell(reader, &stream::head(&simulation.plan.world, trial)));
+    for round in 0..simulation.plan.rounds {
+        let mut shots: Vec<Shot> = simulation.round(round);
+        let base = shots.len();
+        let asked = simulation.ask(round, &asks);
+        if asked.len() > busiest.0 {
+            busiest = (asked.len(), base);
+        }
+        shots.extend(asked);
+        shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
+        let mut heard = Vec::new();
+        for line in stream::more(&simulation.plan.world, trial, &shots, &mut epoch) {
+            heard.extend(tell(reader, &line));
+        }
+        heard.extend(reader.pass(judged_at(round)));
+        asks = heard
+            .iter()
+            .filter_map(|line| Asked::of(line, &simulation.plan.world))
+            .collect();
+        said.extend(heard);
+    }
+    said.extend(tell(reader, &stream::end(trial)));
+    said.extend(reader.finish());
+    Answered {
+        run: simulation.end(Form::Stream),
+        said,
+        busiest,
+    }
+}
+
+/// When the last probe of a round has timed out and the round is judged, in seconds.
+fn judged_at(round: usize) -> f64 {
+    let end = (i64::try_from(round).unwrap_or(0) + 1) * INTERVAL_US / 1000;
+    let patience = i64::try_from(TIMEOUT_US / 1000).unwrap_or(0) + 1000;
+    f64::from(i32::try_from(end + patience).unwrap_or(i32::MAX)) / 1000.0
+}
