@@ -250,7 +250,7 @@ impl Likelihood {
             let weight = libm::exp(point - total);
             let theta0 = self.theta0[i % columns];
             background += weight * theta0;
-            caused += weight * THETA1[i / columns].0 * (1.0 - theta0);
+            caused += weight * self.theta1[i / columns] * (1.0 - theta0);
         }
         (background, caused)
     }

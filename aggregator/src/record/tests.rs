@@ -285,7 +285,12 @@ fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
 
     let (from_the_middle, said) = replayed(&files[1..], view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
-    assert_eq!(from_the_middle.vantages, view.vantages);
+    // When a vantage with a wrong clock was last heard may be in the part that is missing.
+    let heard = |view: &View| -> Vec<_> {
+        let vantages = view.vantages.iter();
+        vantages.map(|v| (v.vantage.clone(), v.state)).collect()
+    };
+    assert_eq!(heard(&from_the_middle), heard(&view));
 }
 
 #[test]
@@ -512,6 +517,8 @@ proptest! {
         octets in prop::collection::vec(1_u8..250, 4),
         upper in any::<bool>(),
     ) {
+        // Loopback stays what it is.
+        prop_assume!(octets[0] != 127);
         let w = |i: usize| if upper && i == 3 { words[i].to_uppercase() } else { words[i].clone() };
         let host = format!("{}.{}.{}", w(3), words[4], words[5]);
         let ip = |last: u8| format!("{}.{}.{}.{last}", octets[0], octets[1], octets[2]);

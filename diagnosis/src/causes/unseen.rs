@@ -67,7 +67,7 @@ fn only_outside() -> impl Iterator<Item = NotExcluded> {
             cause
                 .regions
                 .iter()
-                .all(|region| *region == RegionKind::OutsideAll)
+                .all(|region| matches!(region, RegionKind::OutsideAll | RegionKind::OutsideFrontNode))
         })
         .map(|cause| NotExcluded {
             id: cause.id.to_owned(),
@@ -146,7 +146,9 @@ pub(crate) fn by_verdict(region: RegionKind, situation: &Situation<'_>, scene: &
             .iter()
             .filter(|unseen| match unseen.id {
                 "F13a" => by_namespace,
-                "F31" => region == RegionKind::OutsideAll && outside < 2,
+                "F31" => {
+                    matches!(region, RegionKind::OutsideAll | RegionKind::OutsideFrontNode) && outside < 2
+                }
                 "F32" => situation.info.is_none() && region == RegionKind::ClientVip,
                 _ => false,
             })
