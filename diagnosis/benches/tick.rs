@@ -6,6 +6,12 @@
     clippy::unwrap_used,
     reason = "a fixture that does not parse ends the bench that uses it"
 )]
+#![expect(
+    clippy::disallowed_types,
+    clippy::cast_precision_loss,
+    clippy::needless_pass_by_value,
+    reason = "a bench measures time, and prints counts that stay far below 2^53"
+)]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -151,6 +157,7 @@ impl Mesh {
                     vantage: vantage.clone(),
                     incarnation: "c0ffee-1795179600".parse().unwrap(),
                     observation: Observation {
+                        print: None,
                         seq: ReportSeq(seq),
                         at: EventTime(at),
                         assignment: Some(assignment.id.clone()),

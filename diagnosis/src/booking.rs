@@ -146,13 +146,7 @@ pub(crate) fn default_front(topology: &Topology, target: &TargetId) -> Option<Fr
     if let Some(address) = placed.dial {
         return Some(Front::tcp(address));
     }
-    let (service, target_port) = placed.entry.as_ref()?;
-    topology
-        .fronts()
-        .iter()
-        .filter(|(_, info)| info.service == *service && info.target_port == *target_port)
-        .max_by_key(|(_, info)| matches!(info.kind, crate::topology::FrontKind::LoadBalancer(_)))
-        .map(|(front, _)| *front)
+    topology.usual_front(placed.entry.as_ref()?)
 }
 
 /// Folds a closed round into cells. Observations that started before their block was restarted are left out.

@@ -295,12 +295,34 @@ pub(crate) struct Judgement {
 
 /// A verdict needs all of these.
 const MAX_HEALTHY: f64 = 0.01;
+/// So many subjects are judged at that doubt; with more of them, each must be the surer.
+const SUBJECTS: usize = 20;
 const MIN_CLASS: f64 = 0.9;
 /// More than this tied is no answer.
 const MAX_TIED: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
+
+/// How sure one of many subjects must be that something is wrong with it.
+///
+/// Whoever looks at two thousand healthy subjects for a month sees odds of a hundred to one somewhere. A posterior knows
+/// of its own subject's look-elsewhere only, so the doubt is shared among the subjects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doubt {
+    subjects: usize,
+}
+
+impl Doubt {
+    pub(crate) const fn among(subjects: usize) -> Self {
+        Self { subjects }
+    }
+
+    fn most(self) -> f64 {
+        let of = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
+        MAX_HEALTHY * of(SUBJECTS) / of(self.subjects.max(SUBJECTS))
+    }
+}
 
 /// Failures by round and client of the subject's cells.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::cells::CellKey>>;
@@ -310,6 +332,7 @@ pub(crate) fn judge(
     mut cases: Vec<Case>,
     rounds: &BTreeSet<Round>,
     failing: &FailingCells,
+    doubt: Doubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
     let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem().given(&[], l)).collect();
@@ -342,13 +365,20 @@ pub(crate) fn judge(
         };
         let given = given.as_ref().unwrap_or(&posterior);
         findings.extend(finding(
-            &problem, given, *region, &others, p_healthy, seen, case.start, failing,
+            &problem,
+            given,
+            *region,
+            &others,
+            p_healthy <= doubt.most(),
+            seen,
+            case.start,
+            failing,
         ));
     }
     let (_, ln_saturated) = ln_m_saturated(&case.data);
     let gap = ln_saturated - problem.ln_m(&regions, l);
     Some(Judgement {
-        unexplained: gap > UNEXPLAINED && p_healthy < MAX_HEALTHY,
+        unexplained: gap > UNEXPLAINED && p_healthy <= doubt.most(),
         p_healthy,
         findings,
         posterior,
@@ -381,7 +411,7 @@ fn finding(
     given: &Posterior,
     region: Region,
     others: &[Region],
-    p_healthy: f64,
+    ill: bool,
     rounds: usize,
     start: Round,
     failing: &FailingCells,
@@ -423,7 +453,7 @@ fn finding(
         .map(|key| key.client)
         .collect();
     let enough_clients = clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
-    let named = p_healthy < MAX_HEALTHY
+    let named = ill
         && mass >= MIN_CLASS
         && !class.unobserved
         && rounds >= MIN_ROUNDS

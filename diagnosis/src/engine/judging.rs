@@ -7,10 +7,10 @@ use parallax_model::{Channel, EventTime, Round};
 
 use super::{Engine, asking::Inquiry};
 use crate::{
-    booking::Block,
+    booking::{Block, Split},
     causes::facts,
     cells::{Dest, RoundCells},
-    judge::{Case, FailingCells, Unit, judge},
+    judge::{Case, Doubt, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
     prior::PriorFact,
     scene::Scene,
@@ -116,7 +116,7 @@ impl Engine {
             cases.push(self.case(unit, start, cells, &facts, &mut likelihood));
         }
         let (rounds, failing) = self.failing_cells(&own, &controls, floor, false);
-        let judgement = judge(cases, &rounds, &failing, &mut likelihood);
+        let judgement = judge(cases, &rounds, &failing, self.doubt(), &mut likelihood);
         if let Some(judgement) = judgement {
             // More probes of a slow path would tell nothing that the plan's own do not.
             let inquiry = if unit.is_slow() {
@@ -127,6 +127,14 @@ impl Engine {
             self.conclude(unit, &judgement, &inquiry, &facts, at);
         }
         self.likelihoods.insert(grid, likelihood);
+    }
+
+    /// Fronts and targets are judged each on its own.
+    pub(super) fn doubt(&self) -> Doubt {
+        match self.rules.split {
+            Split::Phases => Doubt::among(self.topology.fronts().len() + self.topology.targets().len()),
+            Split::Whole => Doubt::among(1),
+        }
     }
 
     /// Nothing in the evidence says which endpoint a probe reached.

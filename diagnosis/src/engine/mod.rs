@@ -468,10 +468,9 @@ impl Engine {
             Block::Target(target) => vec![Unit::Target(target.clone())],
             Block::Direct(service, port) => self
                 .topology
-                .fronts()
+                .fronts_to(&(service.clone(), *port))
                 .iter()
-                .filter(|(_, info)| info.service == *service && info.target_port == *port)
-                .map(|(front, _)| Unit::Front(*front))
+                .map(|front| Unit::Front(*front))
                 .collect(),
         }
     }

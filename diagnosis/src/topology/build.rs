@@ -55,6 +55,12 @@ impl TryFrom<TopologySpec> for Topology {
         for (i, target) in spec.targets.into_iter().enumerate() {
             builder.target(&format!("targets[{i}]"), target, None, None);
         }
+        let mut ways: BTreeMap<(ServiceKey, u16), Vec<Front>> = BTreeMap::new();
+        for (front, info) in &builder.topology.fronts {
+            let entry = (info.service.clone(), info.target_port);
+            ways.entry(entry).or_default().push(*front);
+        }
+        builder.topology.ways = ways;
         if builder.problems.is_empty() {
             builder.topology.exposures = exposures(&builder.topology, &spec.ingresses);
             builder.topology.index = Index::new(&builder.topology);

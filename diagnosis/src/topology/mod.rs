@@ -38,6 +38,8 @@ pub struct Topology {
     exposures: BTreeMap<TargetId, Exposure>,
     public_resolvers: BTreeSet<IpAddr>,
     balancers: Vec<BalancerSpec>,
+    /// Fronts that lead to a port of a Service's endpoints, in order.
+    ways: BTreeMap<(ServiceKey, u16), Vec<Front>>,
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
     /// Who asks for which target.
@@ -196,6 +198,22 @@ impl Topology {
     #[must_use]
     pub fn balancers(&self) -> &[BalancerSpec] {
         &self.balancers
+    }
+
+    /// The front through which users reach a port of a Service: its balancer's where it has one.
+    #[must_use]
+    pub fn usual_front(&self, entry: &(ServiceKey, u16)) -> Option<Front> {
+        let balancer = |front: &&Front| {
+            let info = self.fronts.get(front);
+            matches!(info.map(|i| i.kind), Some(FrontKind::LoadBalancer(_)))
+        };
+        self.fronts_to(entry).iter().max_by_key(balancer).copied()
+    }
+
+    /// Every front that leads to a port of a Service's endpoints.
+    #[must_use]
+    pub fn fronts_to(&self, entry: &(ServiceKey, u16)) -> &[Front] {
+        self.ways.get(entry).map_or(&[], Vec::as_slice)
     }
 
     /// One Service.
