@@ -21,7 +21,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
         let mesh = Mesh::new(quiet.nodes, quiet.endpoints);
         let law = Law::new(&quiet, &mesh);
         let (mut weights, mut failures, mut probes, mut clusters, mut plain) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        let n = 1_200_u64;
+        let n = 12_000_u64;
         for number in 0..n {
             let mut rng = Rng::of(&[7, number]);
             let drawn = law.draw(&mut rng);
@@ -69,7 +69,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
 #[test]
 fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     let loud = Quiet {
-        background: 0.1,
+        background: 0.2,
         stretches: 150,
         ..small()
     };
