@@ -10,7 +10,7 @@ TARGETS ?=
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 .PHONY: demo
 demo: lab-tools build ## Boot a small cluster, break it, watch the cause being named (INCIDENT=healthy, ONCE=1, LISTEN=…)
@@ -55,6 +55,10 @@ lab-tools:
 .PHONY: bench-diagnosis
 bench-diagnosis: cargo ## The diagnosis at 5 000 nodes and 2 000 targets: rows a second, tick, memory, plan changes
 	@cargo bench --locked -p parallax-diagnosis --bench tick
+
+.PHONY: diagnosis-report
+diagnosis-report: cargo ## Every generated recording through the diagnosis; writes docs/diagnosis.md (about 10 minutes)
+	@cargo run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/diagnosis.md
 
 .PHONY: deny
 deny: ## Licences, bans and sources of all dependencies

@@ -42,6 +42,7 @@ mod scene;
 mod separate;
 mod seqs;
 mod sequential;
+mod share;
 mod slow;
 mod weights;
 

@@ -169,6 +169,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         stalls: args.stalls,
         seed: args.seed,
         stretches: args.stretches,
+        among: whole(args.targets),
         ..Quiet::default()
     };
     let begun = Instant::now();
@@ -462,4 +463,14 @@ fn publish(args: &Report, done: &[report::Done]) -> anyhow::Result<()> {
         fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
     }
     fs::write(&args.out, page).with_context(|| format!("writing {}", args.out.display()))
+}
+
+/// A number of targets as the mesh counts them; at least one, and no more than a mesh has.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 1 and 100 000"
+)]
+fn whole(targets: f64) -> usize {
+    targets.clamp(1.0, 100_000.0) as usize
 }

@@ -54,7 +54,7 @@ impl Mesh {
     ///
     /// # Panics
     /// If there are more endpoints than nodes, or no nodes: the caller's mistake.
-    pub(super) fn new(nodes: usize, endpoints: usize) -> Self {
+    pub(super) fn new(nodes: usize, endpoints: usize, targets: usize) -> Self {
         assert!(
             0 < endpoints && endpoints <= nodes,
             "endpoints sit on different nodes"
@@ -71,6 +71,8 @@ impl Mesh {
                     "address": format!("10.244.{n}.10"), "node": format!("n{n}")})).collect::<Vec<_>>()}],
             "ingresses": [{"namespace": "shop", "name": "shop", "service": "ingress/front",
                 "hosts": ["shop.example.test"]}],
+            // How sure a verdict must be depends on how many are looked at; the others are not probed here.
+            "targets": (1..targets).map(|t| json!({"url": format!("tcp://other-{t}.example.test:80")})).collect::<Vec<_>>(),
         });
         let fixed = "names and addresses made here are well-formed";
         let spec: TopologySpec = serde_json::from_value(spec).expect(fixed);

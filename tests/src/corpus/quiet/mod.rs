@@ -62,6 +62,8 @@ pub struct Quiet {
     pub before: usize,
     /// Share of the stretches drawn from the true law; 1 switches tilting off.
     pub plain: f64,
+    /// Targets that the mesh looks at, this one among them: how sure a verdict must be depends on it.
+    pub among: usize,
 }
 
 impl Default for Quiet {
@@ -75,6 +77,7 @@ impl Default for Quiet {
             stretches: 1_000,
             before: BEFORE,
             plain: PLAIN,
+            among: 1,
         }
     }
 }
@@ -123,7 +126,7 @@ pub fn rounds_in(days: f64) -> f64 {
 
 /// Draws and judges the stretches; `progress` hears how many are done.
 pub fn run(quiet: &Quiet, mut progress: impl FnMut(usize)) -> Found {
-    let mesh = Mesh::new(quiet.nodes, quiet.endpoints);
+    let mesh = Mesh::new(quiet.nodes, quiet.endpoints, quiet.among);
     let law = Law::new(quiet, &mesh);
     let mut found = Found::default();
     let mut terms = Vec::with_capacity(quiet.stretches);

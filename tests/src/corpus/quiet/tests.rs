@@ -18,7 +18,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
             stalls,
             ..small()
         };
-        let mesh = Mesh::new(quiet.nodes, quiet.endpoints);
+        let mesh = Mesh::new(quiet.nodes, quiet.endpoints, quiet.among);
         let law = Law::new(&quiet, &mesh);
         let (mut weights, mut failures, mut probes, mut clusters, mut plain) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let n = 12_000_u64;
