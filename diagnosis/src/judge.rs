@@ -295,6 +295,8 @@ pub(crate) struct Judgement {
 
 /// A verdict needs all of these.
 const MAX_HEALTHY: f64 = 0.01;
+/// The counts alone may leave five times that doubt.
+const COUNTS_ALONE: f64 = 0.2;
 /// So many subjects are judged at that doubt; with more of them, each must be the surer.
 const SUBJECTS: usize = 20;
 const MIN_CLASS: f64 = 0.9;
@@ -318,7 +320,11 @@ impl Doubt {
         Self { subjects }
     }
 
-    fn most(self) -> f64 {
+    /// What concerns every subject is one question, whatever their number.
+    fn most(self, region: Region) -> f64 {
+        if region.is_global() {
+            return MAX_HEALTHY;
+        }
         let of = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         MAX_HEALTHY * of(SUBJECTS) / of(self.subjects.max(SUBJECTS))
     }
@@ -344,7 +350,11 @@ pub(crate) fn judge(
     }
     // Kinds weigh between causes; that something is wrong at all, the counts must say. The windows were chosen by looking
     // at the data, so each has its share of belief.
-    let p_healthy = over_all(posteriors.iter().map(|p| p.p_none.max(p.p_none_by_counts())));
+    let p_healthy = over_all(
+        posteriors
+            .iter()
+            .map(|p| p.p_none.max(COUNTS_ALONE * p.p_none_by_counts())),
+    );
     let posterior = posteriors.into_iter().nth(best)?;
     let case = cases.swap_remove(best);
     let problem = case.problem();
@@ -369,7 +379,7 @@ pub(crate) fn judge(
             given,
             *region,
             &others,
-            p_healthy <= doubt.most(),
+            p_healthy <= doubt.most(*region),
             seen,
             case.start,
             failing,
@@ -378,7 +388,7 @@ pub(crate) fn judge(
     let (_, ln_saturated) = ln_m_saturated(&case.data);
     let gap = ln_saturated - problem.ln_m(&regions, l);
     Some(Judgement {
-        unexplained: gap > UNEXPLAINED && p_healthy <= doubt.most(),
+        unexplained: gap > UNEXPLAINED && p_healthy <= doubt.most(Region::Target),
         p_healthy,
         findings,
         posterior,
