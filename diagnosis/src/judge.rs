@@ -252,7 +252,7 @@ impl Case {
                     .data
                     .touches_failure(&self.data.shares(hypothesis.region, &self.scene))
                 {
-                    hypothesis.pooled = pool.gain(&[], hypothesis.region, &base, l);
+                    hypothesis.pooled = pool.gain(&base, hypothesis.region, l);
                 }
             }
         }

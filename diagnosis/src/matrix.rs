@@ -177,7 +177,7 @@ impl Matrix {
             .iter()
             .map(|(id, placed)| {
                 let row = self.rows.get(id);
-                // Once a row: it looks at every front, and a row has a cell for every vantage.
+                // Once a row: it has a cell for every vantage.
                 let usual = crate::booking::default_front(topology, id);
                 let interval = placed
                     .target

@@ -36,6 +36,13 @@ impl Default for Pool {
     }
 }
 
+/// The given regions in each other subject: their shares, and ln of the probability of its counts with them alone.
+#[derive(Debug)]
+pub(crate) struct Base<'r> {
+    given: &'r [Region],
+    each: Vec<(Shares, f64)>,
+}
+
 impl Other {
     fn shares(&self, regions: &[Region]) -> Shares {
         let mut known: Vec<Region> = Vec::new();
@@ -68,9 +75,10 @@ impl Pool {
         self.others.is_empty()
     }
 
-    /// ln of the probability of each other subject's counts where only the given regions rule everywhere.
-    pub(crate) fn base(&self, given: &[Region], l: &mut Likelihood) -> Vec<f64> {
-        self.others
+    /// What the others are held against where only the given regions rule everywhere.
+    pub(crate) fn base<'r>(&self, given: &'r [Region], l: &mut Likelihood) -> Base<'r> {
+        let each = self
+            .others
             .iter()
             .map(|other| {
                 let shares = other.shares(given);
@@ -84,19 +92,20 @@ impl Pool {
                         }
                     }
                 }
-                lse(&terms)
+                (shares, lse(&terms))
             })
-            .collect()
+            .collect();
+        Base { given, each }
     }
 
-    /// What a region that would rule everywhere gains from the others, beside the given ones and against their base.
-    pub(crate) fn gain(&self, given: &[Region], region: Region, base: &[f64], l: &mut Likelihood) -> f64 {
+    /// What a region that would rule everywhere gains from the others beside a base.
+    pub(crate) fn gain(&self, base: &Base<'_>, region: Region, l: &mut Likelihood) -> f64 {
         self.others
             .iter()
-            .zip(base)
-            .map(|(other, base)| {
-                let union = other.with(given, &other.shares(given), region);
-                l.ln_m(&other.data.groups(&union)) - base
+            .zip(&base.each)
+            .map(|(other, (shares, ln))| {
+                let union = other.with(base.given, shares, region);
+                l.ln_m(&other.data.groups(&union)) - ln
             })
             .sum()
     }

@@ -344,7 +344,7 @@ impl<'a> Problem<'a> {
             }
             if let Some(pool) = pool.filter(|pool| pool.shares(entry.region)) {
                 let base = base.get_or_insert_with(|| pool.base(&global, likelihood));
-                entry.pooled = pool.gain(&global, entry.region, base, likelihood);
+                entry.pooled = pool.gain(base, entry.region, likelihood);
             }
             best = best.max(entry.score());
         }

@@ -127,22 +127,18 @@ impl Scene {
             .filter_map(|e| e.node.as_ref())
             .filter_map(|n| world.nodes.get(n))
             .collect();
-        self.strict = match topology.fronts().get(front).map(|info| info.kind) {
+        let external = service.external_traffic_policy == TrafficPolicy::Local;
+        let kind = topology.fronts().get(front).map(|info| info.kind);
+        self.strict = match kind {
             Some(FrontKind::ClusterIp) => service.internal_traffic_policy == TrafficPolicy::Local,
-            _ => service.external_traffic_policy == TrafficPolicy::Local,
+            _ => external,
         };
-        if matches!(
-            topology.fronts().get(front).map(|info| info.kind),
-            Some(FrontKind::LoadBalancer(_))
-        ) {
+        if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
             // Under policy Local a balancer leaves out nodes without an endpoint, unless all of its checks fail: then it
             // sends to every node.
             self.pool = self.nodes.all.iter().copied().collect();
-            self.pool_is_local = service.external_traffic_policy == TrafficPolicy::Local;
-            self.leaves_the_node = matches!(
-                topology.fronts().get(front).map(|info| info.kind),
-                Some(FrontKind::LoadBalancer(IpMode::Proxy))
-            ) || self.nodes.proxy_mode == ProxyMode::Unknown;
+            self.pool_is_local = external;
+            self.leaves_the_node = ip_mode == IpMode::Proxy || self.nodes.proxy_mode == ProxyMode::Unknown;
         }
         for vantage in clients {
             let Some(node) = world.vantages.name(*vantage).node() else {

@@ -22,7 +22,9 @@ pub enum Style {
 }
 
 impl Style {
-    fn paint(self, code: &str, text: &str) -> String {
+    /// A text in the colour of an ANSI code (`31`, `1;32`), or as it is.
+    #[must_use]
+    pub fn paint(self, code: &str, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
             Self::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
@@ -216,32 +218,38 @@ fn not_when(out: &mut String, remedy: &Remedy) {
 pub fn besides(view: &View, style: Style) -> String {
     let mut out = String::new();
     for finding in &view.findings {
-        let sign = sign(finding.severity, style);
-        let _ = writeln!(out, "{sign} {}", style.paint("1", &finding.sentence));
-        let _ = writeln!(
-            out,
-            "  finding {} ({})   {}",
+        let about = format!(
+            "finding {} ({})   {}",
             finding.kind,
             finding.kind.catalogue(),
             finding.subject
         );
-        list(&mut out, "seen", &finding.evidence, style);
-        ways_out(&mut out, &finding.remedies, style);
-        out.push('\n');
+        let seen = ("seen", finding.evidence.as_slice());
+        notice(
+            &mut out,
+            (finding.severity, &finding.sentence),
+            &about,
+            seen,
+            &finding.remedies,
+            style,
+        );
     }
     for hazard in &view.hazards {
-        let sign = sign(hazard.severity, style);
-        let _ = writeln!(out, "{sign} {}", style.paint("1", &hazard.sentence));
-        let _ = writeln!(
-            out,
-            "  hazard {} ({}): nobody fails yet   {}",
+        let about = format!(
+            "hazard {} ({}): nobody fails yet   {}",
             hazard.kind,
             hazard.kind.catalogue(),
             hazard.subject
         );
-        list(&mut out, "rests on", &hazard.evidence, style);
-        ways_out(&mut out, &hazard.remedies, style);
-        out.push('\n');
+        let rests = ("rests on", hazard.evidence.as_slice());
+        notice(
+            &mut out,
+            (hazard.severity, &hazard.sentence),
+            &about,
+            rests,
+            &hazard.remedies,
+            style,
+        );
     }
     let unknown = view
         .exposures
@@ -268,6 +276,22 @@ pub fn besides(view: &View, style: Style) -> String {
         }
     }
     out
+}
+
+/// A finding or a hazard.
+fn notice(
+    out: &mut String,
+    (severity, sentence): (Severity, &str),
+    about: &str,
+    (heading, evidence): (&str, &[String]),
+    remedies: &[Remedy],
+    style: Style,
+) {
+    let _ = writeln!(out, "{} {}", sign(severity, style), style.paint("1", sentence));
+    let _ = writeln!(out, "  {about}");
+    list(out, heading, evidence, style);
+    ways_out(out, remedies, style);
+    out.push('\n');
 }
 
 fn sign(severity: Severity, style: Style) -> String {

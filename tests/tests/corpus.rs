@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use parallax_diagnosis::replay::Replay;
 use parallax_lab::corpus::{
     self,
-    ask::{Reader, read},
+    ask::read,
     draw::{Fault, Plan},
     kinds::Failure,
     region::{Client, Kind, Region, Scope, Way},
@@ -446,29 +447,12 @@ fn tables_replace_what_stands_between_their_markers() {
 
 // ---- the engine -----------------------------------------------------------------------------------------------------
 
-#[derive(Default)]
-struct Engine(parallax_diagnosis::replay::Replay);
-
-impl Reader for Engine {
-    fn line(&mut self, number: usize, text: &str) -> Vec<String> {
-        self.0.line(number, text)
-    }
-
-    fn pass(&mut self, seconds: f64) -> Vec<String> {
-        self.0.pass(seconds)
-    }
-
-    fn finish(&mut self) -> Vec<String> {
-        self.0.finish()
-    }
-}
-
 fn replay(lines: &[String]) -> Vec<String> {
-    read(&mut Engine::default(), lines)
+    read(&mut Replay::default(), lines)
 }
 
 fn tally_of(set: &str, trials: usize) -> Tally {
-    report::run(Set::named(set).unwrap(), 1, trials, &|| Box::<Engine>::default())
+    report::run(Set::named(set).unwrap(), 1, trials, &|| Box::<Replay>::default())
         .unwrap()
         .tally
 }
@@ -502,7 +486,7 @@ fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_
         ..*Set::named("wide-30-ask").unwrap()
     };
     let found = |set: &Set| {
-        let done = report::run(set, 1, 6, &|| Box::<Engine>::default()).unwrap();
+        let done = report::run(set, 1, 6, &|| Box::<Replay>::default()).unwrap();
         let all = &done.tally.all;
         (all.recalled.hits + all.unobservable.hits, done)
     };
@@ -525,7 +509,7 @@ fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_
 #[test]
 fn the_schedule_is_the_same_whether_asks_are_answered_or_not() {
     let set = Set::named("wide-30-ask").unwrap();
-    let (truth, _) = corpus::answered(set, 1, 3, &mut Engine::default());
+    let (truth, _) = corpus::answered(set, 1, 3, &mut Replay::default());
     let alone = corpus::trial(set, 1, 3).truth;
     assert!(truth.asked > 0);
     assert_eq!(truth.observations - truth.asked, alone.observations);

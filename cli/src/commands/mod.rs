@@ -8,10 +8,20 @@ mod recording;
 pub(crate) mod replay;
 pub(crate) mod up;
 
+use std::io::IsTerminal;
+
+use parallax_diagnosis::text::Style;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
+
+/// Colour where a person looks, unless they asked for none (`NO_COLOR`).
+fn style() -> Style {
+    let plain =
+        !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    if plain { Style::Plain } else { Style::Coloured }
+}
 
 /// A token that Ctrl-C and SIGTERM cancel. A second signal ends the process at once.
 fn stop_on_signal() -> Result<CancellationToken, Failure> {

@@ -1,11 +1,6 @@
 //! `parallax up`: aggregator and a local prober in one process.
 
-use std::{
-    io::{IsTerminal, Write},
-    net::SocketAddr,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use parallax_aggregator::{Aggregator, Config};
 use parallax_diagnosis::{
@@ -19,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::stop_on_signal;
+use super::{stop_on_signal, style};
 use crate::exit::Failure;
 
 /// Rows of the matrix that fit a screen beside the rest; the page has all of them.
@@ -170,12 +165,6 @@ fn screen(view: &View, style: Style) -> String {
         text.push_str(&besides);
     }
     text
-}
-
-fn style() -> Style {
-    let plain =
-        !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    if plain { Style::Plain } else { Style::Coloured }
 }
 
 /// An address that a client on this machine can dial: listening on all addresses is not one.

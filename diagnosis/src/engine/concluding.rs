@@ -223,18 +223,12 @@ impl Engine {
             Unit::Front(front) => {
                 let mut targets: BTreeSet<TargetId> = self.matrix.targets_of(front).cloned().collect();
                 if let Some(info) = self.topology.fronts().get(front) {
+                    let entry = (info.service.clone(), info.target_port);
+                    let hosts = self.hosts.get(&entry).into_iter().flatten();
                     targets.extend(
-                        self.topology
-                            .targets()
-                            .iter()
-                            .filter(|(id, placed)| {
-                                placed
-                                    .entry
-                                    .as_ref()
-                                    .is_some_and(|(s, p)| *s == info.service && *p == info.target_port)
-                                    && default_front(&self.topology, id) == Some(*front)
-                            })
-                            .map(|(id, _)| id.clone()),
+                        hosts
+                            .filter(|id| default_front(&self.topology, id) == Some(*front))
+                            .cloned(),
                     );
                 }
                 targets.into_iter().collect()

@@ -9,10 +9,9 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand};
+use parallax_diagnosis::replay::Replay;
 use parallax_lab::corpus::{
-    self,
-    ask::Reader,
-    plot,
+    self, plot,
     quiet::{self, Quiet},
     report,
     score::{self, TrialScore},
@@ -333,27 +332,9 @@ fn print_tally(tally: &Tally) {
     }
 }
 
-/// The engine of this build.
-#[derive(Default)]
-struct Engine(parallax_diagnosis::replay::Replay);
-
-impl Reader for Engine {
-    fn line(&mut self, number: usize, text: &str) -> Vec<String> {
-        self.0.line(number, text)
-    }
-
-    fn pass(&mut self, seconds: f64) -> Vec<String> {
-        self.0.pass(seconds)
-    }
-
-    fn finish(&mut self) -> Vec<String> {
-        self.0.finish()
-    }
-}
-
 fn ask(args: &Ask) -> anyhow::Result<()> {
     let set = named(&args.set)?;
-    let mut engine = Engine::default();
+    let mut engine = Replay::default();
     let (truth, said) = corpus::answered(set, args.seed, args.first, &mut engine);
     let mut out = io::stdout().lock();
     for line in said {
@@ -385,7 +366,7 @@ fn measure(args: &Report) -> anyhow::Result<()> {
             asking: set.asking && !args.unasked,
             ..*set
         };
-        let result = report::run(&set, args.seed, trials, &|| Box::<Engine>::default())?;
+        let result = report::run(&set, args.seed, trials, &|| Box::<Replay>::default())?;
         let recalled = &result.tally.all.recalled;
         let (all, unseen) = (&result.tally.all, &result.tally.all.unobservable);
         let asked: usize = result.trials.iter().map(|(truth, _)| truth.asked).sum();

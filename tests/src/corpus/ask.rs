@@ -4,6 +4,7 @@
 //! round of probes ─▶ engine ─▶ next_probe lines ─▶ probes in the next round ─▶ engine …
 //! ```
 
+use parallax_diagnosis::replay::Replay;
 use serde::Deserialize;
 
 use super::{
@@ -24,6 +25,21 @@ pub trait Reader {
     fn pass(&mut self, seconds: f64) -> Vec<String>;
     /// The recording is over.
     fn finish(&mut self) -> Vec<String>;
+}
+
+/// The engine of this build.
+impl Reader for Replay {
+    fn line(&mut self, number: usize, text: &str) -> Vec<String> {
+        Self::line(self, number, text)
+    }
+
+    fn pass(&mut self, seconds: f64) -> Vec<String> {
+        Self::pass(self, seconds)
+    }
+
+    fn finish(&mut self) -> Vec<String> {
+        Self::finish(self)
+    }
 }
 
 /// Everything an engine says to a finished recording.

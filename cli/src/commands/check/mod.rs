@@ -25,9 +25,10 @@ mod walk;
 mod when;
 mod words;
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 
 use futures_util::{StreamExt, stream};
+use parallax_diagnosis::text::Style;
 use parallax_prober::Context;
 use tokio_util::sync::CancellationToken;
 
@@ -41,9 +42,8 @@ use self::{
     report::{Looking, Report},
     round::{Family, How},
     subject::Subject,
-    text::Style,
 };
-use super::{prober::read_roots, stop_on_signal};
+use super::{prober::read_roots, stop_on_signal, style};
 use crate::exit::Failure;
 
 /// URLs that are looked at together: enough to hide each other's waiting, too few to disturb each other's times.
@@ -161,12 +161,6 @@ fn print(report: &Report<'_>, args: &Args, style: Style, apart: bool) -> std::io
         write!(out, "{}", text::report(report, style))?;
     }
     out.flush()
-}
-
-fn style() -> Style {
-    let plain =
-        !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    if plain { Style::Plain } else { Style::Coloured }
 }
 
 /// A failure outweighs what could not be told: it is certain.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use parallax_diagnosis::text::Style;
 use parallax_model::{Outcome, TtlEvidence};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
         walk::Leg,
         words::explain_own,
     },
-    Style, line,
+    line, sign,
 };
 
 /// One row an address, one column a phase that any of them has.
@@ -47,16 +48,16 @@ fn ending(one: &Reached, style: Style) -> String {
     match &one.outcome {
         Outcome::Ok { status } => {
             let status = status.map_or_else(|| "ok".to_owned(), |status| status.to_string());
-            format!("{} {status}", style.sign(Verdict::Works))
+            format!("{} {status}", sign(style, Verdict::Works))
         }
         Outcome::Failed { kind, status, .. } => {
             let status = status.map_or_else(String::new, |status| format!("{status}, "));
-            format!("{} {status}{}", style.sign(Verdict::Fails), kind.words())
+            format!("{} {status}{}", sign(style, Verdict::Fails), kind.words())
         }
         Outcome::NotAsked { own } => {
             format!(
                 "{} {}",
-                style.sign(Verdict::Unknown),
+                sign(style, Verdict::Unknown),
                 explain_own(*own, None).what
             )
         }

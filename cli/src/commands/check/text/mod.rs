@@ -6,6 +6,7 @@ mod names;
 
 use std::fmt::Write as _;
 
+use parallax_diagnosis::text::Style;
 use parallax_model::{Micros, Outcome};
 
 use self::{
@@ -24,37 +25,21 @@ use super::{
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
-/// Whether the terminal understands colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    Plain,
-    Coloured,
+fn sign(style: Style, verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Works => style.paint("32", "✓"),
+        Verdict::Warned => style.paint("33", "✓"),
+        Verdict::Unknown => style.paint("90", "?"),
+        Verdict::Fails => style.paint("1;31", "✗"),
+    }
 }
 
-impl Style {
-    fn paint(self, code: &str, text: &str) -> String {
-        match self {
-            Self::Plain => text.to_owned(),
-            Self::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
-        }
-    }
-
-    fn sign(self, verdict: Verdict) -> String {
-        match verdict {
-            Verdict::Works => self.paint("32", "✓"),
-            Verdict::Warned => self.paint("33", "✓"),
-            Verdict::Unknown => self.paint("90", "?"),
-            Verdict::Fails => self.paint("1;31", "✗"),
-        }
-    }
-
-    fn mark(self, level: Level) -> String {
-        match level {
-            Level::Note => self.paint("90", "i"),
-            Level::Warning => self.paint("33", "!"),
-            Level::Unknown => self.paint("90", "?"),
-            Level::Failure => self.paint("1;31", "✗"),
-        }
+fn mark(style: Style, level: Level) -> String {
+    match level {
+        Level::Note => style.paint("90", "i"),
+        Level::Warning => style.paint("33", "!"),
+        Level::Unknown => style.paint("90", "?"),
+        Level::Failure => style.paint("1;31", "✗"),
     }
 }
 
@@ -62,7 +47,7 @@ impl Style {
 pub(super) fn report(report: &Report<'_>, style: Style) -> String {
     let mut text = format!(
         "{} {}{}\n",
-        style.sign(report.judgement.verdict),
+        sign(style, report.judgement.verdict),
         report.subject.url,
         headline(report)
     );
@@ -245,7 +230,7 @@ fn finding(found: &Finding, looks: u32, style: Style, text: &mut String) {
     let _ = writeln!(
         text,
         "  {} {at}{}{often}",
-        style.mark(found.level),
+        mark(style, found.level),
         found.said.what
     );
 }
