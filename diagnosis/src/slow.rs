@@ -6,11 +6,12 @@
 //! a handshake or a name is slow whatever the path: a lost SYN is sent again after one second (RFC 6298 §2.1), a
 //! question to a resolver after five (`resolv.conf`).
 //!
-//! Only successes are judged; a failure is never counted twice, as failed and as slow.
+//! Only successes are judged; a failure is never counted twice, as failed and as slow. Nor is a client judged in a round
+//! in which it was late with its own probes: a machine that is kept waiting for its processor measures that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, FailureKind, Micros, Observation, Outcome, Recorded};
+use parallax_model::{Channel, FailureKind, Micros, Observation, Outcome, Recorded, Vantage};
 
 use crate::{
     booking::{Block, Ledger, Split, asked_name, direct_of, front_of, peer_of},
@@ -24,6 +25,8 @@ use crate::{
 const LEAST: Micros = Micros::from_millis(500);
 /// Slow without any experience: below the first retransmission of a SYN.
 const AT_ANY_RATE: Micros = Micros::from_millis(900);
+/// Later than this on average with the starts of a round, and the client has no time to measure by.
+const LATE: Micros = Micros::from_millis(20);
 /// Outcomes before experience counts.
 const ENOUGH: u32 = 20;
 /// Outcomes that make up an experience, an hour of probes every 5 s. A new one then takes its place: what has been slow
@@ -139,6 +142,22 @@ pub(crate) struct Pace {
     steps: BTreeMap<(Block, VantageIx), Step>,
 }
 
+/// Clients that were late with the probes of a round.
+fn stalled(observations: &[Recorded]) -> BTreeSet<&Vantage> {
+    let mut sums: BTreeMap<&Vantage, (u64, u64)> = BTreeMap::new();
+    for recorded in observations {
+        if let Some(late) = recorded.observation.times.late {
+            let sum = sums.entry(&recorded.vantage).or_default();
+            sum.0 = sum.0.saturating_add(late.0);
+            sum.1 += 1;
+        }
+    }
+    sums.into_iter()
+        .filter(|(_, (late, probes))| *late > LATE.0.saturating_mul(*probes))
+        .map(|(vantage, _)| vantage)
+        .collect()
+}
+
 /// One timed phase of a probe.
 struct Timed {
     block: Block,
@@ -160,9 +179,10 @@ impl Pace {
     ) -> BTreeMap<Block, RoundCells> {
         let mut ledger = Ledger::default();
         let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
+        let stalled = stalled(observations);
         for recorded in observations {
             let observation = &recorded.observation;
-            if !matches!(observation.outcome, Outcome::Ok { .. }) {
+            if !matches!(observation.outcome, Outcome::Ok { .. }) || stalled.contains(&recorded.vantage) {
                 continue;
             }
             let client = world.vantages.intern(&recorded.vantage);

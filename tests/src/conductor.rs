@@ -3,7 +3,7 @@
 mod report;
 mod status;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
 use tokio::{
@@ -44,6 +44,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Leave the run's folder.
     pub keep_log: bool,
+    /// Where the aggregator records what it is told, for `parallax replay`.
+    pub record: Option<PathBuf>,
     /// The result as JSON.
     pub json: bool,
 }
@@ -160,7 +162,8 @@ impl Conductor {
         let run = RunDir::create(self.options.keep_log)?;
         let cluster = crate::cluster::Cluster::derive(incident)?;
         let config = aggregator_config::write(&run, incident, &cluster, listen)?;
-        let aggregator = Aggregator::start(&parallax, &config, listen, &run).await?;
+        let aggregator =
+            Aggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref()).await?;
         self.screen
             .line(&format!("aggregator: {}", aggregator_config::page(listen)));
         self.aggregator = Some(aggregator);

@@ -268,6 +268,10 @@ pub struct ExpectedEvidence {
 pub enum Share {
     /// All of at least two.
     Always,
+    /// At most one in twenty. A connection to an endpoint from a source port that another one through the balancer used
+    /// within the last two minutes, to the same endpoint, meets what connection tracking remembers of that one, and
+    /// times out: with fifty hosts on one front that is about one direct probe in a hundred.
+    Rarely,
     /// None of at least two.
     Never,
 }

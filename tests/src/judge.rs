@@ -102,6 +102,7 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             line.who,
             match line.fails {
                 Share::Always => "always",
+                Share::Rarely => "rarely",
                 Share::Never => "never",
             }
         ));
@@ -124,6 +125,7 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
             row.probes >= 2
                 && match expected.fails {
                     Share::Always => row.failures == row.probes,
+                    Share::Rarely => row.failures * 20 <= row.probes,
                     Share::Never => row.failures == 0,
                 }
         })

@@ -57,6 +57,9 @@ enum Command {
         /// Keep the folder with all logs.
         #[arg(long)]
         keep_log: bool,
+        /// Record what the aggregator is told into this folder, for `parallax replay`.
+        #[arg(long, value_name = "FOLDER")]
+        record: Option<PathBuf>,
         /// Print the result as one line of JSON.
         #[arg(long)]
         json: bool,
@@ -144,6 +147,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             healthy_rounds,
             listen,
             keep_log,
+            record,
             json,
             folder,
         } => {
@@ -153,6 +157,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 healthy_rounds,
                 listen,
                 keep_log,
+                record,
                 json,
             };
             Ok(match conductor::run(incident, options).await? {

@@ -62,6 +62,7 @@ impl Aggregator {
         config: &Path,
         address: SocketAddr,
         run: &RunDir,
+        record: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let log = run.file("aggregator.log");
         let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
@@ -70,6 +71,11 @@ impl Aggregator {
             .arg(parallax)
             .args(["aggregator", "--config"])
             .arg(config)
+            .args(
+                record
+                    .into_iter()
+                    .flat_map(|folder| [Path::new("--record"), folder]),
+            )
             .stdin(Stdio::null())
             .stdout(out.try_clone().context("sharing the log file")?)
             .stderr(out)

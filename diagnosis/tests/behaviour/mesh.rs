@@ -41,6 +41,8 @@ pub(crate) struct Mesh {
     pub(crate) ttl: BTreeMap<String, u8>,
     /// How long a handshake takes.
     pub(crate) connect_us: fn(&Probe) -> u64,
+    /// How late a probe starts.
+    pub(crate) late_us: fn(&Probe) -> u64,
 }
 
 pub(crate) const INTERVAL: i64 = 5_000_000;
@@ -92,6 +94,7 @@ impl Mesh {
             sent: Vec::new(),
             ttl: BTreeMap::new(),
             connect_us: |_| 400,
+            late_us: |_| 0,
         }
     }
 
@@ -217,7 +220,8 @@ impl Mesh {
             None => {
                 line["result"] = json!("ok");
                 line["status"] = json!(200);
-                line["times"] = json!({"connect_us": (self.connect_us)(probe)});
+                line["times"] =
+                    json!({"connect_us": (self.connect_us)(probe), "late_us": (self.late_us)(probe)});
             }
             Some((phase, kind)) => {
                 line["result"] = json!("failed");

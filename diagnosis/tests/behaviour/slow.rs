@@ -71,6 +71,23 @@ fn jitter_that_nobody_waits_for_is_no_finding() {
     assert!(view.investigating.is_empty());
 }
 
+/// A node whose processor is taken away for seconds measures its own waiting, on whatever path.
+#[test]
+fn a_client_that_is_late_with_its_own_probes_says_nothing_of_slowness() {
+    let mut mesh = Mesh::new(cluster(6, &[1, 4], 2, "Cluster"));
+    run(&mut mesh, 0..12);
+    mesh.connect_us = |_| 1_900_000;
+    mesh.late_us = |probe| 30_000 + u64::try_from(probe.at_us % 7_919).unwrap_or(0) * 20;
+    let view = run(&mut mesh, 12..18);
+    assert!(view.incidents.is_empty(), "{:?}", view.incidents);
+    mesh.late_us = |_| 900;
+    let view = run(&mut mesh, 18..24);
+    assert!(
+        !view.incidents.is_empty(),
+        "once it has time to measure, slow is slow"
+    );
+}
+
 #[test]
 fn what_is_fast_again_is_over() {
     let mut mesh = Mesh::new(cluster(4, &[1], 1, "Cluster"));
