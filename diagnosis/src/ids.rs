@@ -2,9 +2,9 @@
 //!
 //! Numbers are given in the order of the fold, which is sorted, so that arrival order never shows.
 
-use std::collections::BTreeMap;
+use std::{borrow::Borrow, collections::BTreeMap};
 
-use parallax_model::{FailureKind, KindClass, NodeName, PodName, Vantage, ZoneName};
+use parallax_model::{FailureKind, KindClass, NodeName, PodName, ServiceKey, TargetId, Vantage, ZoneName};
 
 macro_rules! index {
     ($(#[$doc:meta])* $type:ident) => {
@@ -50,6 +50,14 @@ index!(
     /// A failure kind.
     KindIx
 );
+index!(
+    /// A target.
+    TargetIx
+);
+index!(
+    /// A Service.
+    ServiceIx
+);
 
 /// Names of one sort and their numbers.
 #[derive(Debug, Clone)]
@@ -70,18 +78,26 @@ impl<T, I> Default for Interner<T, I> {
 }
 
 impl<T: Ord + Clone, I: From<u32> + Into<usize>> Interner<T, I> {
-    pub(crate) fn intern(&mut self, name: &T) -> I {
+    pub(crate) fn intern<Q>(&mut self, name: &Q) -> I
+    where
+        T: Borrow<Q>,
+        Q: Ord + ToOwned<Owned = T> + ?Sized,
+    {
         if let Some(known) = self.numbers.get(name) {
             return I::from(*known);
         }
         // More than four thousand million names do not fit the machine's memory either.
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.numbers.insert(name.clone(), number);
-        self.names.push(name.clone());
+        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.to_owned());
         I::from(number)
     }
 
-    pub(crate) fn get(&self, name: &T) -> Option<I> {
+    pub(crate) fn get<Q>(&self, name: &Q) -> Option<I>
+    where
+        T: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
         self.numbers.get(name).map(|n| I::from(*n))
     }
 
@@ -100,6 +116,8 @@ pub(crate) struct World {
     pub(crate) zones: Interner<ZoneName, ZoneIx>,
     pub(crate) names: Interner<String, NameIx>,
     pub(crate) kinds: Interner<FailureKind, KindIx>,
+    pub(crate) targets: Interner<TargetId, TargetIx>,
+    pub(crate) services: Interner<ServiceKey, ServiceIx>,
     /// Where a pod ran when it was last an endpoint; a cell outlives its EndpointSlice.
     pub(crate) pod_nodes: BTreeMap<PodIx, NodeIx>,
 }

@@ -11,6 +11,7 @@ use crate::{
     ids::{VantageIx, World},
     judge::Unit,
     region::{Region, alpha},
+    row::Row,
     scene::Scene,
     sequential::Sprt,
     verdict::{Incident, IncidentState, Verdict},
@@ -355,9 +356,8 @@ impl Incidents {
 }
 
 /// What keeps a round's time honest: when its last outcome was known.
-pub(crate) fn known_at(end: EventTime, observations: &[parallax_model::Recorded]) -> EventTime {
-    observations
-        .iter()
-        .filter_map(|r| Some(r.observation.at.plus(r.observation.times.total?)))
+pub(crate) fn known_at(end: EventTime, rows: &[Row]) -> EventTime {
+    rows.iter()
+        .filter_map(|row| Some(row.at.plus(row.times.total?)))
         .fold(end, EventTime::max)
 }

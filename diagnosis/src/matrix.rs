@@ -7,9 +7,9 @@ use parallax_model::{
 };
 
 use crate::{
-    booking::front_of,
     engine::Settings,
     rounds::Rounds,
+    routes::default_front,
     topology::Topology,
     view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
 };
@@ -95,7 +95,9 @@ impl Matrix {
         }
         if observation.at >= cell.last {
             cell.last = observation.at;
-            cell.front = front_of(topology, observation);
+            cell.front = observation
+                .front
+                .or_else(|| default_front(topology, &observation.target));
             cell.entry.clone_from(&observation.entry);
         }
     }
@@ -178,7 +180,7 @@ impl Matrix {
             .map(|(id, placed)| {
                 let row = self.rows.get(id);
                 // Once a row: it has a cell for every vantage.
-                let usual = crate::booking::default_front(topology, id);
+                let usual = default_front(topology, id);
                 let interval = placed
                     .target
                     .interval

@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use parallax_model::{EventTime, Incarnation, Micros, Recorded, Round, Vantage};
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round};
 
-use crate::{engine::Settings, seqs::Seqs};
+use crate::{
+    engine::Settings,
+    hash,
+    ids::{VantageIx, World},
+    row::Row,
+    seqs::Seqs,
+};
 
 /// Observations kept in open rounds; a mesh of five thousand nodes sends a third of this in a round of ten seconds.
 const MAX_BUFFERED: usize = 1_000_000;
@@ -30,6 +36,20 @@ struct Sender {
     heard: Option<Heard>,
     /// What was taken of each life, by round.
     taken: BTreeMap<Incarnation, BTreeMap<Round, Seqs>>,
+    /// Its rows in open rounds.
+    open: BTreeMap<Round, Vec<(Order, Waiting)>>,
+}
+
+/// Where a row has its place in the fold of its vantage. Two lives may give the same number to the same moment.
+type Order = (EventTime, ReportSeq, u64);
+
+/// An observation of an open round.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// All its names have numbers.
+    Row(Row),
+    /// One of its names is new: it is numbered when the round closes, in the order of the fold.
+    Strange(VantageIx, Box<Recorded>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,9 +74,10 @@ impl Heard {
 #[derive(Debug)]
 pub(crate) struct Rounds {
     settings: Settings,
-    open: BTreeMap<Round, Vec<Recorded>>,
+    /// Open rounds, and how many observations each has.
+    open: BTreeMap<Round, usize>,
     buffered: usize,
-    senders: BTreeMap<Vantage, Sender>,
+    senders: BTreeMap<VantageIx, Sender>,
     now: Option<EventTime>,
     judged: Option<Round>,
 }
@@ -94,7 +115,13 @@ impl Rounds {
         )
     }
 
-    pub(crate) fn put(&mut self, recorded: &Recorded) -> Result<(), Refused> {
+    /// Takes an observation into its round; `row` makes the row of it where it enters one.
+    pub(crate) fn put(
+        &mut self,
+        vantage: VantageIx,
+        recorded: &Recorded,
+        row: impl FnOnce() -> Option<Row>,
+    ) -> Result<(), Refused> {
         let at = recorded.observation.at;
         let ahead = self.now.is_some_and(|now| at > now.plus(MAX_AHEAD));
         if at.0 < 0 || ahead {
@@ -102,7 +129,7 @@ impl Rounds {
         }
         let round = at.round(self.settings.interval);
         let seq = recorded.observation.seq;
-        let sender = Self::sender(&mut self.senders, &recorded.vantage);
+        let sender = self.senders.entry(vantage).or_default();
         let taken = sender.taken.get_mut(&recorded.incarnation);
         if let Some(taken) = &taken
             && taken.values().any(|seqs| seqs.contains(seq))
@@ -119,36 +146,45 @@ impl Rounds {
             let taken = sender.taken.entry(recorded.incarnation.clone()).or_default();
             taken.entry(round).or_default().insert(seq);
         }
+        let waiting = row().map_or_else(
+            || Waiting::Strange(vantage, Box::new(recorded.clone())),
+            Waiting::Row,
+        );
+        let order = (at, seq, hash::stable(&[recorded.incarnation.as_str()]));
+        sender.open.entry(round).or_default().push((order, waiting));
         self.buffered += 1;
-        self.open.entry(round).or_default().push(recorded.clone());
+        *self.open.entry(round).or_default() += 1;
         Ok(())
     }
 
-    fn sender<'a>(senders: &'a mut BTreeMap<Vantage, Sender>, vantage: &Vantage) -> &'a mut Sender {
-        senders.entry(vantage.clone()).or_default()
-    }
-
-    pub(crate) fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
+    pub(crate) fn progress(&mut self, vantage: VantageIx, complete: EventTime) {
         let ahead = self.now.is_some_and(|now| complete > now.plus(MAX_AHEAD));
         if complete.0 >= 0 && !ahead {
-            let sender = Self::sender(&mut self.senders, vantage);
+            let sender = self.senders.entry(vantage).or_default();
             Heard::hear(&mut sender.heard, complete, Some(complete));
         }
     }
 
-    /// Takes the next round out that is over at `now`, its observations sorted.
-    pub(crate) fn close(&mut self, now: EventTime) -> Option<(Round, Vec<Recorded>)> {
+    /// Takes the next round out that is over at `now`: by vantage in the order of their names, then by time and number.
+    pub(crate) fn close(&mut self, now: EventTime, world: &World) -> Option<(Round, Vec<Waiting>)> {
         self.now = self.now.max(Some(now));
         let round = *self.open.keys().next()?;
         if !self.over(round, now) {
             return None;
         }
-        let mut observations = self.open.remove(&round)?;
-        self.buffered -= observations.len();
-        observations.sort_by(|a, b| {
-            let key = |r: &Recorded| (r.observation.at, r.observation.seq);
-            (&a.vantage, key(a), &a.incarnation).cmp(&(&b.vantage, key(b), &b.incarnation))
-        });
+        let count = self.open.remove(&round)?;
+        self.buffered -= count;
+        let mut clients: Vec<(VantageIx, Vec<(Order, Waiting)>)> = self
+            .senders
+            .iter_mut()
+            .filter_map(|(vantage, sender)| Some((*vantage, sender.open.remove(&round)?)))
+            .collect();
+        clients.sort_by(|(a, _), (b, _)| world.vantages.name(*a).cmp(world.vantages.name(*b)));
+        let mut observations = Vec::with_capacity(count);
+        for (_, mut waiting) in clients {
+            waiting.sort_by_key(|(order, _)| *order);
+            observations.extend(waiting.into_iter().map(|(_, waiting)| waiting));
+        }
         self.judged = Some(round);
         let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
         self.senders.retain(|_, sender| {

@@ -9,15 +9,18 @@
 //! Only successes are judged; a failure is never counted twice, as failed and as slow. Nor is a client judged in a round
 //! in which it was late with its own probes: a machine that is kept waiting for its processor measures that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use parallax_model::{Channel, FailureKind, Micros, Observation, Outcome, Recorded, Vantage};
+use parallax_model::{Channel, FailureKind, Micros};
 
 use crate::{
-    booking::{Block, Ledger, Split, asked_name, direct_of, front_of, peer_of},
+    block::{Block, Of},
+    booking::{Restarted, Split, name_of},
     cells::{Dest, RoundCells},
     ids::{VantageIx, World},
-    topology::Topology,
+    ledger::Ledger,
+    routes::Routes,
+    row::{End, Row},
 };
 
 /// Slower than usual by at least this. The shortest wait that a fault of the network makes is the first retransmission
@@ -107,6 +110,10 @@ impl Usual {
     }
 
     fn is_slow(&self, time: Micros, guess: bool) -> bool {
+        // Nearly all are done with here.
+        if time < LEAST {
+            return false;
+        }
         self.known().map_or(guess && time >= AT_ANY_RATE, |known| {
             let median = known.quantile(50);
             time > Micros(median.0.saturating_mul(3))
@@ -135,32 +142,111 @@ pub(crate) struct Step {
     pub(crate) usual: Option<Micros>,
 }
 
-/// What is usual everywhere, and the last slow outcome of each subject and client.
+/// What is usual for one client, and the last slow outcome of each of its subjects.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
-    usual: BTreeMap<(Block, VantageIx), Usual>,
-    steps: BTreeMap<(Block, VantageIx), Step>,
+struct ClientPace {
+    usual: BTreeMap<Of, Usual>,
+    steps: BTreeMap<Of, Step>,
 }
 
-/// Clients that were late with the probes of a round.
-fn stalled(observations: &[Recorded]) -> BTreeSet<&Vantage> {
-    let mut sums: BTreeMap<&Vantage, (u64, u64)> = BTreeMap::new();
-    for recorded in observations {
-        if let Some(late) = recorded.observation.times.late {
-            let sum = sums.entry(&recorded.vantage).or_default();
-            sum.0 = sum.0.saturating_add(late.0);
-            sum.1 += 1;
+/// What is usual everywhere.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    clients: BTreeMap<VantageIx, ClientPace>,
+}
+
+impl Pace {
+    /// Books the successes of a closed round as fast or slow, on subjects of their own; rows of one client follow each
+    /// other.
+    pub(crate) fn book(
+        &mut self,
+        rows: &[Row],
+        routes: &Routes,
+        world: &mut World,
+        restarted: &Restarted,
+    ) -> BTreeMap<Block, RoundCells> {
+        let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
+        let mut blocks = BTreeMap::new();
+        let mut ledger = Ledger::default();
+        let mut phases = Vec::new();
+        for rows in rows.chunk_by(|a, b| a.client == b.client) {
+            if is_stalled(rows) {
+                continue;
+            }
+            let client = rows[0].client;
+            let pace = self.clients.entry(client).or_default();
+            for row in rows.iter().filter(|row| row.end == End::Ok) {
+                timed(row, routes, world, &mut phases);
+                for timed in phases.drain(..) {
+                    let fresh = restarted.get(&Block::plain(timed.of));
+                    if fresh.is_some_and(|at| row.at < *at) {
+                        continue;
+                    }
+                    let slow = pace.takes(&timed);
+                    let failure = slow.then_some((kind, None));
+                    // Hosts of one front share its handshake.
+                    let group = (!matches!(timed.of, Of::Vip(_))).then_some(timed.dest);
+                    ledger.enter(Block::slow(timed.of), timed.channel, timed.dest, failure, group);
+                }
+            }
+            ledger.weigh(client, Split::Phases, &mut blocks);
+        }
+        for cells in blocks.values_mut() {
+            // There is one kind of slow: it says nothing about the cause.
+            let kinds = cells.values_mut().flat_map(|counts| counts.kinds.values_mut());
+            kinds.for_each(|(judged, _)| *judged = 0);
+        }
+        blocks
+    }
+
+    /// The slowest of the last slow outcomes of these clients on a subject.
+    pub(crate) fn step(&self, of: Of, clients: impl IntoIterator<Item = VantageIx>) -> Option<Step> {
+        clients
+            .into_iter()
+            .filter_map(|client| self.clients.get(&client)?.steps.get(&of))
+            .max_by_key(|step| step.took)
+            .copied()
+    }
+
+    /// Forgets subjects that are gone.
+    pub(crate) fn retain(&mut self, keep: impl Fn(Of) -> bool) {
+        for pace in self.clients.values_mut() {
+            pace.usual.retain(|of, _| keep(*of));
+            pace.steps.retain(|of, _| keep(*of));
         }
     }
-    sums.into_iter()
-        .filter(|(_, (late, probes))| *late > LATE.0.saturating_mul(*probes))
-        .map(|(vantage, _)| vantage)
-        .collect()
+}
+
+impl ClientPace {
+    /// Whether an outcome is slow; it becomes part of the experience.
+    fn takes(&mut self, timed: &Timed) -> bool {
+        let usual = self.usual.entry(timed.of).or_default();
+        let slow = usual.is_slow(timed.time, timed.guess);
+        if slow {
+            let step = Step {
+                took: timed.time,
+                usual: usual.known().map(|known| known.quantile(50)),
+            };
+            self.steps.insert(timed.of, step);
+        }
+        usual.learn(timed.time, slow);
+        slow
+    }
+}
+
+/// Whether a client was late with its probes of a round.
+fn is_stalled(rows: &[Row]) -> bool {
+    let (mut sum, mut probes) = (0_u64, 0);
+    for late in rows.iter().filter_map(|row| row.times.late) {
+        sum = sum.saturating_add(late.0);
+        probes += 1;
+    }
+    sum > LATE.0.saturating_mul(probes)
 }
 
 /// One timed phase of a probe.
 struct Timed {
-    block: Block,
+    of: Of,
     dest: Dest,
     channel: Channel,
     time: Micros,
@@ -168,81 +254,13 @@ struct Timed {
     guess: bool,
 }
 
-impl Pace {
-    /// Books the successes of a closed round as fast or slow, on subjects of their own.
-    pub(crate) fn book(
-        &mut self,
-        observations: &[Recorded],
-        topology: &Topology,
-        world: &mut World,
-        fresh: impl Fn(&Block, &Observation) -> bool,
-    ) -> BTreeMap<Block, RoundCells> {
-        let mut ledger = Ledger::default();
-        let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
-        let stalled = stalled(observations);
-        for recorded in observations {
-            let observation = &recorded.observation;
-            if !matches!(observation.outcome, Outcome::Ok { .. }) || stalled.contains(&recorded.vantage) {
-                continue;
-            }
-            let client = world.vantages.intern(&recorded.vantage);
-            for timed in timed(observation, topology, world) {
-                if !fresh(&timed.block, observation) {
-                    continue;
-                }
-                let usual = self.usual.entry((timed.block.clone(), client)).or_default();
-                let slow = usual.is_slow(timed.time, timed.guess);
-                if slow {
-                    let step = Step {
-                        took: timed.time,
-                        usual: usual.known().map(|known| known.quantile(50)),
-                    };
-                    self.steps.insert((timed.block.clone(), client), step);
-                }
-                usual.learn(timed.time, slow);
-                let failure = slow.then_some((kind, None));
-                // Hosts of one front share its handshake.
-                let group = (!matches!(timed.block, Block::Vip(_))).then_some(timed.dest);
-                ledger.enter(client, timed.block, timed.channel, timed.dest, failure, group);
-            }
-        }
-        ledger
-            .weigh(Split::Phases)
-            .into_iter()
-            .map(|(block, mut cells)| {
-                // There is one kind of slow: it says nothing about the cause.
-                let kinds = cells.values_mut().flat_map(|counts| counts.kinds.values_mut());
-                kinds.for_each(|(judged, _)| *judged = 0);
-                (Block::Slow(Box::new(block)), cells)
-            })
-            .collect()
-    }
-
-    /// The slowest of the last slow outcomes of these clients on a subject.
-    pub(crate) fn step(&self, block: &Block, clients: impl IntoIterator<Item = VantageIx>) -> Option<Step> {
-        clients
-            .into_iter()
-            .filter_map(|client| self.steps.get(&(block.clone(), client)))
-            .max_by_key(|step| step.took)
-            .copied()
-    }
-
-    /// Forgets subjects that are gone.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&Block) -> bool) {
-        self.usual.retain(|(block, _), _| keep(block));
-        self.steps.retain(|(block, _), _| keep(block));
-    }
-}
-
 /// The phases of a successful probe, each with its subject.
-fn timed(observation: &Observation, topology: &Topology, world: &mut World) -> Vec<Timed> {
-    let times = &observation.times;
-    let mut all = Vec::new();
-    let channel = observation.channel;
-    let mut add = |block, dest, channel, time: Option<Micros>, guess| {
+fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
+    let times = row.times;
+    let mut add = |of, dest, channel, time: Option<Micros>, guess| {
         if let Some(time) = time {
             all.push(Timed {
-                block,
+                of,
                 dest,
                 channel,
                 time,
@@ -250,47 +268,47 @@ fn timed(observation: &Observation, topology: &Topology, world: &mut World) -> V
             });
         }
     };
-    let entry = observation
-        .entry
-        .as_ref()
-        .or_else(|| observation.echo.as_ref().map(|echo| &echo.pod));
-    match channel {
+    match row.channel {
         Channel::Mesh => {
-            if let Some(peer) = peer_of(observation) {
-                let dest = Dest::Peer(world.nodes.intern(&peer));
-                add(Block::Mesh, dest, channel, times.connect.or(times.total), true);
+            if let Some(peer) = row.peer {
+                let time = times.connect.or(times.total);
+                add(Of::Mesh, Dest::Peer(peer), Channel::Mesh, time, true);
             }
         }
         Channel::Dns | Channel::Vip => {
-            let resolve = if channel == Channel::Dns {
-                times.resolve.or(times.total)
-            } else {
-                times.resolve
-            };
+            let asked = row.channel == Channel::Dns;
+            let resolve = times.resolve.or(times.total.filter(|_| asked));
             if resolve.is_some() {
-                let name = asked_name(observation, topology);
-                let dest = Dest::Name(world.names.intern(&name));
-                add(Block::Dns, dest, Channel::Dns, resolve, true);
+                let name = name_of(row, routes, world);
+                add(Of::Dns, name, Channel::Dns, resolve, true);
             }
-            if let Some(front) = front_of(topology, observation).filter(|_| channel == Channel::Vip) {
-                let dest = entry.map_or(Dest::Unknown, |pod| Dest::Entry(world.pods.intern(pod)));
-                add(Block::Vip(front), dest, channel, times.connect, true);
-                let block = Block::Target(observation.target.clone());
-                add(block, dest, channel, times.first_byte, false);
+            if let Some(front) = row.front(routes).filter(|_| !asked) {
+                let dest = row.endpoint().unwrap_or(Dest::Unknown);
+                add(Of::Vip(front), dest, Channel::Vip, times.connect, true);
+                add(
+                    Of::Target(row.target),
+                    dest,
+                    Channel::Vip,
+                    times.first_byte,
+                    false,
+                );
             }
         }
         Channel::Direct => {
-            if let (Some(block), Some(pod)) = (direct_of(observation, topology), entry) {
-                let dest = Dest::Entry(world.pods.intern(pod));
-                add(block, dest, channel, times.connect, true);
-                let block = Block::Target(observation.target.clone());
-                add(block, dest, channel, times.first_byte, false);
+            if let (Some(block), Some(dest)) = (routes.direct(row.target, row.entry), row.endpoint()) {
+                add(block.of, dest, Channel::Direct, times.connect, true);
+                add(
+                    Of::Target(row.target),
+                    dest,
+                    Channel::Direct,
+                    times.first_byte,
+                    false,
+                );
             }
         }
         // Asked for now and then only: nothing is usual.
         Channel::Proxied | Channel::NodePort => {}
     }
-    all
 }
 
 #[cfg(test)]

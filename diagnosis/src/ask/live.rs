@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{AssignmentId, Channel, Front, Outcome, Recorded, Round, Vantage};
+use parallax_model::{AssignmentId, Channel, Front, Outcome, Round, Vantage};
 
 use super::{Ask, Variant, choose::Plea};
 use crate::{
-    booking::{Block, front_of, path_of},
+    block::Block,
     cells::{CellKey, Dest, RoundCells},
     ids::{VantageIx, World},
     judge::Unit,
-    topology::Topology,
+    routes::Routes,
+    row::Row,
 };
 
 /// A probe's path as far as a question is concerned: through which front matters only where it chooses the endpoint.
@@ -33,15 +34,13 @@ impl Spot {
         }
     }
 
-    fn of_probe(recorded: &Recorded, topology: &Topology, world: &World) -> Option<Self> {
-        let client = world.vantages.get(&recorded.vantage)?;
-        let dest = path_of(&recorded.observation, topology, world)?;
+    fn of_probe(row: &Row, routes: &Routes) -> Option<Self> {
         let key = CellKey {
-            channel: recorded.observation.channel,
-            client,
-            dest,
+            channel: row.channel,
+            client: row.client,
+            dest: row.path(routes)?,
         };
-        Some(Self::of(&key, front_of(topology, &recorded.observation)))
+        Some(Self::of(&key, row.front(routes)))
     }
 }
 
@@ -78,7 +77,7 @@ pub(crate) struct Asking {
     /// Probes of the base plan in the last round.
     pub(super) base: usize,
     /// When a vantage last reported.
-    heard: BTreeMap<Vantage, Round>,
+    heard: BTreeMap<VantageIx, Round>,
     /// Cells of rounds with asked probes, as they would be without them.
     without: BTreeMap<Block, BTreeMap<Round, RoundCells>>,
     asides: BTreeMap<Unit, Vec<String>>,
@@ -107,51 +106,42 @@ impl Asking {
     pub(crate) fn hear(
         &mut self,
         round: Round,
-        observations: &mut Vec<Recorded>,
-        topology: &Topology,
+        rows: &mut Vec<Row>,
+        routes: &Routes,
         world: &World,
     ) -> Vec<bool> {
         self.fresh.clear();
         self.pleas.clear();
-        for recorded in observations.iter() {
-            match self.heard.get_mut(&recorded.vantage) {
-                Some(heard) => *heard = round,
-                None => {
-                    self.heard.insert(recorded.vantage.clone(), round);
-                }
-            }
+        for rows in rows.chunk_by(|a, b| a.client == b.client) {
+            self.heard.insert(rows[0].client, round);
         }
         self.heard.retain(|_, heard| round.0 - heard.0 < SPEAKING);
-        observations.retain(|recorded| !self.aside(recorded));
-        let asked: Vec<bool> = observations
-            .iter()
-            .map(|recorded| self.answers(recorded, topology, world))
-            .collect();
+        rows.retain(|row| !self.aside(row));
+        let asked: Vec<bool> = rows.iter().map(|row| self.answers(row, routes, world)).collect();
         self.base = asked.iter().filter(|asked| !**asked).count();
         asked
     }
 
     /// Vantages that reported lately: only these can be asked.
-    pub(crate) fn speaking(&self, world: &World) -> BTreeSet<VantageIx> {
-        self.heard
-            .keys()
-            .filter_map(|vantage| world.vantages.get(vantage))
-            .collect()
+    pub(crate) fn speaking(&self) -> BTreeSet<VantageIx> {
+        self.heard.keys().copied().collect()
     }
 
     /// Whether a probe answers an ask. One that says which assignment it belongs to is believed; a recording without
     /// such words is held against what is asked for, once each.
-    fn answers(&mut self, recorded: &Recorded, topology: &Topology, world: &World) -> bool {
-        if let Some(id) = &recorded.observation.assignment {
+    fn answers(&mut self, row: &Row, routes: &Routes, world: &World) -> bool {
+        if row.assigned {
+            let Some(id) = row.asked() else { return false };
+            let vantage = world.vantages.name(row.client);
             for live in &mut self.live {
-                live.answered |= live.ask.vantage == recorded.vantage && live.ask.id == *id;
+                live.answered |= live.ask.vantage == *vantage && live.ask.id == *id;
             }
-            return id.is_asked();
+            return true;
         }
         if self.live.is_empty() {
             return false;
         }
-        let Some(spot) = Spot::of_probe(recorded, topology, world) else {
+        let Some(spot) = Spot::of_probe(row, routes) else {
             return false;
         };
         let open = self
@@ -162,11 +152,11 @@ impl Asking {
     }
 
     /// Keeps the answer of a probe that is no evidence like the others.
-    fn aside(&mut self, recorded: &Recorded) -> bool {
-        let observation = &recorded.observation;
-        let Some(id) = observation.assignment.as_ref().filter(|id| is_aside(id)) else {
+    fn aside(&mut self, row: &Row) -> bool {
+        let (Some(recorded), Some(id)) = (&row.whole, row.asked().filter(|id| is_aside(id))) else {
             return false;
         };
+        let observation = &recorded.observation;
         let found = self
             .live
             .iter_mut()

@@ -11,7 +11,8 @@ use crate::{
         ASIDE, Ask, Beliefs, Ground, Plea, Spot, To, Variant, Want, by_kinds, candidates, choose, decided_by,
         follow_ups, why_not,
     },
-    booking::{Block, Split},
+    block::{Block, Of},
+    booking::Split,
     cells::{CellKey, Counts, Dest, RoundCells},
     evidence::Asked,
     judge::{FailingCells, Finding, Judgement, Unit, judge},
@@ -133,7 +134,7 @@ impl Engine {
         likelihood: &mut Likelihood,
     ) -> Plea {
         let questions = Self::questions(judgement, likelihood);
-        let speaking = self.asking.speaking(&self.world);
+        let speaking = self.asking.speaking();
         let ground = self.ground(unit, judgement, &speaking, round);
         let scene = &judgement.case.scene;
         let mut lists: Vec<Vec<Want>> = Vec::new();
@@ -208,10 +209,9 @@ impl Engine {
         let info = front.and_then(|f| self.topology.fronts().get(&f));
         let no_direct = match (unit, info) {
             (Unit::Front(front), Some(info)) => {
-                let direct = Block::Direct(info.service.clone(), info.target_port);
-                let forbidden = self.blocks.contains_key(&direct)
-                    && !self.worked.contains(&direct)
-                    && self.worked.contains(&Block::Vip(*front));
+                let silent = |direct| self.blocks.contains_key(&direct) && !self.worked.contains(&direct);
+                let forbidden = self.direct_of(info).is_some_and(silent)
+                    && self.worked.contains(&Block::plain(Of::Vip(*front)));
                 forbidden.then_some(
                     "no endpoint ever answered directly: a NetworkPolicy or mutual TLS may forbid it",
                 )

@@ -6,7 +6,7 @@ use parallax_model::{EventTime, TargetId};
 
 use super::{Engine, asking::Inquiry};
 use crate::{
-    booking::{Block, default_front},
+    block::{Block, Of},
     cells::RoundCells,
     evidence::{Asked, Desk},
     ids::class_position,
@@ -14,6 +14,7 @@ use crate::{
     judge::{Finding, Judgement, Unit},
     prior::PriorFact,
     region::{Region, alpha},
+    routes::default_front,
     verdict::Subject,
     view::Investigation,
 };
@@ -156,15 +157,15 @@ impl Engine {
         match (unit, region) {
             (_, Region::DnsName(name)) => self.resolved.contains(&name),
             (Unit::Front(front), _) => {
-                self.worked.contains(&Block::Vip(*front))
+                self.worked.contains(&Block::plain(Of::Vip(*front)))
                     || self
                         .targets_of(unit)
                         .iter()
                         .any(|target| self.matrix.ever_ok(target))
             }
             (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target),
-            (Unit::Dns, _) => self.worked.contains(&Block::Dns),
-            (Unit::Mesh, _) => self.worked.contains(&Block::Mesh),
+            (Unit::Dns, _) => self.worked.contains(&Block::plain(Of::Dns)),
+            (Unit::Mesh, _) => self.worked.contains(&Block::plain(Of::Mesh)),
             // Only successes can be slow.
             (Unit::Slow(_), _) => true,
         }
@@ -260,7 +261,7 @@ impl Engine {
                 .fronts()
                 .iter()
                 .filter(|(other, i)| *other != own && i.service == info.service)
-                .map(|(other, _)| (*other, sum(&Block::Vip(*other))))
+                .map(|(other, _)| (*other, sum(&Block::plain(Of::Vip(*other)))))
                 .filter(|(_, cells)| !cells.is_empty())
                 .collect(),
             _ => Vec::new(),
@@ -268,7 +269,7 @@ impl Engine {
         let everywhere = (finding.region.is_global() && matches!(unit, Unit::Mesh | Unit::Dns)).then(|| {
             let mut cells = RoundCells::new();
             for (block, ring) in &self.blocks {
-                if matches!(block, Block::Vip(_) | Block::Direct(..)) {
+                if !block.slow && matches!(block.of, Of::Vip(_) | Of::Direct(..)) {
                     ring.sum_into(start, &mut cells);
                 }
             }
@@ -285,7 +286,7 @@ impl Engine {
         let step = unit.is_slow().then(|| {
             let (own, _) = self.blocks_of(unit);
             own.iter()
-                .filter_map(|block| self.pace.step(block.plain(), finding.failing.iter().copied()))
+                .filter_map(|block| self.pace.step(block.of, finding.failing.iter().copied()))
                 .max_by_key(|step| step.took)
         });
         Desk {

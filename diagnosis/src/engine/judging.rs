@@ -7,7 +7,8 @@ use parallax_model::{Channel, EventTime, Round};
 
 use super::{Engine, asking::Inquiry};
 use crate::{
-    booking::{Block, Split},
+    block::Block,
+    booking::Split,
     causes::facts,
     cells::{Dest, RoundCells},
     judge::{Case, Doubt, FailingCells, Unit, judge},

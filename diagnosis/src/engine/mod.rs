@@ -18,7 +18,8 @@ use parallax_model::{
 
 use crate::{
     ask::{Asking, is_aside},
-    booking::{Block, Split, book, default_front, front_of},
+    block::{Block, Of},
+    booking::{Restarted, Split, book},
     cells::{Ring, RoundCells},
     findings::{Facts, Findings, Hazard, hazards},
     ids::{NameIx, World},
@@ -26,10 +27,12 @@ use crate::{
     judge::{Streams, Unit},
     likelihood::{Background, Grid, Likelihood},
     matrix::Matrix,
-    rounds::{Refused, Rounds},
+    rounds::{Refused, Rounds, Waiting},
+    routes::{Routes, default_front},
+    row::Row,
     scene::Nodes,
     slow::Pace,
-    topology::{Topology, TrafficPolicy},
+    topology::{Endpoint, FrontInfo, Service, Topology, TrafficPolicy},
     view::{Counters, Investigation, View},
     weights::{ONE, probes},
 };
@@ -132,11 +135,12 @@ pub struct Engine {
     known: BTreeSet<Vantage>,
     world: World,
     nodes: Arc<Nodes>,
+    routes: Routes,
     /// Hosts behind each port of each Service.
     hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
     rounds: Rounds,
     blocks: BTreeMap<Block, Ring>,
-    restarted: BTreeMap<Block, EventTime>,
+    restarted: Restarted,
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
@@ -171,6 +175,7 @@ impl Engine {
             topology,
             world: World::default(),
             nodes: Arc::default(),
+            routes: Routes::default(),
             hosts: BTreeMap::new(),
             rounds: Rounds::new(settings),
             blocks: BTreeMap::new(),
@@ -199,6 +204,7 @@ impl Engine {
     fn learn_names(&mut self) {
         let topology = Arc::clone(&self.topology);
         self.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.known));
+        self.routes = Routes::new(&topology, &mut self.world);
         self.hosts.clear();
         for (target, placed) in topology.targets() {
             if let Some(entry) = &placed.entry {
@@ -223,19 +229,19 @@ impl Engine {
             self.settings.timeout = longest;
             self.rounds.wait_for(longest);
         }
-        let touched: Vec<Block> = self
+        let touched: Vec<Of> = self
             .blocks
             .keys()
-            .filter(|block| paths(&old, block) != paths(&self.topology, block))
-            .cloned()
+            .filter(|block| !block.slow && self.leads_elsewhere(&old, block.of))
+            .map(|block| block.of)
             .collect();
-        for block in touched {
-            self.restart(&block, at);
+        for of in touched {
+            self.restart(of, at);
         }
         // A block without cells yet may have observations of before the change waiting in an open round.
         for front in self.topology.fronts().keys() {
-            let block = Block::Vip(*front);
-            if !self.blocks.contains_key(&block) && paths(&old, &block) != paths(&self.topology, &block) {
+            let block = Block::plain(Of::Vip(*front));
+            if !self.blocks.contains_key(&block) && self.leads_elsewhere(&old, block.of) {
                 self.restarted.insert(block, at);
             }
         }
@@ -248,13 +254,14 @@ impl Engine {
         self.incidents.close_gone(at, gone);
         self.units.retain(|unit, _| !gone(unit));
         self.investigating.retain(|unit, _| !gone(unit));
-        let kept = |block: &Block| match block.plain() {
-            Block::Target(target) => topology.targets().contains_key(target),
-            Block::Vip(front) => !gone(&Unit::Front(*front)),
-            Block::Direct(service, _) => topology.service(service).is_some(),
-            Block::Dns | Block::Mesh | Block::Slow(_) => true,
+        let world = &self.world;
+        let kept = |of: Of| match of {
+            Of::Target(target) => topology.targets().contains_key(world.targets.name(target)),
+            Of::Vip(front) => !gone(&Unit::Front(front)),
+            Of::Direct(service, _) => topology.service(world.services.name(service)).is_some(),
+            Of::Dns | Of::Mesh => true,
         };
-        self.blocks.retain(|block, _| kept(block));
+        self.blocks.retain(|block, _| kept(block.of));
         self.pace.retain(kept);
         self.findings.replace_topology(&old, &topology, at);
         let known = &self.known;
@@ -273,18 +280,38 @@ impl Engine {
         self.hazards = hazards(&self.topology, &facts);
     }
 
-    fn restart(&mut self, block: &Block, at: EventTime) {
-        if let Some(ring) = self.blocks.get_mut(block) {
-            ring.clear();
-        }
-        self.asking.clear(block);
-        self.restarted.insert(block.clone(), at);
-        for unit in self.units_of(block) {
-            if let Some(state) = self.units.get_mut(&unit) {
-                state.streams.clear();
-                state.floor = Some(at.round(self.settings.interval));
+    fn restart(&mut self, of: Of, at: EventTime) {
+        for block in [Block::plain(of), Block::slow(of)] {
+            if let Some(ring) = self.blocks.get_mut(&block) {
+                ring.clear();
+            }
+            self.asking.clear(&block);
+            for unit in self.units_of(&block) {
+                if let Some(state) = self.units.get_mut(&unit) {
+                    state.streams.clear();
+                    state.floor = Some(at.round(self.settings.interval));
+                }
             }
         }
+        self.restarted.insert(Block::plain(of), at);
+    }
+
+    /// Whether a topology sends probes elsewhere than another did: what they find is another matter then.
+    fn leads_elsewhere(&self, old: &Topology, of: Of) -> bool {
+        let paths = |topology: &Topology| {
+            let service = match of {
+                Of::Dns | Of::Mesh => None,
+                Of::Vip(front) => topology.service_of(&front),
+                Of::Direct(service, _) => topology.service(self.world.services.name(service)),
+                Of::Target(target) => {
+                    let placed = topology.targets().get(self.world.targets.name(target));
+                    let entry = placed.and_then(|placed| placed.entry.as_ref());
+                    entry.and_then(|(service, _)| topology.service(service))
+                }
+            };
+            service.map(paths_of)
+        };
+        paths(old) != paths(&self.topology)
     }
 
     /// Books one observation into its round.
@@ -297,7 +324,11 @@ impl Engine {
             self.counters.unknown += 1;
             return Booked::Unknown;
         }
-        match self.rounds.put(recorded) {
+        // Known vantages are numbered with the topology, others as soon as they speak.
+        let vantage = self.world.vantages.intern(&recorded.vantage);
+        let (world, routes) = (&self.world, &self.routes);
+        let row = || Row::of(recorded, vantage, world, routes);
+        match self.rounds.put(vantage, recorded, row) {
             Err(Refused::Implausible) => {
                 self.counters.implausible += 1;
                 return Booked::Implausible;
@@ -312,7 +343,8 @@ impl Engine {
         if !self.known.contains(&recorded.vantage) {
             // A second prober of a known node (its host network, say) counts from its first word on.
             self.known.insert(recorded.vantage.clone());
-            self.learn_names();
+            let node = recorded.vantage.node().map(|name| self.world.nodes.intern(name));
+            Arc::make_mut(&mut self.nodes).clients.insert(vantage, node);
         }
         // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
         // the host behind it.
@@ -331,7 +363,9 @@ impl Engine {
             return Booked::OwnFault;
         }
         self.counters.counted += 1;
-        let front = front_of(&self.topology, observation);
+        let front = observation
+            .front
+            .or_else(|| default_front(&self.topology, &observation.target));
         let placement =
             self.topology
                 .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
@@ -341,7 +375,9 @@ impl Engine {
     /// A vantage says that everything it started before `complete` has been observed: the round may close early once
     /// every speaking vantage is past its end.
     pub fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
-        self.rounds.progress(vantage, complete);
+        if let Some(vantage) = self.world.vantages.get(vantage) {
+            self.rounds.progress(vantage, complete);
+        }
     }
 
     /// Closes every round that is over at `now` and judges it. Returns whether anything was judged.
@@ -355,27 +391,22 @@ impl Engine {
 
     /// Closes and judges the next round that is over.
     pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
-        let Some((round, observations)) = self.rounds.close(now) else {
+        let Some((round, waiting)) = self.rounds.close(now, &self.world) else {
             return false;
         };
         self.incidents.begin();
-        let at = known_at(round.end(self.settings.interval), &observations);
-        let mut observations = self
-            .findings
-            .round(round, observations, &self.topology, self.settings);
-        let asked = self
-            .asking
-            .hear(round, &mut observations, &self.topology, &self.world);
-        let booked = self.book(&observations);
+        let mut rows = self.numbered(waiting);
+        let at = known_at(round.end(self.settings.interval), &rows);
+        let names = (&self.routes, &self.world);
+        self.findings
+            .round(round, &mut rows, &self.topology, names, self.settings);
+        let asked = self.asking.hear(round, &mut rows, &self.routes, &self.world);
+        let booked = self.book(rows.iter());
         if asked.contains(&true) {
-            let base = observations.iter().zip(&asked);
-            let base: Vec<Recorded> = base
-                .filter(|(_, asked)| !**asked)
-                .map(|(o, _)| o.clone())
-                .collect();
-            let unasked = self.book(&base);
+            let base = rows.iter().zip(&asked);
+            let unasked = self.book(base.filter(|(_, asked)| !**asked).map(|(row, _)| row));
             self.asking
-                .remember(round, unasked, booked.keys().cloned().collect());
+                .remember(round, unasked, booked.keys().copied().collect());
         }
         let interval = self.settings.interval;
         let mut touched = BTreeSet::new();
@@ -385,13 +416,9 @@ impl Engine {
             self.blocks.entry(block).or_default().push(round, cells, interval);
         }
         if self.rules.split == Split::Phases {
-            let restarted = &self.restarted;
-            let paced = self.pace.book(
-                &observations,
-                &self.topology,
-                &mut self.world,
-                |block, observation| restarted.get(block).is_none_or(|at| observation.at >= *at),
-            );
+            let paced = self
+                .pace
+                .book(&rows, &self.routes, &mut self.world, &self.restarted);
             for (block, cells) in paced {
                 touched.extend(self.units_of(&block));
                 self.blocks.entry(block).or_default().push(round, cells, interval);
@@ -420,10 +447,21 @@ impl Engine {
         true
     }
 
-    fn book(&mut self, observations: &[Recorded]) -> BTreeMap<Block, RoundCells> {
+    /// Numbers what is new, in the order of the fold.
+    fn numbered(&mut self, waiting: Vec<Waiting>) -> Vec<Row> {
+        let number = |waiting| match waiting {
+            Waiting::Row(row) => Some(row),
+            Waiting::Strange(vantage, recorded) => {
+                Row::learn(&recorded, vantage, &mut self.world, &self.routes)
+            }
+        };
+        waiting.into_iter().filter_map(number).collect()
+    }
+
+    fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) -> BTreeMap<Block, RoundCells> {
         book(
-            observations,
-            &self.topology,
+            rows,
+            &self.routes,
             &mut self.world,
             self.rules.split,
             &self.restarted,
@@ -436,10 +474,10 @@ impl Engine {
     }
 
     fn note_successes(&mut self, block: &Block, cells: &RoundCells) {
-        if cells.values().any(|c| c.n > c.f) && !self.worked.contains(block) {
-            self.worked.insert(block.clone());
+        if cells.values().any(|c| c.n > c.f) {
+            self.worked.insert(*block);
         }
-        if *block == Block::Dns {
+        if block.of == Of::Dns {
             for (key, counts) in cells {
                 if let crate::cells::Dest::Name(name) = key.dest
                     && counts.n > counts.f
@@ -460,46 +498,60 @@ impl Engine {
                 .map(|(id, _)| id);
             return main.take(1).cloned().map(Unit::Whole).collect();
         }
-        match block {
-            Block::Slow(inner) => self.units_of(inner).into_iter().map(Unit::slow).collect(),
-            Block::Dns => vec![Unit::Dns],
-            Block::Mesh => vec![Unit::Mesh],
-            Block::Vip(front) => vec![Unit::Front(*front)],
-            Block::Target(target) => vec![Unit::Target(target.clone())],
-            Block::Direct(service, port) => self
+        let units: Vec<Unit> = match block.of {
+            Of::Dns => vec![Unit::Dns],
+            Of::Mesh => vec![Unit::Mesh],
+            Of::Vip(front) => vec![Unit::Front(front)],
+            Of::Target(target) => vec![Unit::Target(self.world.targets.name(target).clone())],
+            Of::Direct(service, port) => self
                 .topology
-                .fronts_to(&(service.clone(), *port))
+                .fronts_to(&(self.world.services.name(service).clone(), port))
                 .iter()
                 .map(|front| Unit::Front(*front))
                 .collect(),
+        };
+        if block.slow {
+            units.into_iter().map(Unit::slow).collect()
+        } else {
+            units
         }
     }
 
     /// A subject's own blocks, and those that serve it as controls.
     fn blocks_of(&self, unit: &Unit) -> (Vec<Block>, Vec<Block>) {
-        match unit {
-            Unit::Whole(_) => (self.blocks.keys().cloned().collect(), Vec::new()),
+        let (own, controls) = match unit {
+            Unit::Whole(_) => return (self.blocks.keys().copied().collect(), Vec::new()),
             Unit::Slow(inner) => {
-                let slow =
-                    |blocks: Vec<Block>| blocks.into_iter().map(|b| Block::Slow(Box::new(b))).collect();
+                let slow = |blocks: Vec<Block>| blocks.into_iter().map(|b| Block::slow(b.of)).collect();
                 let (own, controls) = self.blocks_of(inner);
-                (slow(own), slow(controls))
+                return (slow(own), slow(controls));
             }
-            Unit::Dns => (vec![Block::Dns], vec![Block::Mesh]),
-            Unit::Mesh => (vec![Block::Mesh], Vec::new()),
-            Unit::Target(target) => (vec![Block::Target(target.clone())], Vec::new()),
+            Unit::Dns => (vec![Of::Dns], vec![Of::Mesh]),
+            Unit::Mesh => (vec![Of::Mesh], Vec::new()),
+            Unit::Target(target) => {
+                let target = self.world.targets.get(target);
+                (target.map(Of::Target).into_iter().collect(), Vec::new())
+            }
             Unit::Front(front) => {
-                let mut own = vec![Block::Vip(*front)];
-                if let Some(info) = self.topology.fronts().get(front) {
-                    let direct = Block::Direct(info.service.clone(), info.target_port);
+                let mut own = vec![Of::Vip(*front)];
+                let info = self.topology.fronts().get(front);
+                if let Some(direct) = info.and_then(|info| self.direct_of(info)) {
                     // Endpoints that never answered directly while the front works are forbidden to us, not broken.
-                    if self.worked.contains(&direct) || !self.worked.contains(&own[0]) {
-                        own.push(direct);
+                    if self.worked.contains(&direct) || !self.worked.contains(&Block::plain(own[0])) {
+                        own.push(direct.of);
                     }
                 }
-                (own, vec![Block::Mesh])
+                (own, vec![Of::Mesh])
             }
-        }
+        };
+        let plain = |of: Vec<Of>| of.into_iter().map(Block::plain).collect();
+        (plain(own), plain(controls))
+    }
+
+    /// Connections to the endpoints behind a front.
+    fn direct_of(&self, info: &FrontInfo) -> Option<Block> {
+        let service = self.world.services.get(&info.service)?;
+        Some(Block::plain(Of::Direct(service, info.target_port)))
     }
 
     /// The front whose paths a subject's probes take.
@@ -559,27 +611,11 @@ fn is_known(known: &BTreeSet<Vantage>, topology: &Topology, vantage: &Vantage) -
             .is_some_and(|node| topology.nodes().contains_key(node))
 }
 
-/// Everything of the topology that decides where a block's probes end up; a change of it starts the block over.
-type Paths = (
-    Vec<crate::topology::Endpoint>,
-    Option<(TrafficPolicy, TrafficPolicy)>,
-);
-
-fn paths(topology: &Topology, block: &Block) -> Paths {
-    let service = match block.plain() {
-        Block::Dns | Block::Mesh | Block::Slow(_) => None,
-        Block::Vip(front) => topology.service_of(front),
-        Block::Direct(service, _) => topology.service(service),
-        Block::Target(target) => topology
-            .targets()
-            .get(target)
-            .and_then(|placed| placed.entry.as_ref())
-            .and_then(|(service, _)| topology.service(service)),
-    };
-    service.map_or_else(Paths::default, |service| {
-        (
-            service.usable().into_iter().cloned().collect(),
-            Some((service.external_traffic_policy, service.internal_traffic_policy)),
-        )
-    })
+/// Everything of a Service that decides where its probes end up; a change of it starts its cells over.
+fn paths_of(service: &Service) -> (Vec<Endpoint>, TrafficPolicy, TrafficPolicy) {
+    (
+        service.usable().into_iter().cloned().collect(),
+        service.external_traffic_policy,
+        service.internal_traffic_policy,
+    )
 }

@@ -5,7 +5,7 @@ use parallax_model::Round;
 
 use super::Engine;
 use crate::{
-    booking::Block,
+    block::{Block, Of},
     causes::facts,
     cells::RoundCells,
     data::Data,
@@ -41,12 +41,11 @@ impl Engine {
         let mut units: Vec<(bool, Unit)> = self
             .blocks
             .iter()
-            .filter_map(|(block, ring)| match (block, unit.is_slow()) {
-                (Block::Vip(front), false) => Some((ring, Unit::Front(*front))),
-                (Block::Slow(inner), true) => match &**inner {
-                    Block::Vip(front) => Some((ring, Unit::Front(*front).slow())),
-                    _ => None,
-                },
+            .filter_map(|(block, ring)| match block.of {
+                Of::Vip(front) if block.slow == unit.is_slow() => {
+                    let other = Unit::Front(front);
+                    Some((ring, if block.slow { other.slow() } else { other }))
+                }
                 _ => None,
             })
             .filter(|(_, other)| other != unit)
@@ -71,11 +70,12 @@ impl Engine {
         };
         let (mut failing, mut quiet) = (Vec::new(), Vec::new());
         for host in hosts.iter().filter(|host| *host != own) {
-            let block = Block::Target(host.clone());
-            let block = if unit.is_slow() {
-                Block::Slow(Box::new(block))
-            } else {
-                block
+            let Some(target) = self.world.targets.get(host) else {
+                continue;
+            };
+            let block = Block {
+                slow: unit.is_slow(),
+                of: Of::Target(target),
             };
             let Some(ring) = self.blocks.get(&block) else {
                 continue;

@@ -13,7 +13,9 @@ use parallax_model::{
 use super::{ExposureState, ExposureView, Finding, FindingKind, Severity, is_private};
 use crate::{
     engine::Settings,
+    ids::World,
     plan::exposure_interval,
+    row::{End, Row},
     topology::{Exposure, Topology},
     verdict::Remedy,
 };
@@ -59,24 +61,25 @@ impl Exposures {
     }
 
     /// Takes the outcome of a target that must not answer in.
-    pub(super) fn declared(&mut self, recorded: &Recorded) {
-        let observation = &recorded.observation;
-        let key = (observation.target.clone(), recorded.vantage.clone());
-        match &observation.outcome {
-            Outcome::Failed {
-                kind: FailureKind::AnsweredThoughForbidden,
-                status,
-                ..
-            } if self.declared.len() < BREACHES => {
+    pub(super) fn declared(&mut self, row: &Row, world: &World) {
+        let key = || {
+            let target = world.targets.name(row.target).clone();
+            (target, world.vantages.name(row.client).clone())
+        };
+        let forbidden = |kind| *world.kinds.name(kind) == FailureKind::AnsweredThoughForbidden;
+        match row.end {
+            End::Failed(_, (kind, status)) if forbidden(kind) && self.declared.len() < BREACHES => {
                 let print = AnswerPrint {
-                    status: *status,
+                    status,
                     ..AnswerPrint::default()
                 };
-                put(&mut self.declared, key, observation.at, Some(print));
+                put(&mut self.declared, key(), row.at, Some(print));
             }
-            Outcome::NotAsked { .. } => {}
-            _ => {
-                self.declared.remove(&key);
+            End::NotAsked => {}
+            End::Ok | End::Failed(..) => {
+                if !self.declared.is_empty() {
+                    self.declared.remove(&key());
+                }
             }
         }
     }

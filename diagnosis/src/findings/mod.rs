@@ -16,7 +16,7 @@ mod hazards;
 
 use std::collections::BTreeSet;
 
-use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Recorded, Round, TargetId, Vantage};
+use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Round, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use address::is_private;
@@ -25,7 +25,7 @@ pub use facts::Facts;
 pub(crate) use hazards::quota;
 pub use hazards::{Hazard, HazardKind, Who, hazards};
 
-use crate::{engine::Settings, topology::Topology, verdict::Remedy};
+use crate::{engine::Settings, ids::World, routes::Routes, row::Row, topology::Topology, verdict::Remedy};
 
 macro_rules! kinds {
     ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident = $label:literal, $catalogue:literal, $title:literal;)+ }) => {
@@ -172,24 +172,28 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Takes a closed round in and judges it. Returns the observations that the diagnosis of regions is to see: a host
-    /// asked for at a stranger's front says nothing of either.
+    /// Takes a closed round in and judges it. Leaves the rows that the diagnosis of regions is to see: a host asked for
+    /// at a stranger's front says nothing of either.
     pub(crate) fn round(
         &mut self,
         round: Round,
-        observations: Vec<Recorded>,
+        rows: &mut Vec<Row>,
         topology: &Topology,
+        (routes, world): (&Routes, &World),
         settings: Settings,
-    ) -> Vec<Recorded> {
-        let (apart, observations): (Vec<_>, Vec<_>) = observations
-            .into_iter()
-            .partition(|recorded| topology.exposures().contains_key(&recorded.observation.target));
-        for recorded in &apart {
+    ) {
+        let apart = |row: &Row| routes.of(row.target).apart;
+        for recorded in rows
+            .iter()
+            .filter(|row| apart(row))
+            .filter_map(|row| row.whole.as_deref())
+        {
             self.exposure.take(recorded);
         }
-        for recorded in &observations {
-            self.answers.take(round, recorded, topology);
-            self.exposure.declared(recorded);
+        rows.retain(|row| !apart(row));
+        for row in rows.iter() {
+            self.answers.take(round, row, topology, world);
+            self.exposure.declared(row, world);
         }
         self.answers.forget(round, topology);
         let end = round.end(settings.interval);
@@ -198,7 +202,6 @@ impl Findings {
         self.found.extend(self.exposure.findings(topology));
         self.found
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
-        observations
     }
 
     /// Addresses that the old topology had and the new one has not are remembered with whose they were.

@@ -13,9 +13,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{
-    DnsAnswer, EventTime, FailureKind, Outcome, ProbeSpec, Recorded, Round, ServiceKey, TargetId, Vantage,
-};
+use parallax_model::{DnsAnswer, EventTime, FailureKind, ProbeSpec, Round, ServiceKey, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -23,7 +21,7 @@ use self::{
     told::{Said, Told},
 };
 use super::Facts;
-use crate::topology::Topology;
+use crate::{ids::World, row::Row, topology::Topology};
 
 /// Rounds without a word after which a resolver's answers at a vantage are forgotten.
 const FORGOTTEN: i64 = 24;
@@ -88,20 +86,19 @@ pub struct NameAnswer {
 impl Answers {
     /// Takes one observation of a closed round in. Only answers count: a resolver that fails is the diagnosis's
     /// business, and says nothing of the name.
-    pub(super) fn take(&mut self, round: Round, recorded: &Recorded, topology: &Topology) {
-        let observation = &recorded.observation;
-        let Some(answer) = &observation.dns else { return };
-        let nothing = match &observation.outcome {
-            Outcome::Failed {
-                kind: FailureKind::NxDomain | FailureKind::NoAddress,
-                ..
-            } => true,
-            _ if answer.addresses.is_empty() => return,
-            _ => false,
+    pub(super) fn take(&mut self, round: Round, row: &Row, topology: &Topology, world: &World) {
+        let Some(answer) = &row.dns else { return };
+        let leads_nowhere = |(_, (kind, _))| {
+            let kind = world.kinds.name(kind);
+            matches!(kind, FailureKind::NxDomain | FailureKind::NoAddress)
         };
+        let nothing = row.failure().is_some_and(leads_nowhere);
+        if !nothing && answer.addresses.is_empty() {
+            return;
+        }
         let Some(asked) = topology
             .targets()
-            .get(&observation.target)
+            .get(world.targets.name(row.target))
             .and_then(|placed| name_of(&placed.target.probe))
         else {
             return;
@@ -109,7 +106,7 @@ impl Answers {
         let askings = self.names.entry(plain(&asked)).or_default();
         let asking = Asking {
             resolver: answer.resolver,
-            vantage: recorded.vantage.clone(),
+            vantage: world.vantages.name(row.client).clone(),
         };
         if !askings.contains_key(&asking)
             && askings

@@ -1,0 +1,104 @@
+//! What one client saw in one round, put down by subject, and weighed: each group has one vote.
+
+use std::collections::BTreeMap;
+
+use parallax_model::Channel;
+
+use crate::{
+    block::{Block, Of},
+    booking::Split,
+    cells::{CellKey, Dest, RoundCells},
+    ids::VantageIx,
+    row::Failure,
+    weights::{ClientRound, ONE},
+};
+
+/// One phase group of one probe.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    block: Block,
+    /// All of one group share one vote; without a destination the whole block is a group.
+    group: Option<Dest>,
+    dest: Dest,
+    channel: Channel,
+    failure: Option<Failure>,
+}
+
+/// The entries of one client in one round.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// Books an outcome that has its vote for itself.
+    pub(crate) fn once(&mut self, of: Of, channel: Channel, dest: Dest, failure: Option<Failure>) {
+        self.enter(Block::plain(of), channel, dest, failure, Some(dest));
+    }
+
+    /// Books an outcome that shares a vote with all others of its group.
+    pub(crate) fn enter(
+        &mut self,
+        block: Block,
+        channel: Channel,
+        dest: Dest,
+        failure: Option<Failure>,
+        group: Option<Dest>,
+    ) {
+        self.entries.push(Entry {
+            block,
+            group,
+            dest,
+            channel,
+            failure,
+        });
+    }
+
+    /// Shares each group's one vote among its probes, and each stall's one vote among its failures. Leaves the ledger
+    /// empty for the next client.
+    pub(crate) fn weigh(&mut self, client: VantageIx, split: Split, into: &mut BTreeMap<Block, RoundCells>) {
+        self.entries.sort_by_key(|entry| (entry.block, entry.group));
+        let groups = || {
+            self.entries
+                .chunk_by(|a, b| a.block == b.block && a.group == b.group)
+        };
+        let mut round = ClientRound::default();
+        for group in groups() {
+            let failed = group.iter().any(|entry| entry.failure.is_some());
+            round.failures += u64::from(failed);
+            if group[0].block.of == Of::Mesh {
+                round.controls += 1;
+                round.failed_controls += u64::from(failed);
+            }
+        }
+        let divisor = round.divisor();
+        for group in groups() {
+            let share = match split {
+                Split::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
+                Split::Whole => ONE,
+            };
+            let cells = into.entry(group[0].block).or_default();
+            for entry in group {
+                let key = CellKey {
+                    channel: entry.channel,
+                    client,
+                    dest: entry.dest,
+                };
+                let counts = cells.entry(key).or_default();
+                counts.seen_n += share;
+                if let Some(kind) = entry.failure {
+                    let weight = share / divisor;
+                    counts.n += weight;
+                    counts.f += weight;
+                    counts.seen_f += share;
+                    let sum = counts.kinds.entry(kind).or_default();
+                    sum.0 += weight;
+                    sum.1 += share;
+                } else {
+                    counts.n += share;
+                }
+            }
+        }
+        self.entries.clear();
+    }
+}

@@ -1,0 +1,121 @@
+//! What the fold asks of a topology, by number: looked up once a topology instead of once an observation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{Front, ProbeSpec, TargetId};
+
+use crate::{
+    block::{Block, Of},
+    ids::{NameIx, PodIx, ServiceIx, TargetIx, World},
+    topology::Topology,
+};
+
+/// What a target's probes go through.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Route {
+    /// The name its probes ask for.
+    pub(crate) name: Option<NameIx>,
+    /// Where users' connections for it go, as far as the topology knows.
+    pub(crate) front: Option<Front>,
+    /// The Service that selects its endpoints, and their port.
+    pub(crate) entry: Option<(ServiceIx, u16)>,
+    /// Asked for where it does not belong: no evidence of what users meet.
+    pub(crate) apart: bool,
+}
+
+/// The routes of a topology.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    targets: Vec<Route>,
+    /// Endpoints that new connections are sent to.
+    usable: BTreeMap<ServiceIx, BTreeSet<PodIx>>,
+    fronts: BTreeMap<Front, (ServiceIx, u16)>,
+}
+
+/// Of a target that the topology does not hold.
+const NO_ROUTE: &Route = &Route {
+    name: None,
+    front: None,
+    entry: None,
+    apart: false,
+};
+
+impl Routes {
+    /// Numbers the names of a topology in their own order.
+    pub(crate) fn new(topology: &Topology, world: &mut World) -> Self {
+        let mut routes = Self::default();
+        for (key, service) in topology.services() {
+            let usable = service.usable();
+            let pods = usable.iter().map(|endpoint| world.pods.intern(&endpoint.pod));
+            let pods = pods.collect();
+            routes.usable.insert(world.services.intern(key), pods);
+        }
+        for (front, info) in topology.fronts() {
+            let service = world.services.intern(&info.service);
+            routes.fronts.insert(*front, (service, info.target_port));
+        }
+        for (id, placed) in topology.targets() {
+            let name = match &placed.target.probe {
+                ProbeSpec::Http(http) => Some(http.host.as_str()),
+                ProbeSpec::Tcp(tcp) => Some(tcp.host.as_str()),
+                ProbeSpec::Dns(dns) => Some(dns.name.as_str()),
+                ProbeSpec::Echo { .. } => None,
+            };
+            let entry = placed.entry.as_ref();
+            let route = Route {
+                name: name.map(|name| world.names.intern(name)),
+                front: default_front(topology, id),
+                entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
+                apart: false,
+            };
+            routes.put(world.targets.intern(id), route);
+        }
+        for id in topology.exposures().keys() {
+            let route = Route {
+                apart: true,
+                ..Route::default()
+            };
+            routes.put(world.targets.intern(id), route);
+        }
+        routes
+    }
+
+    fn put(&mut self, target: TargetIx, route: Route) {
+        let at = usize::from(target);
+        if self.targets.len() <= at {
+            self.targets.resize(at + 1, Route::default());
+        }
+        self.targets[at] = route;
+    }
+
+    /// The route of a target.
+    pub(crate) fn of(&self, target: TargetIx) -> &Route {
+        self.targets.get(usize::from(target)).unwrap_or(NO_ROUTE)
+    }
+
+    /// The endpoints behind a front.
+    pub(crate) fn behind(&self, front: &Front) -> Option<Of> {
+        let (service, port) = self.fronts.get(front)?;
+        Some(Of::Direct(*service, *port))
+    }
+
+    /// The endpoints that a direct probe is evidence of.
+    ///
+    /// A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so what it finds
+    /// is no evidence about those that are left.
+    pub(crate) fn direct(&self, target: TargetIx, entry: Option<PodIx>) -> Option<Block> {
+        let (service, port) = self.of(target).entry?;
+        let gone =
+            entry.is_some_and(|pod| !self.usable.get(&service).is_some_and(|pods| pods.contains(&pod)));
+        (!gone).then_some(Block::plain(Of::Direct(service, port)))
+    }
+}
+
+/// Where a user's connection for a target goes, as far as the topology knows.
+pub(crate) fn default_front(topology: &Topology, target: &TargetId) -> Option<Front> {
+    let placed = topology.targets().get(target)?;
+    if let Some(address) = placed.dial {
+        return Some(Front::tcp(address));
+    }
+    topology.usual_front(placed.entry.as_ref()?)
+}
