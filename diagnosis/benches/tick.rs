@@ -27,7 +27,7 @@ use parallax_diagnosis::{
     topology::{Topology, TopologySpec},
 };
 use parallax_model::{
-    Assignment, Channel, EventTime, FailureKind, Micros, Observation, Outcome, Phase, PhaseTimes,
+    Assignment, Channel, DnsAnswer, EventTime, FailureKind, Micros, Observation, Outcome, Phase, PhaseTimes,
     PlanRevision, Recorded, ReportSeq, Vantage,
 };
 use serde_json::json;
@@ -152,6 +152,20 @@ impl Mesh {
                     Fault::Front => front.as_deref() == Some("203.0.0.0:80"),
                     Fault::Node => own.as_str() == broken || node.is_some_and(|node| node.as_str() == broken),
                 };
+                // Hosts are resolved; a cluster address is dialled as it is.
+                let resolved = front.as_deref().filter(|front| front.starts_with("203."));
+                let answer = resolved.map(|front| DnsAnswer {
+                    resolver: "10.96.0.10:53".parse().unwrap(),
+                    name: assignment
+                        .target
+                        .as_str()
+                        .trim_start_matches("http://")
+                        .trim_end_matches('/')
+                        .to_owned(),
+                    addresses: vec![front.trim_end_matches(":80").parse().unwrap()],
+                    ttl_s: Some(30),
+                    tcp: false,
+                });
                 let at = round * INTERVAL + i64::try_from(n % 900).unwrap() * 10_000;
                 rows.push(Recorded {
                     vantage: vantage.clone(),
@@ -163,7 +177,7 @@ impl Mesh {
                         assignment: Some(assignment.id.clone()),
                         target: assignment.target.clone(),
                         channel: assignment.channel,
-                        front: front.map(|front| front.parse().unwrap()),
+                        front: front.as_ref().map(|front| front.parse().unwrap()),
                         entry: (assignment.channel == Channel::Direct)
                             .then(|| entry.map(|e| e.pod.clone()))
                             .flatten(),
@@ -178,11 +192,14 @@ impl Mesh {
                             Outcome::Ok { status: Some(200) }
                         },
                         times: PhaseTimes {
+                            resolve: answer.as_ref().map(|_| Micros(900)),
+                            first_byte: Some(Micros(1_200)),
+                            late: Some(Micros(300)),
                             connect: Some(Micros(400)),
                             total: Some(Micros(2_400)),
                             ..PhaseTimes::default()
                         },
-                        dns: None,
+                        dns: answer.clone(),
                         echo: None,
                         ttl: None,
                     },

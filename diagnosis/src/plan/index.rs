@@ -10,9 +10,17 @@ use crate::topology::{PlacedTarget, Service, Topology};
 /// Up to this many nodes, everybody probes everything.
 const SMALL_CLUSTER: usize = 16;
 
+/// Most nodes without an entry that ask for one target: with three beside entries a target is asked twenty-five times an
+/// interval by the largest cluster, which a square root of its nodes would make seventy-four.
+pub(super) const MOST_OTHERS: usize = 22;
+
 /// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
 /// host; more hosts would repeat it, and a question about one host can be asked when it arises.
 pub(super) const DIRECT_HOSTS: usize = 3;
+
+/// From so many nodes on one host has to do: its clients alone dial each entry more often than three hosts' in a cluster
+/// of a dozen.
+const MANY_NODES: usize = 100;
 
 /// What the plans of all vantages have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,7 +45,8 @@ impl Index {
     pub(crate) fn new(topology: &Topology) -> Self {
         let nodes = topology.nodes().values().filter(|node| node.prober.is_some());
         let rings = Rings::new(nodes.map(|node| node.name.clone()).collect());
-        let direct = direct_targets(topology.targets());
+        let many = rings.probers().len() >= MANY_NODES;
+        let direct = direct_targets(topology.targets(), if many { 1 } else { DIRECT_HOSTS });
         let targets = topology
             .targets()
             .iter()
@@ -81,7 +90,7 @@ impl Index {
 }
 
 /// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.
-fn direct_targets(targets: &BTreeMap<TargetId, PlacedTarget>) -> BTreeSet<&TargetId> {
+fn direct_targets(targets: &BTreeMap<TargetId, PlacedTarget>, hosts: usize) -> BTreeSet<&TargetId> {
     let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
     for (id, placed) in targets {
         if let Some(entry) = &placed.entry {
@@ -100,15 +109,15 @@ fn direct_targets(targets: &BTreeMap<TargetId, PlacedTarget>) -> BTreeSet<&Targe
             targets
                 .into_iter()
                 .filter(move |(forced, _)| !(named && *forced))
-                .take(DIRECT_HOSTS)
+                .take(hosts)
                 .map(|(_, id)| id)
         })
         .collect()
 }
 
-/// ⌈max(3, √N)⌉.
+/// ⌈max(3, √N)⌉, up to a limit.
 fn others_per_target(nodes: usize) -> usize {
     let root = nodes.isqrt();
     let root = if root * root < nodes { root + 1 } else { root };
-    root.max(3)
+    root.clamp(3, MOST_OTHERS)
 }

@@ -1,7 +1,7 @@
 //! From topology to what each vantage should probe.
 //!
 //! Small clusters: every node probes every target. Larger ones: all nodes that host an entry and ⌈max(3, √N)⌉ others
-//! per target, chosen by consistent hashing so that one node more moves few assignments. The mesh is a union of
+//! per target (at most 22), chosen by consistent hashing so that one node more moves few assignments. The mesh is a union of
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
