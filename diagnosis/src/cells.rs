@@ -60,9 +60,18 @@ pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
 /// The cells of one subject, round by round.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ring {
-    rounds: VecDeque<(Round, RoundCells)>,
+    rounds: VecDeque<Closed>,
     /// The last round with a failure.
     failed: Option<Round>,
+}
+
+/// A closed round of a subject.
+#[derive(Debug, Clone)]
+struct Closed {
+    round: Round,
+    cells: RoundCells,
+    /// Failures and probes of all cells.
+    total: (u64, u64),
 }
 
 /// Rounds kept of a subject without a failure: it only serves as a control.
@@ -73,10 +82,12 @@ const WINDOW: Micros = Micros::from_secs(600);
 impl Ring {
     /// Appends a closed round and forgets what is too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: RoundCells, interval: Micros) {
-        if cells.values().any(|counts| counts.f > 0) {
+        let sum = |(f, n), counts: &Counts| (f + counts.f, n + counts.n);
+        let total = cells.values().fold((0, 0), sum);
+        if total.0 > 0 {
             self.failed = Some(round);
         }
-        self.rounds.push_back((round, cells));
+        self.rounds.push_back(Closed { round, cells, total });
         let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
             .unwrap_or(i64::MAX)
             .max(3);
@@ -85,7 +96,11 @@ impl Ring {
         } else {
             QUIET_ROUNDS.min(cap)
         };
-        while self.rounds.front().is_some_and(|(r, _)| r.0 <= round.0 - keep) {
+        while self
+            .rounds
+            .front()
+            .is_some_and(|closed| closed.round.0 <= round.0 - keep)
+        {
             self.rounds.pop_front();
         }
     }
@@ -96,28 +111,33 @@ impl Ring {
     }
 
     pub(crate) fn first(&self) -> Option<Round> {
-        self.rounds.front().map(|(r, _)| *r)
+        self.rounds.front().map(|closed| closed.round)
     }
 
     pub(crate) fn last(&self) -> Option<Round> {
-        self.rounds.back().map(|(r, _)| *r)
+        self.rounds.back().map(|closed| closed.round)
     }
 
     /// The cells of one round.
     pub(crate) fn at(&self, round: Round) -> Option<&RoundCells> {
-        self.rounds
-            .iter()
-            .rev()
-            .find(|(r, _)| *r == round)
-            .map(|(_, c)| c)
+        self.closed(round).map(|closed| &closed.cells)
+    }
+
+    /// Failures and probes of one round.
+    pub(crate) fn total(&self, round: Round) -> (u64, u64) {
+        self.closed(round).map_or((0, 0), |closed| closed.total)
+    }
+
+    fn closed(&self, round: Round) -> Option<&Closed> {
+        self.rounds.iter().rev().find(|closed| closed.round == round)
     }
 
     /// All rounds from one on.
     pub(crate) fn since(&self, start: Round) -> impl Iterator<Item = (Round, &RoundCells)> {
         self.rounds
             .iter()
-            .filter(move |(r, _)| *r >= start)
-            .map(|(r, c)| (*r, c))
+            .filter(move |closed| closed.round >= start)
+            .map(|closed| (closed.round, &closed.cells))
     }
 
     /// Any failure since a round.

@@ -1,6 +1,9 @@
 //! What the fold asks of a topology, by number: looked up once a topology instead of once an observation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use parallax_model::{Front, ProbeSpec, TargetId};
 
@@ -15,6 +18,8 @@ use crate::{
 pub(crate) struct Route {
     /// The name its probes ask for.
     pub(crate) name: Option<NameIx>,
+    /// The same as names are compared; none where an address stands in its place.
+    pub(crate) plain: Option<NameIx>,
     /// Where users' connections for it go, as far as the topology knows.
     pub(crate) front: Option<Front>,
     /// The Service that selects its endpoints, and their port.
@@ -35,6 +40,7 @@ pub(crate) struct Routes {
 /// Of a target that the topology does not hold.
 const NO_ROUTE: &Route = &Route {
     name: None,
+    plain: None,
     front: None,
     entry: None,
     apart: false,
@@ -64,6 +70,9 @@ impl Routes {
             let entry = placed.entry.as_ref();
             let route = Route {
                 name: name.map(|name| world.names.intern(name)),
+                plain: name
+                    .filter(|name| name.parse::<IpAddr>().is_err())
+                    .map(|name| world.names.intern(&plain(name))),
                 front: default_front(topology, id),
                 entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
                 apart: false,
@@ -93,6 +102,11 @@ impl Routes {
         self.targets.get(usize::from(target)).unwrap_or(NO_ROUTE)
     }
 
+    /// Every name that a target resolves, as names are compared.
+    pub(crate) fn names(&self) -> BTreeSet<NameIx> {
+        self.targets.iter().filter_map(|route| route.plain).collect()
+    }
+
     /// The endpoints behind a front.
     pub(crate) fn behind(&self, front: &Front) -> Option<Of> {
         let (service, port) = self.fronts.get(front)?;
@@ -109,6 +123,11 @@ impl Routes {
             entry.is_some_and(|pod| !self.usable.get(&service).is_some_and(|pods| pods.contains(&pod)));
         (!gone).then_some(Block::plain(Of::Direct(service, port)))
     }
+}
+
+/// As names are compared: without the root's dot, in lower case.
+pub(crate) fn plain(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Where a user's connection for a target goes, as far as the topology knows.

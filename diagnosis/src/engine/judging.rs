@@ -21,18 +21,12 @@ impl Engine {
     /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
     pub(super) fn step(&mut self, unit: &Unit, round: Round) {
         let (own, _) = self.blocks_of(unit);
-        let fails = own
-            .iter()
-            .filter_map(|b| self.blocks.get(b)?.at(round))
-            .any(|cells| cells.values().any(|c| c.f > 0));
+        let totals = own.iter().filter_map(|b| Some(self.blocks.get(b)?.total(round)));
+        let (failures, all) = totals.fold((0, 0), |(f, n), total| (f + total.0, n + total.1));
+        let fails = failures > 0;
         let rising = self.units.get(unit).is_some_and(|state| state.streams.any());
         let concerned = self.incidents.concerns(unit);
         if !concerned && !self.investigating.contains_key(unit) {
-            let (mut failures, mut all) = (0, 0);
-            for cells in own.iter().filter_map(|b| self.blocks.get(b)?.at(round)) {
-                failures += cells.values().map(|c| c.f).sum::<u64>();
-                all += cells.values().map(|c| c.n).sum::<u64>();
-            }
             self.units
                 .entry(unit.clone())
                 .or_default()

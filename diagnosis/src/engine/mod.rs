@@ -156,7 +156,8 @@ pub struct Engine {
     likelihoods: BTreeMap<Grid, Likelihood>,
     counters: Counters,
     findings: Findings,
-    /// As of the last judged round or change of topology.
+    /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
+    facts: Facts,
     hazards: Vec<Hazard>,
 }
 
@@ -193,10 +194,11 @@ impl Engine {
             likelihoods: BTreeMap::new(),
             counters: Counters::default(),
             findings: Findings::default(),
+            facts: Facts::default(),
             hazards: Vec::new(),
         };
         engine.learn_names();
-        engine.look_ahead(EventTime(i64::MIN));
+        engine.look_ahead(EventTime(i64::MIN), true);
         engine
     }
 
@@ -269,15 +271,18 @@ impl Engine {
             .retain(&topology, |vantage| is_known(known, &topology, vantage));
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
-        self.look_ahead(at);
+        self.look_ahead(at, true);
     }
 
-    /// Works out anew who would fail, from the topology and from what probes have shown by now.
-    fn look_ahead(&mut self, now: EventTime) {
+    /// Works out who would fail, from the topology and from what probes have shown by now.
+    fn look_ahead(&mut self, now: EventTime, new_topology: bool) {
         let mut facts = Facts::default();
         facts.see(&self.topology, self.matrix.seen(now, self.settings));
-        self.findings.teach(&mut facts);
-        self.hazards = hazards(&self.topology, &facts);
+        self.findings.teach(&mut facts, &self.world);
+        if new_topology || facts != self.facts {
+            self.hazards = hazards(&self.topology, &facts);
+            self.facts = facts;
+        }
     }
 
     fn restart(&mut self, of: Of, at: EventTime) {
@@ -443,7 +448,7 @@ impl Engine {
             self.judge_unit(unit, round, at);
         }
         self.settle_asks(round, at);
-        self.look_ahead(round.end(self.settings.interval));
+        self.look_ahead(round.end(self.settings.interval), false);
         true
     }
 
@@ -596,7 +601,7 @@ impl Engine {
             findings: self.findings.list(),
             hazards: self.hazards.clone(),
             not_excluded,
-            names: self.findings.names(&self.topology),
+            names: self.findings.names(&self.topology, &self.world),
             exposures: self.findings.exposures(&self.topology),
             asks: self.asking.asks().to_vec(),
             counters: self.counters,

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{Network, NodeName, ServiceKey, Vantage};
+use parallax_model::{Front, Network, NodeName, ServiceKey, Vantage};
 
 use crate::{
     matrix::Seen,
@@ -28,29 +28,35 @@ pub struct Facts {
 impl Facts {
     /// Takes in the newest outcome of each target from each vantage.
     pub(crate) fn see<'a>(&mut self, topology: &Topology, seen: impl Iterator<Item = Seen<'a>>) {
+        // By front first: a balancer's hundred hosts are one address, asked by the same clients.
+        let mut fronts: BTreeMap<Front, BTreeSet<(bool, &Vantage)>> = BTreeMap::new();
         for one in seen {
-            if one.ok {
-                self.reached.insert(one.front.address.ip());
+            fronts.entry(one.front).or_default().insert((one.ok, one.vantage));
+        }
+        for (front, seen) in fronts {
+            if seen.last().is_some_and(|(ok, _)| *ok) {
+                self.reached.insert(front.address.ip());
             }
-            let Some(info) = topology.fronts().get(&one.front) else {
-                continue;
-            };
-            let Vantage::Cluster {
-                node,
-                network: Network::Pod,
-            } = one.vantage
-            else {
+            let Some(info) = topology.fronts().get(&front) else {
                 continue;
             };
             if !matches!(info.kind, FrontKind::LoadBalancer(_)) {
                 continue;
             }
-            let side = if one.ok {
-                &mut self.passing
-            } else {
-                &mut self.failing
-            };
-            side.entry(info.service.clone()).or_default().insert(node.clone());
+            for (ok, vantage) in seen {
+                let Vantage::Cluster {
+                    node,
+                    network: Network::Pod,
+                } = vantage
+                else {
+                    continue;
+                };
+                let side = if ok { &mut self.passing } else { &mut self.failing };
+                match side.get_mut(&info.service) {
+                    Some(nodes) => nodes.insert(node.clone()),
+                    None => side.entry(info.service.clone()).or_default().insert(node.clone()),
+                };
+            }
         }
         // One host that fails where another passes says nothing of the address they share.
         for (service, nodes) in &mut self.failing {

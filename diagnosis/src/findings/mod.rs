@@ -192,13 +192,13 @@ impl Findings {
         }
         rows.retain(|row| !apart(row));
         for row in rows.iter() {
-            self.answers.take(round, row, topology, world);
+            self.answers.take(round, row, routes, world);
             self.exposure.declared(row, world);
         }
-        self.answers.forget(round, topology);
+        self.answers.forget(round, routes);
         let end = round.end(settings.interval);
         self.exposure.forget(end, topology, settings);
-        self.found = self.answers.findings(round, topology, settings.interval);
+        self.found = self.answers.findings(round, topology, world, settings.interval);
         self.found.extend(self.exposure.findings(topology));
         self.found
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
@@ -216,8 +216,8 @@ impl Findings {
         self.found.clone()
     }
 
-    pub(crate) fn names(&self, topology: &Topology) -> Vec<NameView> {
-        self.answers.names(topology)
+    pub(crate) fn names(&self, topology: &Topology, world: &World) -> Vec<NameView> {
+        self.answers.names(topology, world)
     }
 
     pub(crate) fn exposures(&self, topology: &Topology) -> Vec<ExposureView> {
@@ -225,8 +225,8 @@ impl Findings {
     }
 
     /// What answers say that hazards rest on.
-    pub(crate) fn teach(&self, facts: &mut Facts) {
-        self.answers.teach(facts);
+    pub(crate) fn teach(&self, facts: &mut Facts, world: &World) {
+        self.answers.teach(facts, world);
     }
 }
 

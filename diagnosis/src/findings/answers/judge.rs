@@ -7,18 +7,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
-use parallax_model::{EventTime, Micros, Round, Vantage};
+use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
 use super::{
     Answers, Asking,
     character::{self, Character, Known, Own, Owners},
-    told::Told,
+    told::{Said, Told},
     words::Accused,
 };
 use crate::{
     findings::{Finding, FindingKind, Severity, is_private},
+    ids::World,
     topology::Topology,
 };
 
@@ -41,6 +43,7 @@ const LONGEST_TTL: Micros = Micros::from_secs(3600);
 #[derive(Debug)]
 pub(super) struct Read<'a> {
     pub(super) asking: &'a Asking,
+    pub(super) vantage: &'a Vantage,
     told: &'a Told,
     pub(super) nature: Character,
     /// Every address of the rounds since it has that nature.
@@ -60,6 +63,8 @@ pub(super) struct Case<'a> {
     pub(super) own: Own,
     /// What resolvers inside say.
     pub(super) inside: Vec<Read<'a>>,
+    /// Those of them that only make sense inside.
+    overrides: Vec<usize>,
     /// What the internet sees.
     pub(super) public: BTreeSet<IpAddr>,
     outside: Vec<Read<'a>>,
@@ -70,13 +75,17 @@ impl Answers {
         &self,
         round: Round,
         topology: &Topology,
+        world: &World,
         interval: Micros,
     ) -> Vec<Finding> {
         let (known, owners) = (Known::of(topology), Owners::of(topology));
         let cases: Vec<Case<'_>> = self
-            .names
-            .keys()
-            .map(|name| self.case(name, owners.own(topology, name), topology, &known))
+            .by_name(world)
+            .into_iter()
+            .map(|(name, askings)| {
+                let own = owners.own(topology, name);
+                self.case(name, askings, own, topology, world, &known)
+            })
             .collect();
         let habits = Habits::of(&cases);
         let end = round.end(interval);
@@ -116,31 +125,44 @@ impl Answers {
         found
     }
 
-    fn case<'a>(&'a self, name: &'a str, own: Own, topology: &Topology, known: &Known) -> Case<'a> {
-        let (outside, inside): (Vec<_>, Vec<_>) = self
-            .names
-            .get(name)
-            .into_iter()
-            .flatten()
-            .filter_map(|(asking, told)| read(asking, told, &own, known, self))
+    fn case<'a>(
+        &'a self,
+        name: &'a str,
+        askings: &'a BTreeMap<Asking, Told>,
+        own: Own,
+        topology: &Topology,
+        world: &'a World,
+        known: &Known,
+    ) -> Case<'a> {
+        let (outside, inside): (Vec<_>, Vec<_>) = askings
+            .iter()
+            .filter_map(|(asking, told)| {
+                let vantage = world.vantages.name(asking.vantage);
+                read(asking, vantage, told, &own, known, self)
+            })
             .partition(|read| topology.public_resolvers().contains(&read.asking.resolver.ip()));
         let public = outside
             .iter()
             .filter(|read| read.kept >= STABLE)
             .flat_map(|read| read.told.union())
             .collect();
-        Case {
+        let mut case = Case {
             name,
             own,
             inside,
+            overrides: Vec::new(),
             public,
             outside,
-        }
+        };
+        let read = 0..case.inside.len();
+        case.overrides = read.filter(|i| case.is_override(&case.inside[*i])).collect();
+        case
     }
 }
 
 fn read<'a>(
     asking: &'a Asking,
+    vantage: &'a Vantage,
     told: &'a Told,
     own: &Own,
     known: &Known,
@@ -151,7 +173,17 @@ fn read<'a>(
     let (mut union, mut kept, mut since) = (BTreeSet::new(), 0, told.first()?);
     let (mut changes, mut broken) = (0, false);
     let mut later: Option<u8> = None;
+    let mut last: Option<&Arc<Said>> = None;
     for (round, said) in told.backwards() {
+        // Most answers are what they were the round before.
+        if last.is_some_and(|last| Arc::ptr_eq(last, said)) {
+            if !broken {
+                kept += 1;
+                since = round;
+            }
+            continue;
+        }
+        last = Some(said);
         let this = nature_of(said);
         changes += usize::from(later.is_some_and(|later| later != this.sort()));
         later = Some(this.sort());
@@ -166,6 +198,7 @@ fn read<'a>(
     }
     Some(Read {
         asking,
+        vantage,
         told,
         nature: nature?,
         union,
@@ -177,7 +210,12 @@ fn read<'a>(
 
 impl Case<'_> {
     /// What is wrong with one resolver's answers at one vantage, and what shows it besides.
-    fn accuse(&self, read: &Read<'_>, habits: &Habits, end: EventTime) -> Option<(FindingKind, Vec<String>)> {
+    fn accuse(
+        &self,
+        read: &Read<'_>,
+        habits: &Habits<'_, '_>,
+        end: EventTime,
+    ) -> Option<(FindingKind, Vec<String>)> {
         if read.changes >= CHANGES {
             return Some((FindingKind::FlappingAnswer, Vec::new()));
         }
@@ -215,14 +253,15 @@ impl Case<'_> {
     }
 
     /// Others are told an inside address; this one gets what the internet gets, or nothing.
-    fn missing(&self, read: &Read<'_>, habits: &Habits) -> Option<(FindingKind, Vec<String>)> {
+    fn missing(&self, read: &Read<'_>, habits: &Habits<'_, '_>) -> Option<(FindingKind, Vec<String>)> {
         if !self.as_from_outside(read) {
             return None;
         }
         let insiders: Vec<&Read<'_>> = self
-            .inside
+            .overrides
             .iter()
-            .filter(|other| self.is_override(other) && other.union.is_disjoint(&read.union))
+            .map(|i| &self.inside[*i])
+            .filter(|other| other.union.is_disjoint(&read.union))
             .collect();
         if !insiders.is_empty() {
             return Some((
@@ -336,14 +375,7 @@ impl Read<'_> {
             .and_then(|said| said.asked_as.as_ref())
             .map(|name| format!(" (for {name}, by the search list)"))
             .unwrap_or_default();
-        format!(
-            "{} tells {} {what}{as_name}",
-            self.asking.resolver, self.asking.vantage
-        )
-    }
-
-    pub(super) fn vantage(&self) -> Vantage {
-        self.asking.vantage.clone()
+        format!("{} tells {} {what}{as_name}", self.asking.resolver, self.vantage)
     }
 }
 
@@ -352,37 +384,40 @@ pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
     crate::evidence::listed(&words)
 }
 
-/// Who is told an inside address for which name, by resolver and vantage.
-#[derive(Debug, Default)]
-struct Habits {
-    /// Names of one Service at one resolver and vantage: led inside or not.
-    names: BTreeMap<(String, Asking), BTreeMap<String, bool>>,
+/// What the other names of a Service are told to be.
+#[derive(Debug)]
+struct Habits<'a, 'n> {
+    services: BTreeMap<&'a ServiceKey, Vec<&'a Case<'n>>>,
 }
 
-impl Habits {
-    fn of(cases: &[Case<'_>]) -> Self {
-        let mut habits = Self::default();
+impl<'a, 'n> Habits<'a, 'n> {
+    fn of(cases: &'a [Case<'n>]) -> Self {
+        let mut services: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for case in cases {
             for service in &case.own.services {
-                for read in &case.inside {
-                    let key = (service.to_string(), read.asking.clone());
-                    habits
-                        .names
-                        .entry(key)
-                        .or_default()
-                        .insert(case.name.to_owned(), case.is_override(read));
-                }
+                services.entry(service).or_default().push(case);
             }
         }
-        habits
+        Self { services }
     }
 
-    /// The other names of the same Service, where every one of them is led inside and there are enough.
+    /// The other names of the same Service, where every one of them that the same resolver tells the same vantage is led
+    /// inside, and there are enough.
     fn siblings(&self, case: &Case<'_>, read: &Read<'_>) -> Option<Vec<String>> {
-        let service = case.own.services.first()?;
-        let all = self.names.get(&(service.to_string(), read.asking.clone()))?;
-        let others: Vec<(&String, &bool)> = all.iter().filter(|(name, _)| *name != case.name).collect();
-        (others.len() >= SIBLINGS && others.iter().all(|(_, inside)| **inside))
-            .then(|| others.into_iter().map(|(name, _)| name.clone()).collect())
+        let mut siblings = Vec::new();
+        for other in self.services.get(case.own.services.first()?)? {
+            let same = other
+                .inside
+                .binary_search_by_key(&read.asking, |other| other.asking);
+            let Ok(at) = same else { continue };
+            if other.name == case.name {
+                continue;
+            }
+            if !other.overrides.contains(&at) {
+                return None;
+            }
+            siblings.push(other.name.to_owned());
+        }
+        (siblings.len() >= SIBLINGS).then_some(siblings)
     }
 }

@@ -21,7 +21,12 @@ use self::{
     told::{Said, Told},
 };
 use super::Facts;
-use crate::{ids::World, row::Row, topology::Topology};
+use crate::{
+    ids::{NameIx, VantageIx, World},
+    routes::{Routes, plain},
+    row::Row,
+    topology::Topology,
+};
 
 /// Rounds without a word after which a resolver's answers at a vantage are forgotten.
 const FORGOTTEN: i64 = 24;
@@ -33,10 +38,10 @@ const RESOLVERS: usize = 8;
 const FORMER: usize = 4096;
 
 /// Who was told, by whom.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Asking {
     resolver: SocketAddr,
-    vantage: Vantage,
+    vantage: VantageIx,
 }
 
 /// An address that a Service once had.
@@ -49,7 +54,7 @@ struct Former {
 /// The answers to all names.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    names: BTreeMap<String, BTreeMap<Asking, Told>>,
+    names: BTreeMap<NameIx, BTreeMap<Asking, Told>>,
     former: BTreeMap<IpAddr, Former>,
 }
 
@@ -86,7 +91,7 @@ pub struct NameAnswer {
 impl Answers {
     /// Takes one observation of a closed round in. Only answers count: a resolver that fails is the diagnosis's
     /// business, and says nothing of the name.
-    pub(super) fn take(&mut self, round: Round, row: &Row, topology: &Topology, world: &World) {
+    pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &World) {
         let Some(answer) = &row.dns else { return };
         let leads_nowhere = |(_, (kind, _))| {
             let kind = world.kinds.name(kind);
@@ -96,17 +101,13 @@ impl Answers {
         if !nothing && answer.addresses.is_empty() {
             return;
         }
-        let Some(asked) = topology
-            .targets()
-            .get(world.targets.name(row.target))
-            .and_then(|placed| name_of(&placed.target.probe))
-        else {
+        let Some(asked) = routes.of(row.target).plain else {
             return;
         };
-        let askings = self.names.entry(plain(&asked)).or_default();
+        let askings = self.names.entry(asked).or_default();
         let asking = Asking {
             resolver: answer.resolver,
-            vantage: world.vantages.name(row.client).clone(),
+            vantage: row.client,
         };
         if !askings.contains_key(&asking)
             && askings
@@ -117,18 +118,13 @@ impl Answers {
         {
             return;
         }
-        let said = Said::of(answer, nothing, other_name(&asked, answer));
+        let said = Said::of(answer, nothing, other_name(world.names.name(asked), answer));
         askings.entry(asking).or_default().take(round, said);
     }
 
     /// Drops what is too old to be evidence, and names that nobody asks for any more.
-    pub(super) fn forget(&mut self, round: Round, topology: &Topology) {
-        let names: BTreeSet<String> = topology
-            .targets()
-            .values()
-            .filter_map(|placed| name_of(&placed.target.probe))
-            .map(|name| plain(&name))
-            .collect();
+    pub(super) fn forget(&mut self, round: Round, routes: &Routes) {
+        let names = routes.names();
         self.names.retain(|name, askings| {
             askings.retain(|_, told| told.last().is_some_and(|last| last.0 > round.0 - FORGOTTEN));
             names.contains(name) && !askings.is_empty()
@@ -146,7 +142,7 @@ impl Answers {
     }
 
     /// IPv6 addresses that names are told to have.
-    pub(super) fn teach(&self, facts: &mut Facts) {
+    pub(super) fn teach(&self, facts: &mut Facts, world: &World) {
         for (name, askings) in &self.names {
             let v6: BTreeSet<IpAddr> = askings
                 .values()
@@ -155,16 +151,25 @@ impl Answers {
                 .filter(IpAddr::is_ipv6)
                 .collect();
             if !v6.is_empty() {
-                facts.published.entry(name.clone()).or_default().extend(v6);
+                let name = world.names.name(*name).clone();
+                facts.published.entry(name).or_default().extend(v6);
             }
         }
     }
 
+    /// Everything that is known, in the order of the names.
+    fn by_name<'a>(&'a self, world: &'a World) -> BTreeMap<&'a str, &'a BTreeMap<Asking, Told>> {
+        let named = self.names.iter();
+        named
+            .map(|(name, askings)| (world.names.name(*name).as_str(), askings))
+            .collect()
+    }
+
     /// Who is told what, same answers together.
-    pub(super) fn names(&self, topology: &Topology) -> Vec<NameView> {
+    pub(super) fn names(&self, topology: &Topology, world: &World) -> Vec<NameView> {
         let (known, owners) = (Known::of(topology), Owners::of(topology));
-        self.names
-            .iter()
+        self.by_name(world)
+            .into_iter()
             .map(|(name, askings)| {
                 let own = owners.own(topology, name);
                 let mut together: BTreeMap<(SocketAddr, &Said), Vec<Vantage>> = BTreeMap::new();
@@ -173,23 +178,26 @@ impl Answers {
                         together
                             .entry((asking.resolver, said))
                             .or_default()
-                            .push(asking.vantage.clone());
+                            .push(world.vantages.name(asking.vantage).clone());
                     }
                 }
                 let answers = together
                     .into_iter()
-                    .map(|((resolver, said), vantages)| NameAnswer {
+                    .map(|((resolver, said), mut vantages)| NameAnswer {
+                        vantages: {
+                            vantages.sort();
+                            vantages
+                        },
                         resolver,
                         public: topology.public_resolvers().contains(&resolver.ip()),
                         addresses: said.addresses.iter().copied().collect(),
                         meaning: character::of(said, &own, &known, &self.former).to_string(),
                         asked_as: said.asked_as.clone(),
                         ttl_s: said.ttl,
-                        vantages,
                     })
                     .collect();
                 NameView {
-                    name: name.clone(),
+                    name: name.to_owned(),
                     answers,
                 }
             })
@@ -208,15 +216,11 @@ fn name_of(probe: &ProbeSpec) -> Option<String> {
     host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())
 }
 
-/// As names are compared: without the root's dot, in lower case.
-fn plain(name: &str) -> String {
-    name.trim_end_matches('.').to_ascii_lowercase()
-}
-
 /// The name that was answered, where the search list made it another than the one asked for.
 fn other_name(asked: &str, answer: &DnsAnswer) -> Option<String> {
-    let answered = plain(&answer.name);
-    (!answered.is_empty() && answered != plain(asked)).then(|| answered.chars().take(253).collect())
+    let answered = answer.name.trim_end_matches('.');
+    let same = answered.is_empty() || answered.eq_ignore_ascii_case(asked);
+    (!same).then(|| plain(answered).chars().take(253).collect())
 }
 
 /// Targets whose probes resolve a name.

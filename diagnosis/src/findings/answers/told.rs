@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use parallax_model::{DnsAnswer, Round};
@@ -47,12 +48,28 @@ impl Said {
 /// The last rounds in which anything was said.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
-    rounds: BTreeMap<Round, Said>,
+    /// What was said again is kept once.
+    rounds: BTreeMap<Round, Arc<Said>>,
 }
 
 impl Told {
     pub(super) fn take(&mut self, round: Round, said: Said) {
-        self.rounds.entry(round).or_default().and(said);
+        let before = self.rounds.last_key_value();
+        match before {
+            Some((last, before)) if *last == round => {
+                if **before != said {
+                    let both = self.rounds.entry(round).or_default();
+                    Arc::make_mut(both).and(said);
+                }
+            }
+            Some((_, before)) if **before == said => {
+                let again = Arc::clone(before);
+                self.rounds.insert(round, again);
+            }
+            _ => {
+                self.rounds.insert(round, Arc::new(said));
+            }
+        }
         while self.rounds.len() > WINDOW {
             self.rounds.pop_first();
         }
@@ -67,11 +84,11 @@ impl Told {
     }
 
     pub(super) fn newest(&self) -> Option<&Said> {
-        self.rounds.last_key_value().map(|(_, said)| said)
+        self.rounds.last_key_value().map(|(_, said)| &**said)
     }
 
     /// Newest first.
-    pub(super) fn backwards(&self) -> impl Iterator<Item = (Round, &Said)> {
+    pub(super) fn backwards(&self) -> impl Iterator<Item = (Round, &Arc<Said>)> {
         self.rounds.iter().rev().map(|(round, said)| (*round, said))
     }
 

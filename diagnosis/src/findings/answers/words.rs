@@ -31,7 +31,8 @@ pub(super) struct Accused<'a> {
 impl Accused<'_> {
     pub(super) fn finding(&self, topology: &Topology) -> Finding {
         let name = self.case.name;
-        let vantages: Vec<Vantage> = self.reads.iter().map(|(read, _)| read.vantage()).collect();
+        let mut vantages: Vec<Vantage> = self.reads.iter().map(|(read, _)| read.vantage.clone()).collect();
+        vantages.sort();
         let mut evidence: Vec<String> = self.reads.iter().map(|(read, _)| read.says()).collect();
         for (_, lines) in self.reads {
             for line in lines {
@@ -109,7 +110,7 @@ impl Accused<'_> {
         let names: Vec<String> = self
             .reads
             .iter()
-            .map(|(read, _)| read.asking.vantage.to_string())
+            .map(|(read, _)| read.vantage.to_string())
             .collect();
         crate::evidence::listed(&names)
     }
