@@ -21,5 +21,5 @@ mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
-pub use config::{Complaint, Config, ConfigError, Place, Token};
+pub use config::{Complaint, Config, ConfigError, Document, Place, Token};
 pub use record::{RecordError, RecordOptions};

@@ -18,11 +18,11 @@ use std::{
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
 use parallax_model::{Micros, TargetSpec, Vantage};
 
+pub use document::Document;
 pub use error::{Complaint, ConfigError};
 pub use token::Token;
 pub use tree::Place;
 
-use document::Document;
 use raw::{RawConfig, RawTopology};
 
 use crate::record::RecordOptions;
