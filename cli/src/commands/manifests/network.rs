@@ -35,7 +35,7 @@ fn default_deny(values: &Values) -> NetworkPolicy {
         metadata: meta::common("parallax-default-deny", Some(values.namespace.clone())),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(LabelSelector::default()),
-            policy_types: both(),
+            policy_types: Some(both()),
             ..NetworkPolicySpec::default()
         }),
     }
@@ -55,7 +55,7 @@ fn prober(part: Part, values: &Values) -> NetworkPolicy {
         values,
         vec![NetworkPolicyIngressRule {
             from: None,
-            ports: tcp(&[values.echo_port]),
+            ports: Some(tcp(&[values.echo_port])),
         }],
         egress,
     )
@@ -76,17 +76,17 @@ fn aggregator(values: &Values) -> NetworkPolicy {
     let open = values.host_vantage || !values.outside_hosts.is_empty();
     let mut ingress = vec![NetworkPolicyIngressRule {
         from: (!open).then_some(sources),
-        ports: tcp(&[PROBER_PORT]),
+        ports: Some(tcp(&[PROBER_PORT])),
     }];
     if !values.page_from.is_empty() {
         ingress.push(NetworkPolicyIngressRule {
             from: Some(vec![namespaces(&values.page_from)]),
-            ports: tcp(&[PAGE_PORT]),
+            ports: Some(tcp(&[PAGE_PORT])),
         });
     }
     // The API server is an address outside every selector; its port is what is known of it.
     let api = NetworkPolicyEgressRule {
-        ports: tcp(&values.api_server_ports),
+        ports: Some(tcp(&values.api_server_ports)),
         to: None,
     };
     policy(Part::Aggregator, values, ingress, vec![names(), api])
@@ -102,7 +102,7 @@ fn policy(
         metadata: part.meta(part.name(), values),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(part.selector()),
-            policy_types: both(),
+            policy_types: Some(both()),
             ingress: Some(ingress),
             egress: Some(egress),
         }),
@@ -119,7 +119,7 @@ fn names() -> NetworkPolicyEgressRule {
 
 fn to_aggregator() -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
-        ports: tcp(&[PROBER_PORT]),
+        ports: Some(tcp(&[PROBER_PORT])),
         to: Some(vec![NetworkPolicyPeer {
             pod_selector: Some(Part::Aggregator.selector()),
             ..NetworkPolicyPeer::default()
@@ -141,12 +141,12 @@ fn namespaces(names: &[String]) -> NetworkPolicyPeer {
     }
 }
 
-fn both() -> Option<Vec<String>> {
-    Some(vec!["Ingress".to_owned(), "Egress".to_owned()])
+fn both() -> Vec<String> {
+    vec!["Ingress".to_owned(), "Egress".to_owned()]
 }
 
-fn tcp(ports: &[u16]) -> Option<Vec<NetworkPolicyPort>> {
-    Some(ports.iter().map(|number| port("TCP", *number)).collect())
+fn tcp(ports: &[u16]) -> Vec<NetworkPolicyPort> {
+    ports.iter().map(|number| port("TCP", *number)).collect()
 }
 
 fn port(protocol: &str, number: u16) -> NetworkPolicyPort {

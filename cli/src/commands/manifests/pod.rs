@@ -40,7 +40,7 @@ pub(super) fn hardened(values: &Values, place: &Where) -> PodSpec {
                     operator: toleration.operator.clone(),
                     value: toleration.value.clone(),
                     effect: toleration.effect.clone(),
-                    toleration_seconds: toleration.toleration_seconds,
+                    toleration_seconds: toleration.seconds,
                 })
                 .collect(),
         ),

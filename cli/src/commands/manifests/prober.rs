@@ -84,7 +84,7 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
     } else {
         values.echo_port
     };
-    let port = IntOrString::Int(echo_port.into());
+    let echo = IntOrString::Int(echo_port.into());
     let args: &[&str] = match part {
         Part::Responder => &["prober", "--responder"],
         _ => &["prober"],
@@ -107,8 +107,8 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
         pod::env("PARALLAX_ECHO_LISTEN", &format!("[::]:{echo_port}")),
     ]);
     container.ports = Some(vec![pod::port("echo", echo_port.into())]);
-    container.readiness_probe = Some(pod::asks("/healthz", port.clone(), 1));
-    container.liveness_probe = Some(pod::asks("/healthz", port, 6));
+    container.readiness_probe = Some(pod::asks("/healthz", echo.clone(), 1));
+    container.liveness_probe = Some(pod::asks("/healthz", echo, 6));
     container.volume_mounts = Some(vec![pod::mount("identity", IDENTITY, true)]);
 
     let mut spec = PodSpec {

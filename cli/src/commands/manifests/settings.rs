@@ -53,7 +53,7 @@ fn configuration(values: &Values) -> String {
     );
     let mut hosts = vec![aggregator::host(values)];
     hosts.extend(values.outside_hosts.iter().cloned());
-    let published = spaces(values)
+    let published: Vec<_> = spaces(values)
         .into_iter()
         .map(|space| format!("{space}/{CA_MAP}"))
         .collect();
@@ -69,8 +69,8 @@ fn configuration(values: &Values) -> String {
     let _ = write!(
         text,
         "tls:\n  listen: '[::]:{PROBER_PORT}'\n  hosts: {}\n  publish: {}\n",
-        list(hosts),
-        list(published)
+        list(&hosts),
+        list(&published)
     );
     if values.volume.is_some() {
         let _ = writeln!(text, "  keep: {}/tls", storage::FOLDER);
@@ -79,13 +79,23 @@ fn configuration(values: &Values) -> String {
         text,
         "identity:\n  audience: {}\n  probers: {}\n  vantages: {}\n",
         values.audience,
-        list(probers),
+        list(&probers),
         values.namespace
     );
     text
 }
 
-/// A list in one line. Names of Kubernetes' kind need no quotes.
-fn list(items: Vec<String>) -> String {
-    format!("[{}]", items.join(", "))
+/// A list in one line. Names of Kubernetes' kind need no quotes, IPv6 addresses do.
+fn list(items: &[String]) -> String {
+    let written: Vec<_> = items
+        .iter()
+        .map(|item| {
+            if item.contains(':') {
+                format!("'{item}'")
+            } else {
+                item.clone()
+            }
+        })
+        .collect();
+    format!("[{}]", written.join(", "))
 }

@@ -66,7 +66,8 @@ pub(super) struct Toleration {
     pub(super) operator: Option<String>,
     pub(super) value: Option<String>,
     pub(super) effect: Option<String>,
-    pub(super) toleration_seconds: Option<i64>,
+    /// How long, with `NoExecute`.
+    pub(super) seconds: Option<i64>,
 }
 
 /// A volume to ask for.
@@ -103,7 +104,7 @@ impl Default for Values {
             operator: Some("Exists".to_owned()),
             value: None,
             effect: None,
-            toleration_seconds: None,
+            seconds: None,
         });
         Self {
             image: concat!("parallax:", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -262,7 +263,7 @@ fn workload(mut known: Workload, raw: RawPlace, at: &str, check: &mut Check<'_>)
                     operator: raw.operator,
                     value: raw.value,
                     effect: raw.effect,
-                    toleration_seconds: raw.toleration_seconds,
+                    seconds: raw.toleration_seconds,
                 }
             })
             .collect();
