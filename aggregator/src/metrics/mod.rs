@@ -356,6 +356,13 @@ impl Metrics {
         self.identity_refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
+    /// How often it was counted.
+    #[cfg(test)]
+    pub(crate) fn identity_refusals(&self, reason: Reason) -> u64 {
+        let reason = reason.label();
+        self.identity_refused.get_or_create(&ReasonLabel { reason }).get()
+    }
+
     /// Whether probers cannot be told whom to trust at present.
     pub(crate) fn ca_unpublished(&self, failing: bool) {
         self.ca_unpublished.set(i64::from(failing));

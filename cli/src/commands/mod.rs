@@ -8,6 +8,7 @@ pub(crate) mod record;
 mod recording;
 pub(crate) mod replay;
 pub(crate) mod up;
+pub(crate) mod vantage;
 
 use std::io::{IsTerminal, Write as _};
 

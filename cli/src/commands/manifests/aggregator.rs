@@ -14,7 +14,8 @@ use k8s_openapi::{
 };
 
 use super::{
-    meta::Part,
+    meta::{self, Part},
+    outside,
     pod::{self, USER},
     settings::{CONFIG_FILE, CONFIG_MAP},
     storage,
@@ -27,8 +28,6 @@ pub(super) const PAGE_PORT: u16 = 8_080;
 pub(super) const PROBER_PORT: u16 = 8_443;
 /// The Service of people and programs.
 const PAGE_SERVICE: &str = "parallax";
-/// The Service of vantages outside the cluster.
-const OUTSIDE_SERVICE: &str = "parallax-outside";
 
 /// Where the configuration is mounted.
 const CONFIG_FOLDER: &str = "/etc/parallax";
@@ -67,16 +66,18 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
             },
         ),
     ];
-    if !values.outside_hosts.is_empty() {
-        services.push(service(
-            OUTSIDE_SERVICE,
+    if let Some(host) = values.outside_hosts.first() {
+        let mut outside = service(
+            outside::SERVICE,
             values,
             ServiceSpec {
                 type_: Some("LoadBalancer".to_owned()),
                 ports: Some(vec![port("https-probers", PROBER_PORT, "https", "probers")]),
                 ..ServiceSpec::default()
             },
-        ));
+        );
+        outside.metadata.annotations = Some(meta::pairs([(outside::HOST, host)]));
+        services.push(outside);
     }
     services
 }

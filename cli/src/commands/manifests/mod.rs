@@ -5,6 +5,7 @@ mod echo;
 mod meta;
 mod monitor;
 mod network;
+pub(crate) mod outside;
 mod pod;
 mod prober;
 mod rbac;

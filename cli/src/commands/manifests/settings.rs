@@ -16,9 +16,9 @@ pub(super) const CONFIG_MAP: &str = "parallax-config";
 /// Its one file.
 pub(super) const CONFIG_FILE: &str = "parallax.yaml";
 /// Where the aggregator publishes whom to trust as the aggregator.
-pub(super) const CA_MAP: &str = "parallax-ca";
+pub(crate) const CA_MAP: &str = "parallax-ca";
 /// Its one file.
-pub(super) const CA_FILE: &str = "ca.crt";
+pub(crate) const CA_FILE: &str = "ca.crt";
 
 /// All of them.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
@@ -58,9 +58,6 @@ fn configuration(values: &Values) -> String {
         .map(|space| format!("{space}/{CA_MAP}"))
         .collect();
     let mut probers = vec![format!("{}/{}", values.namespace, Part::Prober.name())];
-    if values.responder {
-        probers.push(format!("{}/{}", values.namespace, Part::Responder.name()));
-    }
     if values.host_vantage {
         let part = Part::HostProber;
         probers.push(format!("{}/{}", part.namespace(values), part.name()));
@@ -82,6 +79,10 @@ fn configuration(values: &Values) -> String {
         list(&probers),
         values.namespace
     );
+    if values.responder {
+        let account = format!("{}/{}", values.namespace, Part::Responder.name());
+        let _ = writeln!(text, "  responders: {}", list(&[account]));
+    }
     text
 }
 
