@@ -111,17 +111,18 @@ impl Door {
             });
         }
         if let (Some(options), Some(client)) = (&config.identity, client) {
+            let pods = config.pods.clone().unwrap_or_else(|| Arc::new(NoPods));
+            let identity = Identity::new(options.clone(), client.clone(), pods, metrics.clone());
             if let Some(namespace) = &options.vantages {
                 let (vantages, out) = watch::channel(BTreeSet::new());
                 let enrolments = Enrolments {
-                    client: client.clone(),
+                    client,
                     namespace: namespace.clone(),
+                    newcomer: identity.newcomer(),
                     vantages,
                 };
                 door.enrolments = Some((enrolments, out));
             }
-            let pods = config.pods.clone().unwrap_or_else(|| Arc::new(NoPods));
-            let identity = Identity::new(options.clone(), client, pods, metrics.clone());
             door.gate = Gate::Accounts(Arc::new(identity));
         }
         Ok(door)

@@ -7,7 +7,7 @@ use kube::{Api, api::ListParams};
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{Namespace, Vantage};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use super::review::{VANTAGE_LABEL, enrolled};
 use crate::api_client::ApiClient;
 use crate::watch::TopologyState;
 
-/// How often the accounts are listed: an enrolled vantage has a plan within this, a revoked one none.
+/// How often the accounts are listed: a revoked vantage has no plan any more after this.
 const EVERY: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Enrolments {
     pub(crate) client: ApiClient,
     pub(crate) namespace: Namespace,
+    /// Rings when one shows itself that may not be known yet.
+    pub(crate) newcomer: Arc<Notify>,
     pub(crate) vantages: watch::Sender<BTreeSet<Vantage>>,
 }
 
@@ -40,6 +42,7 @@ impl Enrolments {
             tokio::select! {
                 () = cancelled.cancelled() => return,
                 _ = tick.tick() => {}
+                () = self.newcomer.notified() => {}
             }
             let listed = tokio::select! {
                 () = cancelled.cancelled() => return,
@@ -73,13 +76,13 @@ pub(crate) async fn with_enrolled(
     full: watch::Sender<TopologyState>,
     cancelled: CancellationToken,
 ) {
-    let mut changes = 0;
+    let mut enrolments = 0;
     loop {
         tokio::select! {
             () = cancelled.cancelled() => return,
             changed = bare.changed() => if changed.is_err() { return },
             changed = enrolled.changed() => match changed {
-                Ok(()) => changes += 1,
+                Ok(()) => enrolments += 1,
                 Err(_) => return,
             },
         }
@@ -87,7 +90,7 @@ pub(crate) async fn with_enrolled(
         let vantages = enrolled.borrow_and_update().clone();
         full.send_replace(TopologyState {
             // Both only ever grow, so their sum does.
-            number: state.number + changes,
+            number: state.number + enrolments,
             topology: joined(state.topology, vantages),
             trouble: state.trouble,
         });

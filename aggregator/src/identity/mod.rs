@@ -23,7 +23,10 @@ use std::{
 use axum::http::{HeaderMap, header};
 use parallax_model::Vantage;
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 
 pub(crate) use enrolled::{Enrolments, with_enrolled};
 pub(crate) use pods::NoPods;
@@ -69,6 +72,8 @@ pub(crate) struct Identity {
     pods: Arc<dyn Pods>,
     cache: Mutex<Cache>,
     reviews: Semaphore,
+    /// Rung when an enrolled vantage shows itself for the first time: it may not be among those listed yet.
+    newcomer: Arc<Notify>,
     metrics: Metrics,
     log: Log,
 }
@@ -95,9 +100,15 @@ impl Identity {
             pods,
             cache: Mutex::default(),
             reviews: Semaphore::new(REVIEWS),
+            newcomer: Arc::default(),
             metrics,
             log: Log::default(),
         }
+    }
+
+    /// Rings when an enrolled vantage shows itself.
+    pub(crate) fn newcomer(&self) -> Arc<Notify> {
+        self.newcomer.clone()
     }
 
     /// Who sends a request. A refusal is counted and logged.
@@ -112,10 +123,7 @@ impl Identity {
         if caller.vantage == *vantage {
             return Ok(());
         }
-        let refused = Refused::of(
-            Reason::OtherVantage,
-            format_args!("{} for {vantage}", caller.vantage),
-        );
+        let refused = Refused::of(Reason::OtherVantage, format!("{} for {vantage}", caller.vantage));
         self.note(&refused);
         Err(refused)
     }
@@ -125,7 +133,7 @@ impl Identity {
         if caller.role == Role::Prober {
             return Ok(());
         }
-        let refused = Refused::of(Reason::WrongAccount, &caller.vantage);
+        let refused = Refused::of(Reason::WrongAccount, caller.vantage.to_string());
         self.note(&refused);
         Err(refused)
     }
@@ -181,7 +189,7 @@ impl Identity {
         };
         if self.role(&subject).is_some() {
             let bound = subject.pod_uid.is_some();
-            let refused = || Refused::of(Reason::NotBound, &subject.account);
+            let refused = || Refused::of(Reason::NotBound, subject.account.to_string());
             return Ok(if bound {
                 Ok(Holder {
                     subject,
@@ -197,11 +205,14 @@ impl Identity {
             None
         };
         Ok(match outside {
-            Some(vantage) => Ok(Holder {
-                subject,
-                outside: Some(vantage),
-            }),
-            None => Err(Refused::of(Reason::WrongAccount, &subject.account)),
+            Some(vantage) => {
+                self.newcomer.notify_one();
+                Ok(Holder {
+                    subject,
+                    outside: Some(vantage),
+                })
+            }
+            None => Err(Refused::of(Reason::WrongAccount, subject.account.to_string())),
         })
     }
 
@@ -226,16 +237,16 @@ impl Identity {
         }
         let role = self
             .role(subject)
-            .ok_or_else(|| Refused::of(Reason::WrongAccount, &subject.account))?;
+            .ok_or_else(|| Refused::of(Reason::WrongAccount, subject.account.to_string()))?;
         let uid = subject
             .pod_uid
             .as_deref()
-            .ok_or_else(|| Refused::of(Reason::NotBound, &subject.account))?;
+            .ok_or_else(|| Refused::of(Reason::NotBound, subject.account.to_string()))?;
         let pod = match self.pods.find(uid) {
             Lookup::Known(pod) => pod,
             Lookup::Unknown => {
                 self.cache.lock().forget(hash);
-                let who = format_args!("a Pod of {}", subject.account);
+                let who = format!("a Pod of {}", subject.account);
                 return Err(Refused::of(Reason::UnknownPod, who));
             }
             Lookup::NotYet => return Err(Refused::because(Reason::PodsUnknown)),
@@ -245,7 +256,7 @@ impl Identity {
             .as_ref()
             .is_some_and(|node| node != pod.node.as_str())
         {
-            return Err(Refused::of(Reason::OtherNode, &pod.name));
+            return Err(Refused::of(Reason::OtherNode, pod.name.to_string()));
         }
         Ok(Caller {
             vantage: Vantage::Cluster {

@@ -116,10 +116,7 @@ impl Refused {
         }
     }
 
-    pub(crate) fn of(reason: Reason, who: impl ToString) -> Self {
-        Self {
-            reason,
-            who: who.to_string(),
-        }
+    pub(crate) fn of(reason: Reason, who: String) -> Self {
+        Self { reason, who }
     }
 }

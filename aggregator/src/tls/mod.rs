@@ -83,7 +83,7 @@ impl TlsSide {
             match self.authority.issue(&self.hosts) {
                 Ok(fresh) => *self.current.0.write() = Arc::new(fresh),
                 Err(error) => {
-                    tracing::error!(%error, "the certificate for probers cannot be renewed; serving the last one")
+                    tracing::error!(%error, "the certificate for probers cannot be renewed; serving the last one");
                 }
             }
         }

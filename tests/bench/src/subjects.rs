@@ -10,7 +10,9 @@ use std::{
 
 use anyhow::Context as _;
 use parallax_model::{Assignment, Micros, Outcome};
-use parallax_prober::{Agent, AgentConfig, AggregatorRoots, Role, Context, SPOOL_CAPACITY, Tls, run as probe};
+use parallax_prober::{
+    Agent, AgentConfig, AggregatorRoots, Context, Role, SPOOL_CAPACITY, Tls, run as probe,
+};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::{
     runtime::Runtime,
@@ -74,7 +76,7 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
         aggregator: args.aggregator.clone().context("the agent needs --aggregator")?,
         token: None,
         aggregator_roots: AggregatorRoots::AsProbes,
-            role: Role::Prober,
+        role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/etc/resolv.conf"),
         extra_roots: vec![roots(args)?],

@@ -5,6 +5,8 @@ mod account;
 mod enroll;
 mod ttl;
 
+use std::fmt::Write as _;
+
 use clap::Subcommand;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -109,7 +111,8 @@ async fn list(client: Client, args: &All) -> Result<(), Failure> {
             Some(until) => until.to_string(),
             None => "unknown".to_owned(),
         };
-        text.push_str(&format!("{:<40} {until}\n", enrolled.vantage.to_string()));
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{:<40} {until}", enrolled.vantage.to_string());
     }
     super::print(&text)
 }

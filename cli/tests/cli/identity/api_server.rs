@@ -1,4 +1,4 @@
-//! As much of an API server as identity needs: reviews of tokens, tokens for accounts, ConfigMaps. It can be away.
+//! As much of an API server as identity needs: reviews of tokens, tokens for accounts, `ConfigMaps`. It can be away.
 
 use std::{
     collections::BTreeMap,

@@ -258,6 +258,57 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
 }
 
 #[test]
+fn the_printed_configuration_is_one_that_the_aggregator_takes() {
+    for (values, all) in installations() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("parallax.yaml");
+        let map = of(&all, &["ConfigMap"])
+            .find(|map| map["data"].is_object())
+            .unwrap();
+        fs::write(&path, map["data"]["parallax.yaml"].as_str().unwrap()).unwrap();
+        let config = parallax_aggregator::Config::load(&path).unwrap();
+        let (tls, identity) = (config.tls.unwrap(), config.identity.unwrap());
+        // Where the probers of the installation report, and who they are.
+        for set in of(&all, &["DaemonSet"]) {
+            let pod = &set["spec"]["template"]["spec"];
+            let account = format!(
+                "{}/{}",
+                set["metadata"]["namespace"].as_str().unwrap(),
+                pod["serviceAccountName"].as_str().unwrap()
+            );
+            let known = identity.probers.iter().chain(&identity.responders);
+            assert!(
+                known.map(ToString::to_string).any(|known| known == account),
+                "{values}: {account}"
+            );
+            let variable = |name: &str| {
+                let env = list(&pod["containers"][0]["env"]);
+                env.iter().find(|env| env["name"] == name).unwrap()["value"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            };
+            let url: url::Url = variable("PARALLAX_AGGREGATOR").parse().unwrap();
+            assert!(
+                tls.hosts.iter().any(|host| Some(host.as_str()) == url.host_str()),
+                "{values}: {url}"
+            );
+            assert_eq!(url.port(), Some(tls.listen.port()));
+            let sources = list(&pod["volumes"][0]["projected"]["sources"]);
+            assert_eq!(
+                sources[0]["serviceAccountToken"]["audience"],
+                identity.audience.as_str()
+            );
+            let published = format!("{}/parallax-ca", set["metadata"]["namespace"].as_str().unwrap());
+            assert!(
+                tls.publish.iter().any(|place| place.to_string() == published),
+                "{values}: {published}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_rolling_update_leaves_no_node_without_its_prober() {
     for (values, all) in installations() {
         for set in of(&all, &["DaemonSet"]) {
