@@ -387,3 +387,23 @@ async fn before_the_watch_has_listed_nobody_is_refused_for_good() {
     scene.world.not_listed_yet.store(false, Ordering::Relaxed);
     assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
 }
+
+#[test]
+fn the_documentation_explains_every_reason_with_its_status_and_no_other() {
+    let page = include_str!("../../../docs/install.md");
+    let rows: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter_map(|(reason, rest)| Some((reason, rest.split_once(" |")?.0)))
+        .filter(|(_, status)| status.parse::<u16>().is_ok())
+        .collect();
+    let expected: Vec<(&str, String)> = Reason::ALL
+        .iter()
+        .map(|reason| (reason.label(), reason.status().as_u16().to_string()))
+        .collect();
+    let expected: Vec<(&str, &str)> = expected
+        .iter()
+        .map(|(reason, status)| (*reason, status.as_str()))
+        .collect();
+    assert_eq!(rows, expected);
+}

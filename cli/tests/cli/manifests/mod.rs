@@ -1,6 +1,7 @@
 //! What `parallax manifests` prints: committed, coherent, harmless, and the same as what the overlays make.
 
 mod coherence;
+mod document;
 mod overlays;
 mod refused;
 
