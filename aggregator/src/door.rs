@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api_client::ApiClient,
     config::Config,
-    identity::{Enrolments, Identity, NoPods, with_enrolled},
+    identity::{Enrolments, Identity, Pods, WatchedPods, follow_pods, with_enrolled},
     metrics::Metrics,
     serve::{self, Gate, Shared},
     tls::{AuthorityError, Publisher, TlsSide},
@@ -51,6 +51,8 @@ pub(crate) struct Door {
     tls: Option<Serving>,
     publisher: Option<Publisher>,
     enrolments: Option<(Enrolments, watch::Receiver<BTreeSet<Vantage>>)>,
+    /// The watch of prober Pods, where nobody else knows them.
+    pods: Option<(ApiClient, Arc<WatchedPods>)>,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Door {
             tls: None,
             publisher: None,
             enrolments: None,
+            pods: None,
         };
         if let Some(options) = &config.tls {
             let address = options.listen;
@@ -111,7 +114,14 @@ impl Door {
             });
         }
         if let (Some(options), Some(client)) = (&config.identity, client) {
-            let pods = config.pods.clone().unwrap_or_else(|| Arc::new(NoPods));
+            let pods: Arc<dyn Pods> = if let Some(pods) = &config.pods {
+                pods.clone()
+            } else {
+                let accounts = options.probers.iter().chain(&options.responders);
+                let watched = Arc::new(WatchedPods::of(accounts.cloned()));
+                door.pods = Some((client.clone(), watched.clone()));
+                watched
+            };
             let identity = Identity::new(options.clone(), client.clone(), pods, metrics.clone());
             if let Some(namespace) = &options.vantages {
                 let (vantages, out) = watch::channel(BTreeSet::new());
@@ -169,6 +179,10 @@ impl Door {
             let serving = serve::serve(tls.listener, Some(tls.acceptor.0), routes, stopping.clone());
             start("TLS server", parts.spawn(serving));
             start("certificate", parts.spawn(tls.side.renew(stopping.clone())));
+        }
+        if let Some((client, pods)) = self.pods {
+            let following = follow_pods(client, pods, stopping.clone());
+            start("watch of prober Pods", parts.spawn(following));
         }
         if let Some(publisher) = self.publisher {
             start(

@@ -51,7 +51,7 @@ pub struct Config {
     pub identity: Option<IdentityOptions>,
     /// The API server, where it is not to be looked for as every client of a cluster does.
     pub(crate) client: Option<ApiClient>,
-    /// Who knows the prober Pods.
+    /// Who knows the prober Pods, where somebody watches them already.
     pub(crate) pods: Option<Arc<dyn Pods>>,
     /// Whether and where what is seen is recorded.
     pub record: Option<RecordOptions>,
@@ -202,7 +202,7 @@ impl Config {
         self
     }
 
-    /// Knows prober Pods by this.
+    /// Knows prober Pods by this, instead of by a watch of its own.
     #[must_use]
     pub fn with_pods(mut self, pods: Arc<dyn Pods>) -> Self {
         self.pods = Some(pods);

@@ -13,6 +13,7 @@ mod refusal;
 mod review;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::{
     collections::BTreeMap,
@@ -29,10 +30,10 @@ use tokio::{
 };
 
 pub(crate) use enrolled::{Enrolments, with_enrolled};
-pub(crate) use pods::NoPods;
 pub use pods::{Lookup, Pods, ProberPod};
 pub(crate) use refusal::{Reason, Refused};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
+pub(crate) use watched::{WatchedPods, follow as follow_pods};
 
 use crate::{api_client::ApiClient, config::IdentityOptions, metrics::Metrics};
 use cache::{Cache, Holder, Known, TokenHash};

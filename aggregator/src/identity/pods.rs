@@ -31,13 +31,3 @@ pub trait Pods: fmt::Debug + Send + Sync + 'static {
     /// The prober Pod of a uid (`metadata.uid`).
     fn find(&self, uid: &str) -> Lookup;
 }
-
-/// Before anybody watches.
-#[derive(Debug)]
-pub(crate) struct NoPods;
-
-impl Pods for NoPods {
-    fn find(&self, _uid: &str) -> Lookup {
-        Lookup::NotYet
-    }
-}

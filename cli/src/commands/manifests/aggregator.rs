@@ -46,6 +46,16 @@ pub(super) fn url(values: &Values) -> String {
 
 /// How it is reached.
 pub(super) fn services(values: &Values) -> Vec<Service> {
+    let mut page = service(
+        PAGE_SERVICE,
+        values,
+        ServiceSpec {
+            ports: Some(vec![port("http", 80, "http", "http")]),
+            ..ServiceSpec::default()
+        },
+    );
+    // The policies keep the probers from it: a probe would find our own policy.
+    page.metadata.annotations = Some(meta::pairs([("parallax.dev/probe", "false")]));
     let mut services = vec![
         // Headless: probers must not lose the aggregator to the very fault that they report.
         service(
@@ -57,14 +67,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
                 ..ServiceSpec::default()
             },
         ),
-        service(
-            PAGE_SERVICE,
-            values,
-            ServiceSpec {
-                ports: Some(vec![port("http", 80, "http", "http")]),
-                ..ServiceSpec::default()
-            },
-        ),
+        page,
     ];
     if let Some(host) = values.outside_hosts.first() {
         let mut outside = service(

@@ -5,7 +5,10 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use super::{meta::Part, values::Values};
+use super::{
+    meta::{self, Part},
+    values::Values,
+};
 
 /// One by `ClusterIP`, one headless, and one whose only choice is the caller itself; with the second responder another
 /// one, whose only choice is the caller's neighbour.
@@ -45,6 +48,11 @@ fn service(name: &str, part: Part, values: &Values, spec: ServiceSpec) -> Servic
     if let Some(labels) = &mut metadata.labels {
         labels.insert("parallax.dev/echo".to_owned(), "true".to_owned());
     }
+    // As a target of its own it is asked for something that it answers to everybody.
+    metadata.annotations = Some(meta::pairs([
+        ("parallax.dev/path", "/healthz"),
+        ("parallax.dev/expect", "200"),
+    ]));
     Service {
         metadata,
         spec: Some(spec),

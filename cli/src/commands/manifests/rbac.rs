@@ -45,10 +45,7 @@ pub(super) fn cluster_role() -> ClusterRole {
                 "networking.k8s.io",
                 &["ingressclasses", "ingresses", "networkpolicies"],
             ),
-            read(
-                "gateway.networking.k8s.io",
-                &["gatewayclasses", "gateways", "httproutes"],
-            ),
+            read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
             rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
             rule("events.k8s.io", &["events"], &["create", "patch"]),
         ]),
@@ -123,7 +120,7 @@ fn aggregator(values: &Values) -> Subject {
 }
 
 fn read(group: &str, resources: &[&str]) -> PolicyRule {
-    rule(group, resources, &["get", "list", "watch"])
+    rule(group, resources, &["list", "watch"])
 }
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {

@@ -11,7 +11,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, Request, State},
+    extract::{Path, Query, Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -19,7 +19,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::{sync::broadcast, task::JoinHandle};
 
 /// What it holds. Objects by their path.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ struct Inside {
     held: Mutex<Held>,
     away: AtomicBool,
     reviews: AtomicU64,
+    /// Changes of Pods, for those who watch.
+    pods: Option<broadcast::Sender<String>>,
 }
 
 /// A running one.
@@ -63,10 +65,14 @@ pub(crate) fn token(audience: &str, expires: u64, mark: &str) -> String {
 
 impl ApiServer {
     pub(crate) async fn start() -> Self {
-        let inside = Arc::new(Inside::default());
+        let inside = Arc::new(Inside {
+            pods: Some(broadcast::channel(16).0),
+            ..Inside::default()
+        });
         let accounts = "/api/v1/namespaces/{ns}/serviceaccounts";
         let router = Router::new()
             .route("/apis/authentication.k8s.io/v1/tokenreviews", post(review))
+            .route("/api/v1/namespaces/{ns}/pods", get(pods))
             .route(accounts, get(list).post(create))
             .route(&format!("{accounts}/{{name}}/token"), post(token_request))
             .route(
@@ -96,6 +102,30 @@ impl ApiServer {
 
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.inside.held.lock().unwrap().objects.get(path).cloned()
+    }
+
+    /// A Pod that runs, or that is gone.
+    pub(crate) fn pod(&self, kind: &str, account: &str, uid: &str, node: &str) {
+        let (ns, name) = account.split_once('/').unwrap();
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("prober-{uid}"), "namespace": ns, "uid": uid, "resourceVersion": "9"},
+            "spec": {"containers": [], "serviceAccountName": name, "nodeName": node},
+            "status": {"phase": "Running"},
+        });
+        let path = format!("{ns}/pods/{uid}");
+        if kind == "DELETED" {
+            self.take(&path);
+        } else {
+            self.put(&path, pod.clone());
+        }
+        // Nobody may be watching.
+        let _ = self
+            .inside
+            .pods
+            .as_ref()
+            .unwrap()
+            .send(json!({"type": kind, "object": pod}).to_string() + "\n");
     }
 
     pub(crate) fn take(&self, path: &str) -> Option<Value> {
@@ -172,6 +202,42 @@ async fn review(State(inside): State<Arc<Inside>>, Json(review): Json<Value>) ->
             "spec": review["spec"], "status": status,
         })),
     )
+        .into_response()
+}
+
+/// Lists Pods of one account, or streams what changes.
+async fn pods(
+    State(inside): State<Arc<Inside>>,
+    Path(ns): Path<String>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let account = query["fieldSelector"]
+        .strip_prefix("spec.serviceAccountName=")
+        .unwrap()
+        .to_owned();
+    if query.contains_key("watch") {
+        let changes = inside.pods.as_ref().unwrap().subscribe();
+        let stream = futures_util::stream::unfold((changes, account), |(mut changes, account)| async move {
+            loop {
+                let line = changes.recv().await.ok()?;
+                if line.contains(&format!("\"serviceAccountName\":\"{account}\"")) {
+                    return Some((Ok::<_, std::convert::Infallible>(line), (changes, account)));
+                }
+            }
+        });
+        return axum::body::Body::from_stream(stream).into_response();
+    }
+    let held = inside.held.lock().unwrap();
+    let prefix = format!("{ns}/pods/");
+    let items: Vec<_> = held
+        .objects
+        .iter()
+        .filter(|(path, pod)| {
+            path.starts_with(&prefix) && pod["spec"]["serviceAccountName"] == account.as_str()
+        })
+        .map(|(_, pod)| pod.clone())
+        .collect();
+    Json(json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": items}))
         .into_response()
 }
 

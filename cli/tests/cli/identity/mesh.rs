@@ -46,6 +46,8 @@ impl Pods for Watched {
 pub(crate) struct Mesh {
     pub(crate) api: ApiServer,
     pub(crate) pods: Arc<Watched>,
+    /// Whether the aggregator is to watch the Pods itself.
+    pub(crate) own_watch: bool,
     folder: tempfile::TempDir,
 }
 
@@ -71,6 +73,7 @@ impl Mesh {
         Self {
             api,
             pods,
+            own_watch: false,
             folder: tempfile::tempdir().unwrap(),
         }
     }
@@ -110,10 +113,10 @@ impl Mesh {
         );
         let path = self.file("parallax.yaml");
         fs::write(&path, config).unwrap();
-        let config = Config::load(&path)
-            .unwrap()
-            .with_client(self.api.client())
-            .with_pods(self.pods.clone());
+        let mut config = Config::load(&path).unwrap().with_client(self.api.client());
+        if !self.own_watch {
+            config = config.with_pods(self.pods.clone());
+        }
         let aggregator = Aggregator::bind(config).await.unwrap();
         let certificate = aggregator.ca_certificate().unwrap().trim().to_owned();
         let (plain, tls) = (aggregator.local_addr(), aggregator.tls_addr().unwrap());

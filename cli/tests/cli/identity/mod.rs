@@ -291,3 +291,33 @@ async fn where_the_ca_cannot_be_published_a_metric_says_so_until_it_can() {
     .await;
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_aggregator_follows_the_pods_of_its_probers_by_itself() {
+    let mut mesh = Mesh::new().await;
+    mesh.own_watch = true;
+    mesh.api.pod("ADDED", ACCOUNT, "uid-1", "n1");
+    let running = mesh.aggregator(0).await;
+    let client = client(&mesh);
+    let (there, later) = (
+        good(&mesh.api, "there"),
+        mesh.api.pod_token(ACCOUNT, "uid-2", "n2", "later"),
+    );
+    let answers = async |token: &str, vantage: &str, expected: u16| {
+        until("the watch has caught up", async || {
+            report(&client, &running.tls, token, vantage).await.0.as_u16() == expected
+        })
+        .await;
+    };
+    answers(&there, "n1/pod", 200).await;
+    answers(&later, "n2/pod", 403).await;
+    mesh.api.pod("ADDED", ACCOUNT, "uid-2", "n2");
+    answers(&later, "n2/pod", 200).await;
+    mesh.api.pod("DELETED", ACCOUNT, "uid-1", "n1");
+    answers(&there, "n1/pod", 403).await;
+    // A Pod of another account of the namespace is no prober, whatever it says.
+    mesh.api.pod("ADDED", "parallax/other", "uid-3", "n1");
+    let other = mesh.api.pod_token("parallax/other", "uid-3", "n1", "other");
+    answers(&other, "n1/pod", 403).await;
+    running.stop().await;
+}

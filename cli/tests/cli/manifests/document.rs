@@ -78,6 +78,7 @@ fn every_right_is_explained() {
                 let resource = resource.as_str().unwrap();
                 let row = rights
                     .lines()
+                    .filter(|line| line.starts_with("| "))
                     .find(|line| {
                         line.to_lowercase()
                             .replace("the configmap `", "configmaps ")

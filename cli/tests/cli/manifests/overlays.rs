@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Objects, golden, key, objects, printed};
+use super::{Objects, blessing, golden, key, objects, printed};
 use crate::commands::{repository, text};
 
 fn overlays() -> Vec<PathBuf> {
@@ -128,6 +128,9 @@ fn what_an_overlay_adds_is_printed_by_the_binary() {
 
 #[test]
 fn an_overlay_makes_what_its_values_make() {
+    if blessing() {
+        return;
+    }
     for folder in overlays() {
         let wanted = objects(&printed(Some(&folder.join("values.yaml"))));
         let made = kustomize(&folder);
@@ -145,6 +148,9 @@ fn an_overlay_makes_what_its_values_make() {
 
 #[test]
 fn kustomize_itself_makes_the_same() {
+    if blessing() {
+        return;
+    }
     let Ok(found) = Command::new("kubectl").args(["kustomize", "--help"]).output() else {
         eprintln!("SKIPPED: kubectl is not installed, so kustomize itself was not asked");
         return;
