@@ -30,6 +30,9 @@ const TOKEN_SECONDS: i64 = 3_600;
 /// Nodes replaced at one time. No node is ever without its prober: the new one is ready before the old one goes.
 const SURGE: &str = "10%";
 
+/// How long the new one has been ready before the old one goes: time for its first plan.
+const SETTLE_SECONDS: i32 = 10;
+
 /// All prober workloads of an installation.
 pub(super) fn daemon_sets(values: &Values) -> Vec<DaemonSet> {
     let mut sets = vec![daemon_set(Part::Prober, values)];
@@ -60,6 +63,7 @@ fn daemon_set(part: Part, values: &Values) -> DaemonSet {
         metadata: part.meta(part.name(), values),
         spec: Some(DaemonSetSpec {
             selector: part.selector(),
+            min_ready_seconds: Some(SETTLE_SECONDS),
             update_strategy: Some(DaemonSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(update),

@@ -321,6 +321,8 @@ fn a_rolling_update_leaves_no_node_without_its_prober() {
                     &json!({"maxUnavailable": 0, "maxSurge": "10%"}),
                     "{values}"
                 );
+                // Ready says that it answers; a plan takes a moment more.
+                assert!(set["spec"]["minReadySeconds"].as_i64().unwrap() >= 5, "{values}");
             }
         }
     }
