@@ -91,8 +91,8 @@ pub(crate) async fn with_enrolled(
         full.send_replace(TopologyState {
             // Both only ever grow, so their sum does.
             number: state.number + enrolments,
-            topology: joined(state.topology, vantages),
-            trouble: state.trouble,
+            topology: joined(state.topology.clone(), vantages),
+            ..state
         });
     }
 }

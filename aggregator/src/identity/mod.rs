@@ -294,24 +294,25 @@ fn good_for(claims: &Claims) -> Option<Duration> {
 struct Log(Mutex<BTreeMap<Reason, (Instant, u64)>>);
 
 impl Log {
-    fn say(&self, refused: &Refused) {
+    /// Whether the reason is to be said now, and how often it was not since the last time.
+    fn due(&self, reason: Reason) -> Option<u64> {
         let now = Instant::now();
-        let unsaid = {
-            let mut said = self.0.lock();
-            match said.get_mut(&refused.reason) {
-                Some((last, unsaid)) if now.duration_since(*last) < LOG_EVERY => {
-                    *unsaid += 1;
-                    return;
-                }
-                Some((last, unsaid)) => {
-                    *last = now;
-                    std::mem::take(unsaid)
-                }
-                None => {
-                    said.insert(refused.reason, (now, 0));
-                    0
-                }
-            }
+        let mut said = self.0.lock();
+        let Some((last, unsaid)) = said.get_mut(&reason) else {
+            said.insert(reason, (now, 0));
+            return Some(0);
+        };
+        if now.duration_since(*last) < LOG_EVERY {
+            *unsaid += 1;
+            return None;
+        }
+        *last = now;
+        Some(std::mem::take(unsaid))
+    }
+
+    fn say(&self, refused: &Refused) {
+        let Some(unsaid) = self.due(refused.reason) else {
+            return;
         };
         tracing::warn!(
             reason = refused.reason.label(),

@@ -388,6 +388,19 @@ async fn before_the_watch_has_listed_nobody_is_refused_for_good() {
     assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_one_reason_is_one_line_now_and_then_and_hides_no_other_reason() {
+    let log = Log::default();
+    assert_eq!(log.due(Reason::Invalid), Some(0));
+    for _ in 0..1_000 {
+        assert_eq!(log.due(Reason::Invalid), None);
+    }
+    assert_eq!(log.due(Reason::OtherVantage), Some(0));
+    tokio::time::advance(LOG_EVERY).await;
+    assert_eq!(log.due(Reason::Invalid), Some(1_000));
+    assert_eq!(log.due(Reason::Invalid), None);
+}
+
 #[test]
 fn the_documentation_explains_every_reason_with_its_status_and_no_other() {
     let page = include_str!("../../../docs/install.md");
