@@ -7,6 +7,7 @@ ONCE ?=
 LISTEN ?= 127.0.0.1:8080
 SECONDS ?= 60
 TARGETS ?=
+IMAGE ?=
 
 .PHONY: help
 help: ## List the targets
@@ -32,6 +33,11 @@ fuzz-build: cargo ## Build the fuzz targets with libFuzzer
 .PHONY: fuzz
 fuzz: cargo ## Run the fuzz targets, two at a time (SECONDS=… for each, TARGETS="…" for some of them)
 	@fuzz/run $(SECONDS) $(TARGETS)
+
+.PHONY: image
+image: cargo ## A container image from scratch with the static binary (IMAGE=name:tag; the first build takes about 10 minutes)
+	@tests/install-tools image
+	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE))
 
 .PHONY: bench
 bench: cargo ## What a probe costs, against blackbox_exporter; writes docs/performance.md (about 16 minutes)

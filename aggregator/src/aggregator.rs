@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Clock,
     config::{Config, TopologySource},
+    door::{Door, DoorError, Joining},
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
     plan::Planner,
     record::{RecordError, Recorder, Writer},
-    serve::{self, Shared},
+    serve::{self, Gate, Shared},
     watch::{self as topology_watch, TopologyState},
 };
 
@@ -41,6 +42,9 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
+    /// Probers were to be served over TLS, or known by their accounts.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// What is seen was to be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -76,6 +80,8 @@ pub struct Aggregator {
     hub: Hub,
     writer: Option<Writer>,
     shared: Shared,
+    door: Door,
+    joining: Option<Joining>,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
 }
@@ -96,13 +102,15 @@ impl Aggregator {
         };
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let local = listener.local_addr().map_err(refused)?;
-        if !local.ip().is_loopback() && config.token.is_none() {
+        let metrics = Metrics::new();
+        let mut door = Door::build(&config, &metrics).await?;
+        if !local.ip().is_loopback() && matches!(door.gate, Gate::Open) {
             tracing::warn!(%local, "anybody who reaches this address can report observations; set tokenFile");
         }
 
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (reports, reports_in) = mpsc::channel(QUEUE);
-        let metrics = Metrics::new();
+        let (topology_out, joining) = door.join_enrolled(topology_out);
         let settings = Settings {
             interval: config.interval,
             timeout: config.longest_timeout(),
@@ -132,7 +140,7 @@ impl Aggregator {
         };
         let shared = Shared {
             clock,
-            token: config.token,
+            gate: door.gate.clone(),
             outlook,
             topology: topology_out,
             reports,
@@ -149,6 +157,8 @@ impl Aggregator {
             hub,
             writer,
             shared,
+            door,
+            joining,
             source: config.source,
             topology,
         })
@@ -158,6 +168,18 @@ impl Aggregator {
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Where probers are served over TLS, if they are.
+    #[must_use]
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        self.door.address()
+    }
+
+    /// The public part of its CA, as PEM, where it serves over TLS.
+    #[must_use]
+    pub fn ca_certificate(&self) -> Option<&str> {
+        self.door.certificate()
     }
 
     /// What is known, again at least every half second and after each judged round.
@@ -196,10 +218,16 @@ impl Aggregator {
             "server",
             parts.spawn(serve::serve(
                 self.listener,
-                serve::router(shared),
+                None,
+                serve::router(shared.clone()),
                 stopping.clone(),
             )),
         );
+        self.door.open(&shared, &mut parts, &mut start, &stopping);
+        if let Some(joining) = self.joining {
+            joining.run(&mut parts, &mut start, &stopping);
+        }
+        drop(shared);
         let mut failure = None;
         while let Some(ended) = parts.join_next_with_id().await {
             if let Err(error) = ended {

@@ -6,20 +6,29 @@
 #![forbid(unsafe_code)]
 
 mod aggregator;
+mod api_client;
 mod clock;
 mod config;
+mod door;
 #[cfg(test)]
 mod fixtures;
 mod hub;
+mod identity;
 mod ingest;
 mod metrics;
 mod plan;
 mod record;
 mod serve;
 mod severity;
+mod tls;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
-pub use config::{Complaint, Config, ConfigError, Place, Token};
+pub use config::{
+    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,
+};
+pub use door::DoorError;
+pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
 pub use record::{RecordError, RecordOptions};
+pub use tls::AuthorityError;

@@ -34,6 +34,10 @@ enum Command {
     Prober(commands::prober::Args),
     /// Correlate what the probers see, name causes, serve page, API and metrics.
     Aggregator(commands::aggregator::Args),
+    /// Print the objects of an installation on Kubernetes as YAML.
+    Manifests(commands::manifests::Args),
+    /// Let machines outside the cluster probe.
+    Vantage(commands::vantage::Args),
     /// Diagnose a recorded stream; the same input gives the same bytes.
     Replay(commands::replay::Args),
 }
@@ -42,7 +46,11 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr(match cli.command {
         // A person looks at these; only what is wrong belongs between the lines they read.
-        Command::Up(_) | Command::Check(_) | Command::Replay(_) => "warn",
+        Command::Up(_)
+        | Command::Check(_)
+        | Command::Manifests(_)
+        | Command::Vantage(_)
+        | Command::Replay(_) => "warn",
         Command::Prober(_) | Command::Aggregator(_) => "info",
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
@@ -58,6 +66,8 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check::run(&args),
         Command::Prober(args) => commands::prober::run(args),
         Command::Aggregator(args) => commands::aggregator::run(&args),
+        Command::Manifests(args) => commands::manifests::run(&args),
+        Command::Vantage(args) => commands::vantage::run(args),
         Command::Replay(args) => commands::replay::run(&args),
     };
     match done {

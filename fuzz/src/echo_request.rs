@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use parallax_model::ECHO_NONCE_HEADER;
-use parallax_prober::{Agent, AgentConfig};
+use parallax_prober::{Agent, AgentConfig, AggregatorRoots, Role};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -90,7 +90,8 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
         pod: "prober-n1".parse().expect("a pod"),
         aggregator: format!("http://{aggregator}").parse().expect("a URL"),
         token: None,
-        aggregator_roots: Vec::new(),
+        aggregator_roots: AggregatorRoots::AsProbes,
+            role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),

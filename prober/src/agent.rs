@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
-    control::{Control, NoControl, Token, chain},
+    control::{AggregatorRoots, Control, NoControl, Token, chain},
     echo::{self, Echo},
     plan_client::PlanClient,
     probe::Context,
@@ -45,8 +45,10 @@ pub struct AgentConfig {
     pub aggregator: Url,
     /// How it is let in there, if it must show anything.
     pub token: Option<Token>,
-    /// Roots to trust for the aggregator; empty: the same as for the probes.
-    pub aggregator_roots: Vec<CertificateDer<'static>>,
+    /// Whom to trust to be the aggregator.
+    pub aggregator_roots: AggregatorRoots,
+    /// What it is there for.
+    pub role: Role,
     /// Where its echo, `/healthz` and `/metrics` listen; port 0 takes a free one.
     pub echo_listen: SocketAddr,
     /// The resolvers of this machine, `/etc/resolv.conf` but for tests.
@@ -55,6 +57,16 @@ pub struct AgentConfig {
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// Observations kept while the aggregator is away; [`SPOOL_CAPACITY`] is a good value.
     pub spool_capacity: usize,
+}
+
+/// What a prober is there for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Role {
+    /// To probe, report and answer.
+    #[default]
+    Prober,
+    /// To answer only: a second pod of a node, which others ask through a Service. It reports nothing.
+    Responder,
 }
 
 /// Why a prober cannot run.
@@ -169,6 +181,7 @@ impl Agent {
             vantage: self.config.vantage.clone(),
             pod: self.config.pod.clone(),
             echo_port: self.echo_addr.port(),
+            role: self.config.role,
         };
         let reports = Reporter {
             control: self.control,
@@ -180,7 +193,9 @@ impl Agent {
         };
         let mut parts = JoinSet::new();
         parts.spawn(named("plan stream", plan.follow(lines_in, cancel.clone())));
-        parts.spawn(named("reporter", reports.run(farewell.clone())));
+        if self.config.role == Role::Prober {
+            parts.spawn(named("reporter", reports.run(farewell.clone())));
+        }
         parts.spawn(named(
             "echo",
             echo::serve(self.listener, Arc::clone(&echo), farewell.clone()),

@@ -1,9 +1,13 @@
 //! The way to the aggregator. Ordinary HTTP with pooled connections; the only place that uses reqwest (R1).
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use reqwest::{Client, RequestBuilder, redirect};
-use rustls::{ClientConfig, pki_types::CertificateDer};
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, pem::PemObject},
+};
 use url::Url;
 
 use crate::tls::Tls;
@@ -45,12 +49,42 @@ impl Token {
     }
 }
 
-/// A client of the aggregator.
+/// Whom the prober trusts to be the aggregator.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AggregatorRoots {
+    /// The roots that the probes trust.
+    #[default]
+    AsProbes,
+    /// These alone.
+    Only(Vec<CertificateDer<'static>>),
+    /// Those in PEM files, read anew for each request: an aggregator that starts again may have a new authority, and a
+    /// mounted `ConfigMap` follows. Files may come later than the prober.
+    Files(Vec<PathBuf>),
+}
+
+/// A client of the aggregator. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Control {
-    http: Client,
+    way: Way,
     base: Url,
     token: Option<Token>,
+}
+
+/// How the aggregator is reached.
+#[derive(Debug, Clone)]
+enum Way {
+    Settled(Client),
+    Following {
+        files: Vec<PathBuf>,
+        current: Arc<Mutex<Option<Current>>>,
+    },
+}
+
+/// The client made of what the files said last.
+#[derive(Debug)]
+struct Current {
+    pem: Vec<u8>,
+    http: Client,
 }
 
 /// Why there can be no client of the aggregator.
@@ -63,40 +97,75 @@ pub(crate) enum NoControl {
 }
 
 impl Control {
-    /// `only` are the roots to trust for the aggregator; without any, those of the probes are.
     pub(crate) fn new(
         base: Url,
         token: Option<Token>,
         probes: &Tls,
-        only: &[CertificateDer<'static>],
+        roots: &AggregatorRoots,
     ) -> Result<Self, NoControl> {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err(NoControl::Url);
         }
-        let tls: ClientConfig = if only.is_empty() {
-            probes.control()
-        } else {
-            Tls::with_roots(only.iter().cloned()).control()
+        let way = match roots {
+            AggregatorRoots::AsProbes => Way::Settled(client(probes.control())?),
+            AggregatorRoots::Only(roots) => {
+                Way::Settled(client(Tls::with_roots(roots.iter().cloned()).control())?)
+            }
+            AggregatorRoots::Files(files) => Way::Following {
+                files: files.clone(),
+                current: Arc::default(),
+            },
         };
-        let http = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .http1_only()
-            .no_proxy()
-            .connect_timeout(CONNECT)
-            .redirect(redirect::Policy::none())
-            .user_agent(concat!("parallax-prober/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(Self { http, base, token })
+        Ok(Self { way, base, token })
+    }
+
+    /// The client to use now.
+    fn http(&self) -> io::Result<Client> {
+        let (files, current) = match &self.way {
+            Way::Settled(http) => return Ok(http.clone()),
+            Way::Following { files, current } => (files, current),
+        };
+        let mut current = current.lock();
+        let read = read_all(files);
+        match (read, &*current) {
+            (Ok(pem), Some(known)) if known.pem == pem => Ok(known.http.clone()),
+            // While a file is being replaced, what it said last holds.
+            (Err(_), Some(known)) => Ok(known.http.clone()),
+            (Err(error), None) => Err(error),
+            (Ok(pem), known) => {
+                let roots: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+                    .filter_map(Result::ok)
+                    .collect();
+                if roots.is_empty() {
+                    return known.as_ref().map(|known| known.http.clone()).ok_or_else(|| {
+                        io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            "no certificate of the aggregator's CA yet in the files of --aggregator-roots",
+                        )
+                    });
+                }
+                if known.is_some() {
+                    tracing::info!("the aggregator has another CA now");
+                }
+                let http = client(Tls::with_roots(roots).control())
+                    .map_err(|error| io::Error::other(chain(&error)))?;
+                *current = Some(Current {
+                    pem,
+                    http: http.clone(),
+                });
+                Ok(http)
+            }
+        }
     }
 
     pub(crate) fn get(&self, path: [&str; 2], query: &[(&str, &str)]) -> io::Result<RequestBuilder> {
         let mut url = self.url(path);
         url.query_pairs_mut().extend_pairs(query);
-        self.authorized(self.http.get(url))
+        self.authorized(self.http()?.get(url))
     }
 
     pub(crate) fn post(&self, path: [&str; 2]) -> io::Result<RequestBuilder> {
-        self.authorized(self.http.post(self.url(path)))
+        self.authorized(self.http()?.post(self.url(path)))
     }
 
     fn url(&self, path: [&str; 2]) -> Url {
@@ -113,6 +182,33 @@ impl Control {
             None => request,
         })
     }
+}
+
+fn client(tls: ClientConfig) -> Result<Client, reqwest::Error> {
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .connect_timeout(CONNECT)
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("parallax-prober/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// All files, one after the other. Small ones in memory, as mounted `ConfigMaps` are.
+fn read_all(files: &[PathBuf]) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for file in files {
+        let read = fs::read(file).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot read the aggregator's CA from {}: {error}", file.display()),
+            )
+        })?;
+        all.extend(read);
+        all.push(b'\n');
+    }
+    Ok(all)
 }
 
 /// An error with its causes: reqwest's own text names only the outermost.
@@ -132,7 +228,12 @@ mod tests {
     use super::*;
 
     fn control(base: &str) -> Result<Control, NoControl> {
-        Control::new(base.parse().unwrap(), None, &Tls::with_roots([]), &[])
+        Control::new(
+            base.parse().unwrap(),
+            None,
+            &Tls::with_roots([]),
+            &AggregatorRoots::AsProbes,
+        )
     }
 
     #[test]
@@ -148,6 +249,44 @@ mod tests {
     #[test]
     fn an_address_that_is_no_http_url_is_refused() {
         assert!(matches!(control("unix:/run/agg"), Err(NoControl::Url)));
+    }
+
+    #[test]
+    fn whom_to_trust_may_come_later_and_change_and_is_never_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.crt");
+        let roots = AggregatorRoots::Files(vec![file.clone()]);
+        let base = "https://agg:8443".parse().unwrap();
+        let control = Control::new(base, None, &Tls::with_roots([]), &roots).unwrap();
+        let known = |control: &Control| match &control.way {
+            Way::Following { current, .. } => current.lock().as_ref().map(|current| current.pem.clone()),
+            Way::Settled(_) => None,
+        };
+        let said = control.http().unwrap_err().to_string();
+        assert!(said.contains("ca.crt"), "{said}");
+        fs::write(&file, "").unwrap();
+        assert!(control.http().unwrap_err().to_string().contains("no certificate"));
+        let pem = || {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+            params.self_signed(&key).unwrap().pem()
+        };
+        fs::write(&file, pem()).unwrap();
+        control.http().unwrap();
+        let first = known(&control).unwrap();
+        fs::write(&file, pem()).unwrap();
+        control.http().unwrap();
+        let second = known(&control).unwrap();
+        assert_ne!(first, second);
+        for lost in [true, false] {
+            if lost {
+                fs::remove_file(&file).unwrap();
+            } else {
+                fs::write(&file, "half a certif").unwrap();
+            }
+            control.http().unwrap();
+            assert_eq!(known(&control).unwrap(), second);
+        }
     }
 
     #[test]

@@ -41,10 +41,10 @@ mod sys;
 mod tls;
 mod ttl;
 
-pub use agent::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, run_agent};
+pub use agent::{Agent, AgentConfig, AgentError, Role, SPOOL_CAPACITY, run_agent};
 pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
-pub use control::Token;
+pub use control::{AggregatorRoots, Token};
 pub use probe::{Context, SERVED_BY_HEADERS, run};
 pub use profile::{
     AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, Profile, RedirectRules, Trim,

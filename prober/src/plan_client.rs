@@ -10,6 +10,7 @@ use tokio::{sync::mpsc, time};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    agent::Role,
     control::{Control, chain},
     jitter,
     status::Status,
@@ -34,6 +35,7 @@ pub(crate) struct PlanClient {
     pub(crate) pod: PodName,
     /// Port of our echo, so that a planner without Kubernetes can send the others there.
     pub(crate) echo_port: u16,
+    pub(crate) role: Role,
 }
 
 /// Why a stream ended.
@@ -41,10 +43,10 @@ pub(crate) struct PlanClient {
 enum Ended {
     #[error("{}", chain(.0))]
     Http(#[from] reqwest::Error),
-    #[error("the prober's token cannot be read: {0}")]
-    Token(#[from] io::Error),
-    #[error("the aggregator answered {0}")]
-    Status(StatusCode),
+    #[error("cannot ask the aggregator: {0}")]
+    Credentials(#[from] io::Error),
+    #[error("the aggregator answered {0}: {1}")]
+    Status(StatusCode, String),
     #[error("nothing came for {} ms", .0.as_millis())]
     Silent(Duration),
     #[error("the aggregator closed the stream")]
@@ -92,19 +94,21 @@ impl PlanClient {
     /// One stream, to its end.
     async fn stream(&self, lines: &mpsc::Sender<PlanLine>, heard: &mut bool) -> Result<(), Ended> {
         let (vantage, echo_port) = (self.vantage.to_string(), self.echo_port.to_string());
-        let request = self.control.get(
-            ["v1", "plan"],
-            &[
-                ("vantage", &vantage),
-                ("incarnation", self.incarnation.as_str()),
-                ("pod", self.pod.as_str()),
-                ("echo_port", &echo_port),
-            ],
-        )?;
+        let mut query = vec![
+            ("vantage", vantage.as_str()),
+            ("incarnation", self.incarnation.as_str()),
+            ("pod", self.pod.as_str()),
+            ("echo_port", &echo_port),
+        ];
+        if self.role == Role::Responder {
+            query.push(("role", "responder"));
+        }
+        let request = self.control.get(["v1", "plan"], &query)?;
         let mut silence = FIRST_LINE;
         let mut response = patiently(silence, request.send()).await??;
         if !response.status().is_success() {
-            return Err(Ended::Status(response.status()));
+            let status = response.status();
+            return Err(Ended::Status(status, why(response, silence).await));
         }
         let mut frames = Frames::default();
         loop {
@@ -136,6 +140,27 @@ impl PlanClient {
             frames.push(&chunk.ok_or(Ended::Closed)?)?;
         }
     }
+}
+
+/// What the aggregator says about its refusal, as far as it fits a line of the log.
+async fn why(mut response: Response, patience: Duration) -> String {
+    const LONGEST_REASON: usize = 300;
+    let read = async {
+        let mut body = Vec::new();
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() > LONGEST_REASON {
+                break;
+            }
+        }
+        body
+    };
+    let body = time::timeout(patience, read).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    text.chars()
+        .take(LONGEST_REASON)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output, Ended> {

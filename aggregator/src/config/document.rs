@@ -13,14 +13,19 @@ use super::{
 /// No configuration of ours is larger; a wrong path may be anything.
 const MOST_BYTES: u64 = 16 << 20;
 
+/// A file that was read as YAML: what is wrong with a value of it is said with line and column.
 #[derive(Debug, Clone)]
-pub(super) struct Document {
+pub struct Document {
     file: String,
     root: Node,
 }
 
 impl Document {
-    pub(super) fn open(path: &Path, what: &str) -> Result<Self, ConfigError> {
+    /// Reads a file. `what` names it in the complaint (`the configuration`).
+    ///
+    /// # Errors
+    /// The file cannot be read, is too large, or is not YAML.
+    pub fn open(path: &Path, what: &str) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let unreadable = |reason: String| {
             ConfigError::new(vec![Complaint {
@@ -52,7 +57,11 @@ impl Document {
         }
     }
 
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+    /// Its content as a type.
+    ///
+    /// # Errors
+    /// Everything that does not fit the type, each with its place.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         read::read(&self.root).map_err(|found| {
             let complaints = found
                 .into_iter()
@@ -68,7 +77,8 @@ impl Document {
     }
 
     /// A complaint about the value at a path.
-    pub(super) fn complaint(&self, path: &str, message: String) -> Complaint {
+    #[must_use]
+    pub fn complaint(&self, path: &str, message: String) -> Complaint {
         Complaint {
             file: self.file.clone(),
             place: self.root.locate(path),

@@ -47,7 +47,9 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn new(mut complaints: Vec<Complaint>) -> Self {
+    /// From at least one complaint.
+    #[must_use]
+    pub fn new(mut complaints: Vec<Complaint>) -> Self {
         complaints.sort_by_key(|complaint| complaint.place);
         Self { complaints }
     }

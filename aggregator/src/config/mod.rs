@@ -1,5 +1,6 @@
 //! The configuration file, checked as a whole: either a [`Config`] that can run, or every complaint with its line.
 
+mod access;
 mod document;
 mod error;
 mod raw;
@@ -18,14 +19,15 @@ use std::{
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
 use parallax_model::{Micros, TargetSpec, Vantage};
 
+pub use access::{IdentityOptions, ObjectKey, TlsOptions};
+pub use document::Document;
 pub use error::{Complaint, ConfigError};
 pub use token::Token;
 pub use tree::Place;
 
-use document::Document;
 use raw::{RawConfig, RawTopology};
 
-use crate::record::RecordOptions;
+use crate::{api_client::ApiClient, identity::Pods, record::RecordOptions};
 
 /// Shortest and longest interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -43,6 +45,14 @@ pub struct Config {
     pub timeout: Micros,
     /// The shared secret that probers show, if one is wanted.
     pub token: Option<Token>,
+    /// Serving probers over TLS beside `listen`.
+    pub tls: Option<TlsOptions>,
+    /// Knowing probers by their Kubernetes accounts instead of by a shared secret.
+    pub identity: Option<IdentityOptions>,
+    /// The API server, where it is not to be looked for as every client of a cluster does.
+    pub(crate) client: Option<ApiClient>,
+    /// Who knows the prober Pods, where somebody watches them already.
+    pub(crate) pods: Option<Arc<dyn Pods>>,
     /// Whether and where what is seen is recorded.
     pub record: Option<RecordOptions>,
     pub(crate) initial: Arc<Topology>,
@@ -96,6 +106,13 @@ impl Config {
                 .map_err(|message| wrong("tokenFile", message))
                 .ok()
         });
+        let (tls, identity) = access::checked(
+            raw.tls,
+            raw.identity,
+            raw.token_file.is_some(),
+            folder,
+            &mut wrong,
+        );
         let vantages = raw
             .vantages
             .iter()
@@ -130,6 +147,10 @@ impl Config {
                 interval,
                 timeout,
                 token,
+                tls,
+                identity,
+                client: None,
+                pods: None,
                 record: None,
                 initial: Arc::new(topology),
                 source,
@@ -148,6 +169,10 @@ impl Config {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
             token: None,
+            tls: None,
+            identity: None,
+            client: None,
+            pods: None,
             record: None,
             initial: Arc::new(topology),
             source: TopologySource {
@@ -167,6 +192,20 @@ impl Config {
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
         self.source.vantages.push(vantage);
+        self
+    }
+
+    /// Asks this API server instead of the one found as in-cluster configuration or KUBECONFIG says.
+    #[must_use]
+    pub fn with_client(mut self, client: kube::Client) -> Self {
+        self.client = Some(ApiClient(client));
+        self
+    }
+
+    /// Knows prober Pods by this, instead of by a watch of its own.
+    #[must_use]
+    pub fn with_pods(mut self, pods: Arc<dyn Pods>) -> Self {
+        self.pods = Some(pods);
         self
     }
 

@@ -28,6 +28,30 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) balancers: Vec<BalancerSpec>,
     pub(super) token_file: Option<PathBuf>,
+    /// Serving probers over TLS, with a CA of our own.
+    pub(super) tls: Option<RawTls>,
+    /// Knowing probers by their Kubernetes accounts.
+    pub(super) identity: Option<RawIdentity>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawTls {
+    pub(super) listen: String,
+    pub(super) hosts: Vec<String>,
+    #[serde(default)]
+    pub(super) publish: Vec<String>,
+    pub(super) keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawIdentity {
+    pub(super) audience: String,
+    pub(super) probers: Vec<String>,
+    #[serde(default)]
+    pub(super) responders: Vec<String>,
+    pub(super) vantages: Option<String>,
 }
 
 /// A path, or the topology itself.

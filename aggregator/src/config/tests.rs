@@ -65,7 +65,7 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
         (
             "listen: 127.0.0.1:80\nretries: 3\n",
-            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers or tokenFile"#,
+            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls or identity"#,
         ),
         (
             "intervalMs: soon\n",
@@ -118,6 +118,22 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         (
             "topology:\n  proxyMode: ipvz\n",
             "parallax.yaml:2:14: topology.proxyMode: expected iptables, ipvs, nftables or unknown, found \"ipvz\"",
+        ),
+        (
+            "identity: {audience: parallax, probers: [parallax/prober]}\n",
+            "parallax.yaml:1:11: identity: expected tls as well: tokens must not travel in the clear",
+        ),
+        (
+            "tls: {listen: '[::]:8443', hosts: [a b]}\n",
+            "parallax.yaml:1:36: tls.hosts[0]: expected a host name or an IP address, without a port, found \"a b\"",
+        ),
+        (
+            "tls: {listen: 8443, hosts: [a]}\n",
+            "parallax.yaml:1:15: tls.listen: expected ADDRESS:PORT like 127.0.0.1:8443 or [::]:8443, found \"8443\"",
+        ),
+        (
+            "tls: {listen: '[::]:8443', hosts: [a], publish: [parallax-ca]}\n",
+            "parallax.yaml:1:50: tls.publish[0]: expected namespace/name, got \"parallax-ca\"",
         ),
         (
             "topology: {nodes: [{nam: n1}]}\n",

@@ -59,9 +59,13 @@ pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Resu
         error
     };
     let (head, body) = request.into_parts();
-    if !shared.admits(&head.headers) {
-        return Err(refused(Refusal::Unauthorized, ApiError::unauthorized()));
-    }
+    let admitted = shared.gate.admit(&head.headers).await.map_err(|error| {
+        let refusal = match error.status() {
+            StatusCode::SERVICE_UNAVAILABLE => Refusal::Busy,
+            _ => Refusal::Unauthorized,
+        };
+        refused(refusal, error)
+    })?;
     if !is_ndjson(&head.headers) {
         let error = ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -76,6 +80,9 @@ pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Resu
     let batch = parse(body)
         .await
         .map_err(|error| refused(Refusal::Header, ApiError::new(StatusCode::BAD_REQUEST, error)))?;
+    if let Err(error) = shared.gate.may_report(&admitted, &batch.header.vantage) {
+        return Err(refused(Refusal::Unauthorized, error));
+    }
     if let Err(error) = shared.expect_vantage(&batch.header.vantage) {
         return Err(refused(Refusal::Vantage, error));
     }

@@ -33,6 +33,7 @@ use prometheus_client::{
 };
 
 use crate::{
+    identity::Reason,
     ingest::Receipt,
     serve::{ApiError, Shared},
 };
@@ -66,6 +67,11 @@ struct PhaseLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabel {
     result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
 }
 
 /// Why a report was refused as a whole.
@@ -144,6 +150,8 @@ pub(crate) struct Metrics {
     reports: Family<ResultLabel, Counter>,
     recorded: Family<ResultLabel, Counter>,
     record_failing: Gauge,
+    identity_refused: Family<ReasonLabel, Counter>,
+    ca_unpublished: Gauge,
     /// The series of each target that the topology names; only these may have any.
     series: Arc<Mutex<BTreeMap<TargetId, Series>>>,
 }
@@ -165,6 +173,8 @@ impl Metrics {
             reports: Family::default(),
             recorded: Family::default(),
             record_failing: Gauge::default(),
+            identity_refused: Family::default(),
+            ca_unpublished: Gauge::default(),
             series: Arc::default(),
         };
         for result in LINE_RESULTS {
@@ -175,6 +185,9 @@ impl Metrics {
         }
         for result in RecordResult::ALL.map(RecordResult::label) {
             drop(metrics.recorded.get_or_create(&ResultLabel { result }));
+        }
+        for reason in Reason::ALL.map(Reason::label) {
+            drop(metrics.identity_refused.get_or_create(&ReasonLabel { reason }));
         }
         metrics
     }
@@ -211,6 +224,16 @@ impl Metrics {
             "record_failing",
             "1 while the recording cannot be written, else 0",
             self.record_failing.clone(),
+        );
+        registry.register(
+            "identity_refused",
+            "Requests of probers that were not let in, by reason (see docs/install.md)",
+            self.identity_refused.clone(),
+        );
+        registry.register(
+            "ca_unpublished",
+            "1 while the CA of the aggregator cannot be published, so that probers do not trust it, else 0",
+            self.ca_unpublished.clone(),
         );
         registry.register_collector(Box::new(live));
         registry
@@ -325,6 +348,24 @@ impl Metrics {
     /// Whether the recording can be written at present.
     pub(crate) fn recording_fails(&self, fails: bool) {
         self.record_failing.set(i64::from(fails));
+    }
+
+    /// Counts one request of a prober that was not let in.
+    pub(crate) fn identity_refused(&self, reason: Reason) {
+        let reason = reason.label();
+        self.identity_refused.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// How often it was counted.
+    #[cfg(test)]
+    pub(crate) fn identity_refusals(&self, reason: Reason) -> u64 {
+        let reason = reason.label();
+        self.identity_refused.get_or_create(&ReasonLabel { reason }).get()
+    }
+
+    /// Whether probers cannot be told whom to trust at present.
+    pub(crate) fn ca_unpublished(&self, failing: bool) {
+        self.ca_unpublished.set(i64::from(failing));
     }
 
     /// Counts one refused report.

@@ -15,6 +15,7 @@ use futures_util::{Stream, stream};
 use parallax_diagnosis::{
     ask::Ask,
     plan::{PlanConfig, diff, with_asks},
+    topology::Topology,
 };
 use parallax_model::{Assignment, Incarnation, Micros, PlanLine, PlanRevision, PlanSettings, Vantage};
 use serde::Deserialize;
@@ -77,6 +78,8 @@ pub(crate) struct Planner {
 pub(crate) struct Asks {
     vantage: String,
     incarnation: Option<String>,
+    /// `responder` for one that only answers: it wants the nonce and no assignments.
+    role: Option<String>,
 }
 
 /// Answers with the plan of one vantage, for as long as it listens.
@@ -85,10 +88,9 @@ pub(crate) async fn stream_plan(
     Query(asks): Query<Asks>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if !shared.admits(&headers) {
-        return Err(ApiError::unauthorized());
-    }
+    let admitted = shared.gate.admit(&headers).await?;
     let vantage: Vantage = asks.vantage.parse().map_err(ApiError::bad_request)?;
+    shared.gate.speaks_for(&admitted, &vantage)?;
     let incarnation = asks
         .incarnation
         .map(Incarnation::new)
@@ -96,9 +98,10 @@ pub(crate) async fn stream_plan(
         .map_err(ApiError::bad_request)?;
     shared.expect_vantage(&vantage)?;
     tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
+    let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
     let feed = Feed::new(
         shared.planner.clone(),
-        vantage,
+        (vantage, only_answers),
         shared.topology.clone(),
         shared.outlook.asks.clone(),
         shared.stopping.clone(),
@@ -111,6 +114,8 @@ pub(crate) async fn stream_plan(
 struct Feed {
     planner: Arc<Planner>,
     vantage: Vantage,
+    /// Whether it only answers, so that its plan is always empty.
+    only_answers: bool,
     topology: watch::Receiver<TopologyState>,
     asks: watch::Receiver<Asked>,
     stopping: CancellationToken,
@@ -122,7 +127,7 @@ struct Feed {
 impl Feed {
     fn new(
         planner: Arc<Planner>,
-        vantage: Vantage,
+        (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<Asked>,
         stopping: CancellationToken,
@@ -132,6 +137,7 @@ impl Feed {
         Self {
             planner,
             vantage,
+            only_answers,
             topology,
             asks,
             stopping,
@@ -168,13 +174,7 @@ impl Feed {
         }
     }
 
-    fn current(
-        &mut self,
-    ) -> (
-        PlanRevision,
-        Arc<parallax_diagnosis::topology::Topology>,
-        Arc<[Ask]>,
-    ) {
+    fn current(&mut self) -> (PlanRevision, Arc<Topology>, Arc<[Ask]>) {
         let state = self.topology.borrow_and_update();
         let asked = self.asks.borrow_and_update();
         // Both only ever grow, so their sum does, and it changes whenever one of them does.
@@ -185,9 +185,17 @@ impl Feed {
         (revision, state.topology.clone(), Arc::clone(&asked.asks))
     }
 
+    fn plan(&self, topology: &Topology, asks: &[Ask]) -> Vec<Assignment> {
+        if self.only_answers {
+            Vec::new()
+        } else {
+            with_asks(topology, &self.planner.config, &self.vantage, asks)
+        }
+    }
+
     fn snapshot(&mut self) -> PlanLine {
         let (revision, topology, asks) = self.current();
-        let plan = with_asks(&topology, &self.planner.config, &self.vantage, &asks);
+        let plan = self.plan(&topology, &asks);
         self.known = Some((revision, plan.clone()));
         self.heartbeat.reset();
         PlanLine::Snapshot {
@@ -209,7 +217,7 @@ impl Feed {
         if !topology.vantages().contains(&self.vantage) {
             return None;
         }
-        let plan = with_asks(&topology, &self.planner.config, &self.vantage, &asks);
+        let plan = self.plan(&topology, &asks);
         let (_, before) = self.known.take()?;
         let lines = diff(&before, &plan, revision);
         self.known = Some((revision, plan));

@@ -27,7 +27,13 @@ fn feed() -> (
     };
     let stopping = CancellationToken::new();
     let (asks, asked) = watch::channel(Asked::default());
-    let feed = Feed::new(Arc::new(planner), vantage, receiver, asked, stopping.clone());
+    let feed = Feed::new(
+        Arc::new(planner),
+        (vantage, false),
+        receiver,
+        asked,
+        stopping.clone(),
+    );
     (sender, asks, stopping, feed)
 }
 

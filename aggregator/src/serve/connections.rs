@@ -9,10 +9,12 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::timeout,
 };
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Connections at one time: two for each prober of a 5 000-node mesh, and people.
@@ -21,11 +23,19 @@ const MOST_CONNECTIONS: usize = 16_384;
 /// A request's head must have arrived by then; also ends idle connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A client that shakes hands for longer is no prober.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long requests under way may take to finish once the aggregator stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until cancelled and every connection has ended.
-pub(crate) async fn serve(listener: TcpListener, router: Router, cancelled: CancellationToken) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    cancelled: CancellationToken,
+) {
     let connections = TaskTracker::new();
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
@@ -38,9 +48,18 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, cancelled: Canc
         };
         match accepted {
             Ok((stream, _)) => {
-                let (router, cancelled) = (router.clone(), cancelled.clone());
+                let (tls, router, cancelled) = (tls.clone(), router.clone(), cancelled.clone());
                 connections.spawn(async move {
-                    connection(stream, router, cancelled).await;
+                    // Answers are small and wanted at once.
+                    let _ = stream.set_nodelay(true);
+                    match tls {
+                        None => connection(stream, router, cancelled).await,
+                        Some(tls) => {
+                            if let Some(stream) = shaken(&tls, stream, &cancelled).await {
+                                connection(stream, router, cancelled).await;
+                            }
+                        }
+                    }
                     drop(permit);
                 });
             }
@@ -58,9 +77,32 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, cancelled: Canc
     connections.wait().await;
 }
 
-async fn connection(stream: TcpStream, router: Router, cancelled: CancellationToken) {
-    // Answers are small and wanted at once.
-    let _ = stream.set_nodelay(true);
+/// Shakes hands with a client in good time, or gives it up.
+async fn shaken(
+    tls: &TlsAcceptor,
+    stream: TcpStream,
+    cancelled: &CancellationToken,
+) -> Option<TlsStream<TcpStream>> {
+    let shaking = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let shaken = tokio::select! {
+        () = cancelled.cancelled() => return None,
+        shaken = shaking => shaken,
+    };
+    match shaken {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a client ended the TLS handshake");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    cancelled: CancellationToken,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

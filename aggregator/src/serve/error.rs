@@ -26,6 +26,15 @@ impl ApiError {
         }
     }
 
+    pub(crate) const fn with_body(status: StatusCode, body: serde_json::Value) -> Self {
+        Self { status, body }
+    }
+
+    /// Its status.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(crate) fn bad_request(message: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }

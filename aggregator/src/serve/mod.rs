@@ -3,15 +3,16 @@
 mod api;
 mod connections;
 mod error;
+mod gate;
 mod page;
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    http::{HeaderMap, StatusCode, header},
+    http::StatusCode,
     middleware,
-    routing::{get, post},
+    routing::{any, get, post},
 };
 use parallax_model::Vantage;
 use prometheus_client::registry::Registry;
@@ -24,10 +25,10 @@ use tower_http::{
 
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
+pub(crate) use gate::Gate;
 
 use crate::{
     clock::Clock,
-    config::Token,
     hub::Outlook,
     ingest::{self, Report},
     metrics::{self, Metrics},
@@ -45,7 +46,7 @@ const BODIES: usize = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
-    pub(crate) token: Option<Token>,
+    pub(crate) gate: Gate,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -62,44 +63,76 @@ impl Shared {
         Arc::new(Semaphore::new(BODIES))
     }
 
-    /// Whether a prober's request shows the token, where one is wanted.
-    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
-        self.token.as_ref().is_none_or(|token| {
-            headers
-                .get(header::AUTHORIZATION)
-                .is_some_and(|shown| token.opens(shown.as_bytes()))
-        })
-    }
-
-    /// Refuses a vantage that the topology does not name.
+    /// Refuses a vantage that the topology does not name. One that is who it says may only have come before the
+    /// topology did: it is asked to come again.
     pub(crate) fn expect_vantage(&self, vantage: &Vantage) -> Result<(), ApiError> {
         let expected = self.topology.borrow().topology.vantages();
         if expected.contains(vantage) {
             Ok(())
+        } else if self.gate.knows_callers() {
+            Err(ApiError::unavailable(format!(
+                "the vantage {vantage} is not in the topology yet; come again"
+            )))
         } else {
             Err(ApiError::unknown_vantage(vantage, &expected))
         }
     }
 }
 
-/// All routes.
-pub(crate) fn router(shared: Shared) -> Router {
-    let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, REQUEST_TIMEOUT);
+/// What probers ask for; all that is served over TLS.
+pub(crate) fn prober_router(shared: Shared) -> Router {
+    bounded(probers()).with_state(shared)
+}
+
+fn probers() -> Router<Shared> {
     let ingest = Router::new()
         .route("/v1/observations", post(ingest::take))
         .layer(RequestDecompressionLayer::new());
-    let api = Router::new()
+    Router::new()
         .route("/v1/plan", get(plan::stream_plan))
+        .merge(ingest)
+}
+
+/// Tokens must not travel in the clear, so where callers are known they are sent to the other port.
+fn elsewhere() -> Router<Shared> {
+    let elsewhere = || async {
+        ApiError::new(
+            StatusCode::FORBIDDEN,
+            "probers are served over TLS only, at the port of tls.listen",
+        )
+    };
+    Router::new()
+        .route("/v1/observations", any(elsewhere))
+        .route("/v1/plan", any(elsewhere))
+}
+
+/// The bounds of every request that a machine makes.
+fn bounded(routes: Router<Shared>) -> Router<Shared> {
+    routes
+        .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "no such path") })
+        .layer(RequestBodyLimitLayer::new(ingest::LARGEST_BODY))
+        .layer(TimeoutLayer::with_status_code(
+            StatusCode::REQUEST_TIMEOUT,
+            REQUEST_TIMEOUT,
+        ))
+        .layer(middleware::map_response(error::speak_json))
+}
+
+/// All routes.
+pub(crate) fn router(shared: Shared) -> Router {
+    let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, REQUEST_TIMEOUT);
+    let probers = if shared.gate.knows_callers() {
+        elsewhere()
+    } else {
+        probers()
+    };
+    let api = Router::new()
         .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
         .route("/v1/incidents", get(api::incidents))
         .route("/v1/incidents/{id}", get(api::incident))
         .route("/healthz", get(api::healthz))
         .route("/readyz", get(api::readyz))
-        .merge(ingest)
-        .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "no such path") })
-        .layer(RequestBodyLimitLayer::new(ingest::LARGEST_BODY))
-        .layer(timeout)
-        .layer(middleware::map_response(error::speak_json));
+        .merge(probers);
     let people = page::router().layer(CompressionLayer::new()).layer(timeout);
     Router::new()
         .route(
@@ -107,6 +140,6 @@ pub(crate) fn router(shared: Shared) -> Router {
             get(metrics::exposition).layer(CompressionLayer::new()),
         )
         .merge(people)
-        .merge(api)
+        .merge(bounded(api))
         .with_state(shared)
 }

@@ -29,6 +29,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let stop = stop_on_signal()?;
         let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;
         tracing::info!(page = %format_args!("http://{}/", aggregator.local_addr()), "serving");
+        if let Some(address) = aggregator.tls_addr() {
+            tracing::info!(probers = %format_args!("https://{address}/"), "serving probers");
+        }
         aggregator.run(stop).await.map_err(Failure::could_not)
     })
 }

@@ -2,13 +2,15 @@
 
 pub(crate) mod aggregator;
 pub(crate) mod check;
+pub(crate) mod manifests;
 pub(crate) mod prober;
 pub(crate) mod record;
 mod recording;
 pub(crate) mod replay;
 pub(crate) mod up;
+pub(crate) mod vantage;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 
 use parallax_diagnosis::text::Style;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,6 +23,15 @@ fn style() -> Style {
     let plain =
         !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     if plain { Style::Plain } else { Style::Coloured }
+}
+
+/// Prints a whole text; a reader that has seen enough (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::could_not(error)),
+        _ => Ok(()),
+    }
 }
 
 /// A token that Ctrl-C and SIGTERM cancel. A second signal ends the process at once.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use parallax_model::{PodName, Vantage};
-use parallax_prober::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, Token};
+use parallax_prober::{Agent, AgentConfig, AgentError, AggregatorRoots, Role, SPOOL_CAPACITY, Token};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use url::Url;
 
@@ -42,9 +42,13 @@ pub(crate) struct Args {
     /// Certificates (PEM) that probes trust beside the machine's own.
     #[arg(long, value_name = "FILE")]
     extra_roots: Vec<PathBuf>,
-    /// Certificates (PEM) of the aggregator; only these are trusted for it.
+    /// Certificates (PEM) of the aggregator's CA; only these are trusted for it. Read again when they change; a file that
+    /// is not there yet may come later.
     #[arg(long, value_name = "FILE", env = "PARALLAX_AGGREGATOR_ROOTS")]
     aggregator_roots: Vec<PathBuf>,
+    /// Only answer the echo; probe and report nothing.
+    #[arg(long)]
+    responder: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -61,7 +65,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         pod: args.pod,
         aggregator: args.aggregator,
         token,
-        aggregator_roots: roots(&args.aggregator_roots)?,
+        aggregator_roots: aggregator_roots(args.aggregator_roots)?,
+        role: if args.responder {
+            Role::Responder
+        } else {
+            Role::Prober
+        },
         echo_listen: args.echo_listen,
         resolv_conf: args.resolv_conf,
         extra_roots: roots(&args.extra_roots)?,
@@ -95,6 +104,30 @@ fn token_file(path: PathBuf) -> Result<Token, Failure> {
         )));
     }
     Ok(Token::File(path))
+}
+
+/// What can be wrong with the files is said now; that one is not there yet is no mistake.
+fn aggregator_roots(files: Vec<PathBuf>) -> Result<AggregatorRoots, Failure> {
+    if files.is_empty() {
+        return Ok(AggregatorRoots::AsProbes);
+    }
+    for file in &files {
+        match std::fs::metadata(file) {
+            // Published but not filled yet, or filled with something else: only the latter is worth a word.
+            Ok(metadata) if metadata.len() > 0 => drop(read_roots(file)?),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                tracing::warn!(file = %file.display(), "the aggregator's CA is not there yet; waiting for it");
+            }
+            Err(error) => {
+                return Err(Failure::Usage(format!(
+                    "read the aggregator's CA {}: {error}",
+                    file.display()
+                )));
+            }
+        }
+    }
+    Ok(AggregatorRoots::Files(files))
 }
 
 /// Certificates of a PEM file, at least one.

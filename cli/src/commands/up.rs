@@ -9,7 +9,7 @@ use parallax_diagnosis::{
     view::View,
 };
 use parallax_model::{Network, NodeName, PodName, Vantage};
-use parallax_prober::{Agent, AgentConfig, SPOOL_CAPACITY, Token};
+use parallax_prober::{Agent, AgentConfig, AggregatorRoots, Role, SPOOL_CAPACITY, Token};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -68,7 +68,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             vantage,
             pod,
             aggregator: url.clone(),
-            aggregator_roots: Vec::new(),
+            aggregator_roots: AggregatorRoots::AsProbes,
+            role: Role::Prober,
             extra_roots: Vec::new(),
             spool_capacity: SPOOL_CAPACITY,
         };

@@ -4,6 +4,8 @@
 mod bad_input;
 mod check;
 mod commands;
+mod identity;
+mod manifests;
 mod readme;
 mod record;
 mod replay;

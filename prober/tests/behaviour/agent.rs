@@ -7,7 +7,9 @@ use std::{
 };
 
 use parallax_model::{EchoIdentity, FailureKind, Observation, Outcome, OwnFault, Phase};
-use parallax_prober::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, Tls, Token, run};
+use parallax_prober::{
+    Agent, AgentConfig, AgentError, AggregatorRoots, Role, SPOOL_CAPACITY, Tls, Token, run,
+};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +26,8 @@ pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
         pod: "prober-n1".parse().unwrap(),
         aggregator: format!("http://{aggregator}").parse().unwrap(),
         token: None,
-        aggregator_roots: Vec::new(),
+        aggregator_roots: AggregatorRoots::AsProbes,
+        role: Role::Prober,
         echo_listen: "127.0.0.1:0".parse().unwrap(),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),

@@ -10,7 +10,9 @@ use std::{
 
 use anyhow::Context as _;
 use parallax_model::{Assignment, Micros, Outcome};
-use parallax_prober::{Agent, AgentConfig, Context, SPOOL_CAPACITY, Tls, run as probe};
+use parallax_prober::{
+    Agent, AgentConfig, AggregatorRoots, Context, Role, SPOOL_CAPACITY, Tls, run as probe,
+};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::{
     runtime::Runtime,
@@ -73,7 +75,8 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
         pod: "prober-n1".parse()?,
         aggregator: args.aggregator.clone().context("the agent needs --aggregator")?,
         token: None,
-        aggregator_roots: Vec::new(),
+        aggregator_roots: AggregatorRoots::AsProbes,
+        role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/etc/resolv.conf"),
         extra_roots: vec![roots(args)?],

@@ -1,0 +1,220 @@
+//! The probers' way in: TLS with our own CA, and who they are. Built before anything runs, so that what is wrong with it
+//! ends the start.
+
+use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
+
+use kube::Client;
+use parallax_model::Vantage;
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api_client::ApiClient,
+    config::Config,
+    identity::{Enrolments, Identity, Pods, WatchedPods, follow_pods, with_enrolled},
+    metrics::Metrics,
+    serve::{self, Gate, Shared},
+    tls::{AuthorityError, Publisher, TlsSide},
+    watch::TopologyState,
+};
+
+/// Why there is no way in for probers.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// The port cannot be taken.
+    #[error("cannot listen on {address} for probers: {source}; set another `tls.listen` address")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no certificate to show.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// The API server is needed and not known.
+    #[error(
+        "cannot find the API server that `identity` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+    )]
+    Cluster(#[source] Box<kube::Error>),
+}
+
+/// Everything that stands between a prober and its plan.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) gate: Gate,
+    tls: Option<Serving>,
+    publisher: Option<Publisher>,
+    enrolments: Option<(Enrolments, watch::Receiver<BTreeSet<Vantage>>)>,
+    /// The watch of prober Pods, where nobody else knows them.
+    pods: Option<(ApiClient, Arc<WatchedPods>)>,
+}
+
+#[derive(Debug)]
+struct Serving {
+    listener: TcpListener,
+    address: SocketAddr,
+    acceptor: Acceptor,
+    side: TlsSide,
+}
+
+/// An acceptor has no words of its own.
+struct Acceptor(TlsAcceptor);
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl Door {
+    /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
+    pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, DoorError> {
+        let needed =
+            config.identity.is_some() || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
+        let client = match (&config.client, needed) {
+            (Some(client), _) => Some(client.clone()),
+            (None, true) => Some(ApiClient(
+                Client::try_default()
+                    .await
+                    .map_err(|error| DoorError::Cluster(Box::new(error)))?,
+            )),
+            (None, false) => None,
+        };
+        let mut door = Self {
+            gate: config.token.clone().map_or(Gate::Open, Gate::Secret),
+            tls: None,
+            publisher: None,
+            enrolments: None,
+            pods: None,
+        };
+        if let Some(options) = &config.tls {
+            let address = options.listen;
+            let refused = |source| DoorError::Listen { address, source };
+            let listener = TcpListener::bind(address).await.map_err(refused)?;
+            let side = TlsSide::new(options)?;
+            if let (Some(client), false) = (&client, options.publish.is_empty()) {
+                door.publisher = Some(Publisher {
+                    client: client.clone(),
+                    certificate: side.certificate().to_owned(),
+                    places: options.publish.clone(),
+                    metrics: metrics.clone(),
+                });
+            }
+            door.tls = Some(Serving {
+                address: listener.local_addr().map_err(refused)?,
+                listener,
+                acceptor: Acceptor(side.acceptor()?),
+                side,
+            });
+        }
+        if let (Some(options), Some(client)) = (&config.identity, client) {
+            let pods: Arc<dyn Pods> = if let Some(pods) = &config.pods {
+                pods.clone()
+            } else {
+                let accounts = options.probers.iter().chain(&options.responders);
+                let watched = Arc::new(WatchedPods::of(accounts.cloned()));
+                door.pods = Some((client.clone(), watched.clone()));
+                watched
+            };
+            let identity = Identity::new(options.clone(), client.clone(), pods, metrics.clone());
+            if let Some(namespace) = &options.vantages {
+                let (vantages, out) = watch::channel(BTreeSet::new());
+                let enrolments = Enrolments {
+                    client,
+                    namespace: namespace.clone(),
+                    newcomer: identity.newcomer(),
+                    vantages,
+                };
+                door.enrolments = Some((enrolments, out));
+            }
+            door.gate = Gate::Accounts(Arc::new(identity));
+        }
+        Ok(door)
+    }
+
+    /// Where probers are served over TLS.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.tls.as_ref().map(|tls| tls.address)
+    }
+
+    /// The public part of the CA, as PEM.
+    pub(crate) fn certificate(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.side.certificate())
+    }
+
+    /// The topology as everybody else is to see it, and the task that makes it so, if one is needed.
+    pub(crate) fn join_enrolled(
+        &mut self,
+        bare: watch::Receiver<TopologyState>,
+    ) -> (watch::Receiver<TopologyState>, Option<Joining>) {
+        let Some((enrolments, vantages)) = self.enrolments.take() else {
+            return (bare, None);
+        };
+        let (full, out) = watch::channel(bare.borrow().clone());
+        let joining = Joining {
+            enrolments,
+            vantages,
+            bare,
+            full,
+        };
+        (out, Some(joining))
+    }
+
+    /// Starts its parts.
+    pub(crate) fn open(
+        self,
+        shared: &Shared,
+        parts: &mut JoinSet<()>,
+        start: &mut impl FnMut(&'static str, AbortHandle),
+        stopping: &CancellationToken,
+    ) {
+        if let Some(tls) = self.tls {
+            let routes = serve::prober_router(shared.clone());
+            let serving = serve::serve(tls.listener, Some(tls.acceptor.0), routes, stopping.clone());
+            start("TLS server", parts.spawn(serving));
+            start("certificate", parts.spawn(tls.side.renew(stopping.clone())));
+        }
+        if let Some((client, pods)) = self.pods {
+            let following = follow_pods(client, pods, stopping.clone());
+            start("watch of prober Pods", parts.spawn(following));
+        }
+        if let Some(publisher) = self.publisher {
+            start(
+                "publication of the CA",
+                parts.spawn(publisher.run(stopping.clone())),
+            );
+        }
+    }
+}
+
+/// What joins enrolled vantages to the topology.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    enrolments: Enrolments,
+    vantages: watch::Receiver<BTreeSet<Vantage>>,
+    bare: watch::Receiver<TopologyState>,
+    full: watch::Sender<TopologyState>,
+}
+
+impl Joining {
+    /// Starts both ends.
+    pub(crate) fn run(
+        self,
+        parts: &mut JoinSet<()>,
+        start: &mut impl FnMut(&'static str, AbortHandle),
+        stopping: &CancellationToken,
+    ) {
+        start(
+            "enrolments",
+            parts.spawn(self.enrolments.follow(stopping.clone())),
+        );
+        let joined = with_enrolled(self.bare, self.vantages, self.full, stopping.clone());
+        start("enrolled vantages", parts.spawn(joined));
+    }
+}

@@ -1,0 +1,110 @@
+//! Vantages outside the cluster, as their accounts say: listed now and then, and joined to the topology.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, api::ListParams};
+use parallax_diagnosis::topology::Topology;
+use parallax_model::{Namespace, Vantage};
+use tokio::{
+    sync::{Notify, watch},
+    time::{MissedTickBehavior, interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::review::{VANTAGE_LABEL, enrolled};
+use crate::api_client::ApiClient;
+use crate::watch::TopologyState;
+
+/// How often the accounts are listed: a revoked vantage has no plan any more after this.
+const EVERY: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Follows the accounts of enrolled vantages.
+#[derive(Debug)]
+pub(crate) struct Enrolments {
+    pub(crate) client: ApiClient,
+    pub(crate) namespace: Namespace,
+    /// Rings when one shows itself that may not be known yet.
+    pub(crate) newcomer: Arc<Notify>,
+    pub(crate) vantages: watch::Sender<BTreeSet<Vantage>>,
+}
+
+impl Enrolments {
+    /// Lists until cancelled. While that fails, those known stay.
+    pub(crate) async fn follow(self, cancelled: CancellationToken) {
+        let api = Api::<ServiceAccount>::namespaced(self.client.0.clone(), self.namespace.as_str());
+        let wanted = ListParams::default().labels(VANTAGE_LABEL);
+        let mut tick = interval(EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                _ = tick.tick() => {}
+                () = self.newcomer.notified() => {}
+            }
+            let listed = tokio::select! {
+                () = cancelled.cancelled() => return,
+                listed = timeout(PATIENCE, api.list(&wanted)) => listed,
+            };
+            let reason = match listed {
+                Ok(Ok(accounts)) => {
+                    let now: BTreeSet<_> = accounts.items.iter().filter_map(enrolled).collect();
+                    self.vantages.send_if_modified(|known| {
+                        let changed = *known != now;
+                        *known = now;
+                        changed
+                    });
+                    failing = false;
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer".to_owned(),
+            };
+            if !std::mem::replace(&mut failing, true) {
+                tracing::warn!(%reason, namespace = %self.namespace, "cannot list the accounts of enrolled vantages; keeping those known");
+            }
+        }
+    }
+}
+
+/// Passes topologies on with the enrolled vantages among those that are expected, until one side ends.
+pub(crate) async fn with_enrolled(
+    mut bare: watch::Receiver<TopologyState>,
+    mut enrolled: watch::Receiver<BTreeSet<Vantage>>,
+    full: watch::Sender<TopologyState>,
+    cancelled: CancellationToken,
+) {
+    let mut enrolments = 0;
+    loop {
+        tokio::select! {
+            () = cancelled.cancelled() => return,
+            changed = bare.changed() => if changed.is_err() { return },
+            changed = enrolled.changed() => match changed {
+                Ok(()) => enrolments += 1,
+                Err(_) => return,
+            },
+        }
+        let state = bare.borrow_and_update().clone();
+        let vantages = enrolled.borrow_and_update().clone();
+        full.send_replace(TopologyState {
+            // Both only ever grow, so their sum does.
+            number: state.number + enrolments,
+            topology: joined(state.topology.clone(), vantages),
+            ..state
+        });
+    }
+}
+
+fn joined(topology: Arc<Topology>, vantages: BTreeSet<Vantage>) -> Arc<Topology> {
+    let known = topology.vantages();
+    let mut unknown = vantages
+        .into_iter()
+        .filter(|vantage| !known.contains(vantage))
+        .peekable();
+    if unknown.peek().is_none() {
+        return topology;
+    }
+    Arc::new(unknown.fold(Topology::clone(&topology), Topology::with_vantage))
+}

@@ -1,0 +1,325 @@
+//! Who a prober is: the token it shows leads to its Pod, the Pod to node and network. So no prober speaks for another.
+//!
+//! ```text
+//! token ─▶ claims (refuse what is plain) ─▶ cache ─▶ TokenReview ─▶ account ─▶ Pod uid ─▶ watched Pod ─▶ vantage
+//!                                                                      └─▶ labels of an enrolled account ─▶ vantage
+//! ```
+
+mod cache;
+mod claims;
+mod enrolled;
+mod pods;
+mod refusal;
+mod review;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::http::{HeaderMap, header};
+use parallax_model::Vantage;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
+
+pub(crate) use enrolled::{Enrolments, with_enrolled};
+pub use pods::{Lookup, Pods, ProberPod};
+pub(crate) use refusal::{Reason, Refused};
+pub use review::{REACH_LABEL, VANTAGE_LABEL};
+pub(crate) use watched::{WatchedPods, follow as follow_pods};
+
+use crate::{api_client::ApiClient, config::IdentityOptions, metrics::Metrics};
+use cache::{Cache, Holder, Known, TokenHash};
+use claims::Claims;
+use review::{Reviewer, Subject};
+
+/// Reviews under way at one time; a flood of tokens waits for us, not on the API server.
+const REVIEWS: usize = 16;
+/// A token without an end is believed for this long.
+const WITHOUT_END: Duration = Duration::from_hours(1);
+/// One line of the log for each reason in this time.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// Who has been let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// Where it is.
+    pub(crate) vantage: Vantage,
+    /// Whether it probes, or only answers.
+    pub(crate) role: Role,
+}
+
+/// What a caller is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Follows a plan and reports.
+    Prober,
+    /// Answers the echo; wants to know the nonce and reports nothing.
+    Responder,
+}
+
+/// Tells who a token is.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    options: IdentityOptions,
+    reviewer: Box<dyn Reviewer>,
+    pods: Arc<dyn Pods>,
+    cache: Mutex<Cache>,
+    reviews: Semaphore,
+    /// Rung when an enrolled vantage shows itself for the first time: it may not be among those listed yet.
+    newcomer: Arc<Notify>,
+    metrics: Metrics,
+    log: Log,
+}
+
+impl Identity {
+    pub(crate) fn new(
+        options: IdentityOptions,
+        client: ApiClient,
+        pods: Arc<dyn Pods>,
+        metrics: Metrics,
+    ) -> Self {
+        Self::asking(options, Box::new(client), pods, metrics)
+    }
+
+    fn asking(
+        options: IdentityOptions,
+        reviewer: Box<dyn Reviewer>,
+        pods: Arc<dyn Pods>,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            options,
+            reviewer,
+            pods,
+            cache: Mutex::default(),
+            reviews: Semaphore::new(REVIEWS),
+            newcomer: Arc::default(),
+            metrics,
+            log: Log::default(),
+        }
+    }
+
+    /// Rings when an enrolled vantage shows itself.
+    pub(crate) fn newcomer(&self) -> Arc<Notify> {
+        self.newcomer.clone()
+    }
+
+    /// Who sends a request. A refusal is counted and logged.
+    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
+        self.identify(headers)
+            .await
+            .inspect_err(|refused| self.note(refused))
+    }
+
+    /// Whether a caller may speak for a vantage. A refusal is counted and logged.
+    pub(crate) fn speaks_for(&self, caller: &Caller, vantage: &Vantage) -> Result<(), Refused> {
+        if caller.vantage == *vantage {
+            return Ok(());
+        }
+        let refused = Refused::of(Reason::OtherVantage, format!("{} for {vantage}", caller.vantage));
+        self.note(&refused);
+        Err(refused)
+    }
+
+    /// Refuses the report of somebody who is only there to answer.
+    pub(crate) fn may_report(&self, caller: &Caller) -> Result<(), Refused> {
+        if caller.role == Role::Prober {
+            return Ok(());
+        }
+        let refused = Refused::of(Reason::WrongAccount, caller.vantage.to_string());
+        self.note(&refused);
+        Err(refused)
+    }
+
+    fn note(&self, refused: &Refused) {
+        self.metrics.identity_refused(refused.reason);
+        self.log.say(refused);
+    }
+
+    async fn identify(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
+        let token = bearer(headers).ok_or(Refused::because(Reason::Missing))?;
+        let claims = Claims::read(token).ok_or(Refused::because(Reason::Malformed))?;
+        if !claims.meant_for(&self.options.audience) {
+            return Err(Refused::because(Reason::WrongAudience));
+        }
+        let good_for = good_for(&claims).ok_or(Refused::because(Reason::Expired))?;
+        let hash = TokenHash::of(token);
+        let holder = self.holder(token, hash, good_for).await?;
+        self.place(&holder, &hash)
+    }
+
+    /// Who holds the token, as remembered or as the API server says.
+    async fn holder(&self, token: &str, hash: TokenHash, good_for: Duration) -> Result<Holder, Refused> {
+        let known = self.cache.lock().look(&hash);
+        let before = match known {
+            Known::Fresh(holder) => return Ok(holder),
+            Known::Refused(reason) => return Err(Refused::because(reason)),
+            Known::Stale(holder) => Some(holder),
+            Known::Nothing => None,
+        };
+        // The semaphore is never closed.
+        let _turn = self.reviews.acquire().await;
+        match self.ask(token).await {
+            Ok(Ok(holder)) => {
+                self.cache.lock().hold(hash, holder.clone(), good_for);
+                Ok(holder)
+            }
+            Ok(Err(refused)) => {
+                self.cache.lock().refuse(hash, refused.reason);
+                Err(refused)
+            }
+            Err(review::Unavailable(why)) => {
+                self.cache.lock().postpone(&hash);
+                before.ok_or_else(|| Refused::of(Reason::ReviewUnavailable, why))
+            }
+        }
+    }
+
+    async fn ask(&self, token: &str) -> Result<Result<Holder, Refused>, review::Unavailable> {
+        let subject = match self.reviewer.review(token, &self.options.audience).await? {
+            Ok(subject) => subject,
+            Err(reason) => return Ok(Err(Refused::because(reason))),
+        };
+        if self.role(&subject).is_some() {
+            let bound = subject.pod_uid.is_some();
+            let refused = || Refused::of(Reason::NotBound, subject.account.to_string());
+            return Ok(if bound {
+                Ok(Holder {
+                    subject,
+                    outside: None,
+                })
+            } else {
+                Err(refused())
+            });
+        }
+        let outside = if self.options.vantages.as_ref() == Some(&subject.account.namespace) {
+            self.reviewer.enrolment(&subject.account).await?
+        } else {
+            None
+        };
+        Ok(match outside {
+            Some(vantage) => {
+                self.newcomer.notify_one();
+                Ok(Holder {
+                    subject,
+                    outside: Some(vantage),
+                })
+            }
+            None => Err(Refused::of(Reason::WrongAccount, subject.account.to_string())),
+        })
+    }
+
+    fn role(&self, subject: &Subject) -> Option<Role> {
+        if self.options.probers.contains(&subject.account) {
+            Some(Role::Prober)
+        } else if self.options.responders.contains(&subject.account) {
+            Some(Role::Responder)
+        } else {
+            None
+        }
+    }
+
+    /// Where the holder is. A Pod is looked up each time: with it goes its token.
+    fn place(&self, holder: &Holder, hash: &TokenHash) -> Result<Caller, Refused> {
+        let subject = &holder.subject;
+        if let Some(vantage) = &holder.outside {
+            return Ok(Caller {
+                vantage: vantage.clone(),
+                role: Role::Prober,
+            });
+        }
+        let role = self
+            .role(subject)
+            .ok_or_else(|| Refused::of(Reason::WrongAccount, subject.account.to_string()))?;
+        let uid = subject
+            .pod_uid
+            .as_deref()
+            .ok_or_else(|| Refused::of(Reason::NotBound, subject.account.to_string()))?;
+        let pod = match self.pods.find(uid) {
+            Lookup::Known(pod) => pod,
+            Lookup::Unknown => {
+                self.cache.lock().forget(hash);
+                let who = format!("a Pod of {}", subject.account);
+                return Err(Refused::of(Reason::UnknownPod, who));
+            }
+            Lookup::NotYet => return Err(Refused::because(Reason::PodsUnknown)),
+        };
+        if subject
+            .node
+            .as_ref()
+            .is_some_and(|node| node != pod.node.as_str())
+        {
+            return Err(Refused::of(Reason::OtherNode, pod.name.to_string()));
+        }
+        Ok(Caller {
+            vantage: Vantage::Cluster {
+                node: pod.node,
+                network: pod.network,
+            },
+            role,
+        })
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .strip_prefix("Bearer ")
+        .map(str::trim)
+}
+
+/// How long the token is still good; nothing once it is not.
+fn good_for(claims: &Claims) -> Option<Duration> {
+    let Some(end) = claims.expires else {
+        return Some(WITHOUT_END);
+    };
+    let end = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(end).ok()?))?;
+    end.duration_since(SystemTime::now())
+        .ok()
+        .filter(|left| !left.is_zero())
+}
+
+/// Says each reason now and then, with how often it was not said.
+#[derive(Debug, Default)]
+struct Log(Mutex<BTreeMap<Reason, (Instant, u64)>>);
+
+impl Log {
+    /// Whether the reason is to be said now, and how often it was not since the last time.
+    fn due(&self, reason: Reason) -> Option<u64> {
+        let now = Instant::now();
+        let mut said = self.0.lock();
+        let Some((last, unsaid)) = said.get_mut(&reason) else {
+            said.insert(reason, (now, 0));
+            return Some(0);
+        };
+        if now.duration_since(*last) < LOG_EVERY {
+            *unsaid += 1;
+            return None;
+        }
+        *last = now;
+        Some(std::mem::take(unsaid))
+    }
+
+    fn say(&self, refused: &Refused) {
+        let Some(unsaid) = self.due(refused.reason) else {
+            return;
+        };
+        tracing::warn!(
+            reason = refused.reason.label(),
+            who = %refused.who,
+            unsaid,
+            "refused a prober: {}",
+            refused.reason.sentence()
+        );
+    }
+}

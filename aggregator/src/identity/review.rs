@@ -1,0 +1,136 @@
+//! Asking the API server whose a token is.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    core::v1::ServiceAccount,
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use parallax_model::{Namespace, ObjectName, Reach, Vantage, VantageName};
+use tokio::time::timeout;
+
+use super::refusal::Reason;
+use crate::{api_client::ApiClient, config::ObjectKey};
+
+/// A call that takes longer failed; the prober waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Labels of the account of an enrolled vantage: its name, and how far out it is.
+pub const VANTAGE_LABEL: &str = "parallax.dev/vantage";
+/// `vpc` or `internet`.
+pub const REACH_LABEL: &str = "parallax.dev/reach";
+
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+
+/// Whose a token is, as the API server says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) account: ObjectKey,
+    /// The Pod that holds the token, for a projected one.
+    pub(super) pod_uid: Option<String>,
+    /// Its node, from servers that say so.
+    pub(super) node: Option<String>,
+}
+
+/// The API server cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unavailable(pub(super) String);
+
+/// What is asked of the API server; one is the real one.
+pub(super) trait Reviewer: fmt::Debug + Send + Sync + 'static {
+    /// Whose the token is; a reason where it is nobody's.
+    fn review<'a>(
+        &'a self,
+        token: &'a str,
+        audience: &'a str,
+    ) -> BoxFuture<'a, Result<Result<Subject, Reason>, Unavailable>>;
+
+    /// The vantage that an account was enrolled as, if it was.
+    fn enrolment<'a>(&'a self, account: &'a ObjectKey)
+    -> BoxFuture<'a, Result<Option<Vantage>, Unavailable>>;
+}
+
+impl Reviewer for ApiClient {
+    fn review<'a>(
+        &'a self,
+        token: &'a str,
+        audience: &'a str,
+    ) -> BoxFuture<'a, Result<Result<Subject, Reason>, Unavailable>> {
+        Box::pin(async move {
+            let review = TokenReview {
+                metadata: ObjectMeta::default(),
+                spec: TokenReviewSpec {
+                    token: token.to_owned(),
+                    audiences: Some(vec![audience.to_owned()]),
+                },
+                status: None,
+            };
+            let api = Api::<TokenReview>::all(self.0.clone());
+            let answered = called(api.create(&PostParams::default(), &review)).await?;
+            Ok(judge(answered, audience))
+        })
+    }
+
+    fn enrolment<'a>(
+        &'a self,
+        account: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<Vantage>, Unavailable>> {
+        Box::pin(async move {
+            let api = Api::<ServiceAccount>::namespaced(self.0.clone(), account.namespace.as_str());
+            let found = called(api.get_opt(account.name.as_str())).await?;
+            Ok(found.and_then(|account| enrolled(&account)))
+        })
+    }
+}
+
+async fn called<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Unavailable> {
+    match timeout(PATIENCE, call).await {
+        Err(_) => Err(Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Ok(done) => done.map_err(|error| Unavailable(error.to_string())),
+    }
+}
+
+/// What a review means. A server that knows no audiences returns none of them, and then the token may be meant for
+/// anybody.
+fn judge(review: TokenReview, audience: &str) -> Result<Subject, Reason> {
+    let status = review.status.unwrap_or_default();
+    if !status.authenticated.unwrap_or(false) {
+        return Err(Reason::Invalid);
+    }
+    if !status.audiences.unwrap_or_default().iter().any(|a| a == audience) {
+        return Err(Reason::WrongAudience);
+    }
+    subject(status.user.unwrap_or_default()).ok_or(Reason::WrongAccount)
+}
+
+fn subject(user: UserInfo) -> Option<Subject> {
+    let name = user.username?;
+    let (namespace, name) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let extra: BTreeMap<String, Vec<String>> = user.extra.unwrap_or_default();
+    let first = |key: &str| extra.get(key)?.first().cloned();
+    Some(Subject {
+        account: ObjectKey {
+            namespace: Namespace::new(namespace).ok()?,
+            name: ObjectName::new(name).ok()?,
+        },
+        pod_uid: first(POD_UID),
+        node: first(NODE_NAME),
+    })
+}
+
+/// The vantage that the labels of an account name.
+pub(super) fn enrolled(account: &ServiceAccount) -> Option<Vantage> {
+    let labels = account.metadata.labels.as_ref()?;
+    let name = labels.get(VANTAGE_LABEL)?;
+    let reach = labels.get(REACH_LABEL)?;
+    Some(Vantage::Outside {
+        reach: *Reach::ALL.iter().find(|known| known.label() == reach)?,
+        name: VantageName::new(name.as_str()).ok()?,
+    })
+}

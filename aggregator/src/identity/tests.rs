@@ -1,0 +1,422 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use axum::http::{HeaderValue, StatusCode};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use futures_util::future::BoxFuture;
+use parallax_model::Network;
+
+use super::{review::Unavailable, *};
+use crate::config::ObjectKey;
+
+/// What the API server and the watch know; both can be changed while a test runs.
+#[derive(Debug, Default)]
+struct World {
+    tokens: Mutex<BTreeMap<String, Result<Subject, Reason>>>,
+    enrolled: Mutex<BTreeMap<String, Vantage>>,
+    away: AtomicBool,
+    reviews: AtomicU64,
+    pods: Mutex<BTreeMap<String, ProberPod>>,
+    not_listed_yet: AtomicBool,
+}
+
+#[derive(Debug, Clone)]
+struct Shown(Arc<World>);
+
+impl Reviewer for Shown {
+    fn review<'a>(
+        &'a self,
+        token: &'a str,
+        _audience: &'a str,
+    ) -> BoxFuture<'a, Result<Result<Subject, Reason>, Unavailable>> {
+        self.0.reviews.fetch_add(1, Ordering::Relaxed);
+        let answer = if self.0.away.load(Ordering::Relaxed) {
+            Err(Unavailable("connection refused".to_owned()))
+        } else {
+            Ok(self
+                .0
+                .tokens
+                .lock()
+                .get(token)
+                .cloned()
+                .unwrap_or(Err(Reason::Invalid)))
+        };
+        Box::pin(async move { answer })
+    }
+
+    fn enrolment<'a>(
+        &'a self,
+        account: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<Vantage>, Unavailable>> {
+        let found = self.0.enrolled.lock().get(&account.to_string()).cloned();
+        Box::pin(async move { Ok(found) })
+    }
+}
+
+impl Pods for Shown {
+    fn find(&self, uid: &str) -> Lookup {
+        if self.0.not_listed_yet.load(Ordering::Relaxed) {
+            return Lookup::NotYet;
+        }
+        self.0
+            .pods
+            .lock()
+            .get(uid)
+            .cloned()
+            .map_or(Lookup::Unknown, Lookup::Known)
+    }
+}
+
+fn token(audience: &str, expires_in: i64, mark: &str) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let end = i64::try_from(now.as_secs()).unwrap() + expires_in;
+    let payload = serde_json::json!({"aud": [audience], "exp": end, "jti": mark}).to_string();
+    format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(payload))
+}
+
+fn headers(token: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let value = format!("Bearer {token}");
+    headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&value).unwrap());
+    headers
+}
+
+fn subject(account: &str, uid: Option<&str>, node: Option<&str>) -> Subject {
+    Subject {
+        account: account.parse().unwrap(),
+        pod_uid: uid.map(str::to_owned),
+        node: node.map(str::to_owned),
+    }
+}
+
+fn pod(name: &str, node: &str, network: Network) -> ProberPod {
+    ProberPod {
+        name: name.parse().unwrap(),
+        node: node.parse().unwrap(),
+        network,
+    }
+}
+
+struct Scene {
+    world: Arc<World>,
+    identity: Identity,
+    metrics: Metrics,
+    good: String,
+}
+
+impl Scene {
+    /// One prober Pod on n1, and its token.
+    fn new() -> Self {
+        let world = Arc::new(World::default());
+        let good = token("parallax", 3_600, "good");
+        world
+            .pods
+            .lock()
+            .insert("uid-1".to_owned(), pod("prober-1", "n1", Network::Pod));
+        let options = IdentityOptions {
+            audience: "parallax".to_owned(),
+            probers: vec!["parallax/prober".parse().unwrap()],
+            responders: vec!["parallax/responder".parse().unwrap()],
+            vantages: Some("parallax".parse().unwrap()),
+        };
+        let metrics = Metrics::new();
+        let shown = Shown(world.clone());
+        let identity = Identity::asking(options, Box::new(shown.clone()), Arc::new(shown), metrics.clone());
+        let scene = Self {
+            world,
+            identity,
+            metrics,
+            good,
+        };
+        scene.knows(
+            &scene.good,
+            Ok(subject("parallax/prober", Some("uid-1"), Some("n1"))),
+        );
+        scene
+    }
+
+    fn knows(&self, token: &str, answer: Result<Subject, Reason>) {
+        self.world.tokens.lock().insert(token.to_owned(), answer);
+    }
+
+    async fn admit(&self, token: &str) -> Result<Caller, Refused> {
+        self.identity.admit(&headers(token)).await
+    }
+
+    async fn vantage(&self, token: &str) -> String {
+        self.admit(token).await.unwrap().vantage.to_string()
+    }
+
+    async fn reason(&self, token: &str) -> Reason {
+        self.admit(token).await.unwrap_err().reason
+    }
+
+    fn reviews(&self) -> u64 {
+        self.world.reviews.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn a_token_leads_to_its_pod_and_the_pod_to_node_and_network() {
+    let scene = Scene::new();
+    assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
+    scene
+        .world
+        .pods
+        .lock()
+        .insert("uid-2".to_owned(), pod("host-1", "n2", Network::Host));
+    let host = token("parallax", 3_600, "host");
+    // An older API server says nothing of the node.
+    scene.knows(&host, Ok(subject("parallax/prober", Some("uid-2"), None)));
+    assert_eq!(scene.vantage(&host).await, "n2/host");
+}
+
+#[tokio::test]
+async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
+    let scene = Scene::new();
+    let mark = |mark: &str| token("parallax", 3_600, mark);
+    let cases = [
+        (
+            Reason::Malformed,
+            StatusCode::UNAUTHORIZED,
+            "no-jwt-at-all".to_owned(),
+            None,
+        ),
+        (
+            Reason::WrongAudience,
+            StatusCode::UNAUTHORIZED,
+            token("https://kubernetes.default.svc", 3_600, "a"),
+            None,
+        ),
+        (
+            Reason::Expired,
+            StatusCode::UNAUTHORIZED,
+            token("parallax", -1, "b"),
+            None,
+        ),
+        (Reason::Invalid, StatusCode::UNAUTHORIZED, mark("forged"), None),
+        // The claims say parallax, the server does not: only the server is believed.
+        (
+            Reason::WrongAudience,
+            StatusCode::UNAUTHORIZED,
+            mark("c"),
+            Some(Err(Reason::WrongAudience)),
+        ),
+        (
+            Reason::WrongAccount,
+            StatusCode::FORBIDDEN,
+            mark("another account of the namespace"),
+            Some(Ok(subject("parallax/default", Some("uid-1"), None))),
+        ),
+        (
+            Reason::WrongAccount,
+            StatusCode::FORBIDDEN,
+            mark("the same name elsewhere"),
+            Some(Ok(subject("shop/prober", Some("uid-1"), None))),
+        ),
+        (
+            Reason::NotBound,
+            StatusCode::FORBIDDEN,
+            mark("made by hand"),
+            Some(Ok(subject("parallax/prober", None, None))),
+        ),
+        (
+            Reason::UnknownPod,
+            StatusCode::FORBIDDEN,
+            mark("not watched"),
+            Some(Ok(subject("parallax/prober", Some("uid-9"), None))),
+        ),
+        (
+            Reason::OtherNode,
+            StatusCode::FORBIDDEN,
+            mark("moved"),
+            Some(Ok(subject("parallax/prober", Some("uid-1"), Some("n2")))),
+        ),
+    ];
+    for (expected, status, token, answer) in cases {
+        if let Some(answer) = answer {
+            scene.knows(&token, answer);
+        }
+        let before = scene.metrics.identity_refusals(expected);
+        let refused = scene.admit(&token).await.unwrap_err();
+        assert_eq!((refused.reason, expected.status()), (expected, status));
+        assert_eq!(
+            scene.metrics.identity_refusals(expected),
+            before + 1,
+            "{expected:?}"
+        );
+    }
+    let missing = scene.identity.admit(&HeaderMap::new()).await.unwrap_err();
+    assert_eq!(missing.reason, Reason::Missing);
+}
+
+#[tokio::test]
+async fn nobody_speaks_for_another_vantage() {
+    let scene = Scene::new();
+    let caller = scene.admit(&scene.good).await.unwrap();
+    let vantage = |text: &str| text.parse::<Vantage>().unwrap();
+    assert!(scene.identity.speaks_for(&caller, &vantage("n1/pod")).is_ok());
+    for other in ["n2/pod", "n1/host", "internet:laptop"] {
+        let refused = scene.identity.speaks_for(&caller, &vantage(other)).unwrap_err();
+        assert_eq!(refused.reason, Reason::OtherVantage);
+        assert!(
+            refused.who.contains("n1/pod") && refused.who.contains(other),
+            "{}",
+            refused.who
+        );
+    }
+    assert_eq!(scene.metrics.identity_refusals(Reason::OtherVantage), 3);
+}
+
+#[tokio::test]
+async fn a_responder_is_known_and_reports_nothing() {
+    let scene = Scene::new();
+    let responder = token("parallax", 3_600, "responder");
+    scene.knows(&responder, Ok(subject("parallax/responder", Some("uid-1"), None)));
+    let caller = scene.admit(&responder).await.unwrap();
+    assert_eq!(caller.role, Role::Responder);
+    assert!(scene.identity.may_report(&caller).is_err());
+    let prober = scene.admit(&scene.good).await.unwrap();
+    assert!(scene.identity.may_report(&prober).is_ok());
+}
+
+#[tokio::test]
+async fn a_pod_that_is_gone_takes_its_token_along() {
+    let scene = Scene::new();
+    scene.vantage(&scene.good).await;
+    let gone = scene.world.pods.lock().remove("uid-1").unwrap();
+    assert_eq!(scene.reason(&scene.good).await, Reason::UnknownPod);
+    // Forgotten: the API server is asked again, also when a Pod of that uid turns up.
+    scene.world.pods.lock().insert("uid-1".to_owned(), gone);
+    let before = scene.reviews();
+    scene.vantage(&scene.good).await;
+    assert_eq!(scene.reviews(), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_server_is_asked_once_for_many_requests_and_again_after_a_while() {
+    let scene = Scene::new();
+    for _ in 0..100 {
+        scene.vantage(&scene.good).await;
+    }
+    assert_eq!(scene.reviews(), 1);
+    tokio::time::advance(Duration::from_mins(6)).await;
+    scene.vantage(&scene.good).await;
+    assert_eq!(scene.reviews(), 2);
+    // Refusals too are remembered, for a moment.
+    let forged = token("parallax", 3_600, "forged");
+    for _ in 0..100 {
+        assert_eq!(scene.reason(&forged).await, Reason::Invalid);
+    }
+    assert_eq!(scene.reviews(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_api_server_is_away_known_tokens_work_on_and_new_ones_are_asked_to_come_again() {
+    let scene = Scene::new();
+    scene.vantage(&scene.good).await;
+    scene.world.away.store(true, Ordering::Relaxed);
+    let fresh = token("parallax", 3_600, "fresh");
+    assert_eq!(scene.reason(&fresh).await, Reason::ReviewUnavailable);
+    assert_eq!(
+        Reason::ReviewUnavailable.status(),
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+    let before = scene.reviews();
+    for _ in 0..10 {
+        tokio::time::advance(Duration::from_mins(1)).await;
+        for _ in 0..10 {
+            assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
+        }
+    }
+    let asked = scene.reviews() - before;
+    assert!(
+        (1..=10).contains(&asked),
+        "not every request waits for a server that is away: {asked}"
+    );
+    // It is back and says no: the token was revoked meanwhile.
+    scene.world.away.store(false, Ordering::Relaxed);
+    scene.world.tokens.lock().clear();
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert_eq!(scene.reason(&scene.good).await, Reason::Invalid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_token_works_to_its_end_and_no_longer_even_while_the_api_server_is_away() {
+    let scene = Scene::new();
+    let short = token("parallax", 600, "short");
+    scene.knows(&short, Ok(subject("parallax/prober", Some("uid-1"), None)));
+    scene.vantage(&short).await;
+    scene.world.away.store(true, Ordering::Relaxed);
+    tokio::time::advance(Duration::from_secs(599)).await;
+    scene.vantage(&short).await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    // By the wall clock, which does not jump with this test, it is still good: what was remembered ended all the same.
+    assert_eq!(scene.reason(&short).await, Reason::ReviewUnavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_enrolled_vantage_is_who_its_account_says_until_it_is_revoked() {
+    let scene = Scene::new();
+    let outside = token("parallax", 86_400, "outside");
+    let account = "parallax/parallax-vantage-laptop";
+    scene.knows(&outside, Ok(subject(account, None, None)));
+    scene
+        .world
+        .enrolled
+        .lock()
+        .insert(account.to_owned(), "internet:laptop".parse().unwrap());
+    assert_eq!(scene.vantage(&outside).await, "internet:laptop");
+    scene.world.tokens.lock().clear();
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert_eq!(scene.reason(&outside).await, Reason::Invalid);
+    // The same labels in another namespace enrol nobody.
+    let elsewhere = token("parallax", 86_400, "elsewhere");
+    scene.knows(
+        &elsewhere,
+        Ok(subject("shop/parallax-vantage-laptop", None, None)),
+    );
+    assert_eq!(scene.reason(&elsewhere).await, Reason::WrongAccount);
+}
+
+#[tokio::test]
+async fn before_the_watch_has_listed_nobody_is_refused_for_good() {
+    let scene = Scene::new();
+    scene.world.not_listed_yet.store(true, Ordering::Relaxed);
+    assert_eq!(scene.reason(&scene.good).await, Reason::PodsUnknown);
+    assert_eq!(Reason::PodsUnknown.status(), StatusCode::SERVICE_UNAVAILABLE);
+    scene.world.not_listed_yet.store(false, Ordering::Relaxed);
+    assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_one_reason_is_one_line_now_and_then_and_hides_no_other_reason() {
+    let log = Log::default();
+    assert_eq!(log.due(Reason::Invalid), Some(0));
+    for _ in 0..1_000 {
+        assert_eq!(log.due(Reason::Invalid), None);
+    }
+    assert_eq!(log.due(Reason::OtherVantage), Some(0));
+    tokio::time::advance(LOG_EVERY).await;
+    assert_eq!(log.due(Reason::Invalid), Some(1_000));
+    assert_eq!(log.due(Reason::Invalid), None);
+}
+
+#[test]
+fn the_documentation_explains_every_reason_with_its_status_and_no_other() {
+    let page = include_str!("../../../docs/install.md");
+    let rows: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter_map(|(reason, rest)| Some((reason, rest.split_once(" |")?.0)))
+        .filter(|(_, status)| status.parse::<u16>().is_ok())
+        .collect();
+    let expected: Vec<(&str, String)> = Reason::ALL
+        .iter()
+        .map(|reason| (reason.label(), reason.status().as_u16().to_string()))
+        .collect();
+    let expected: Vec<(&str, &str)> = expected
+        .iter()
+        .map(|(reason, status)| (*reason, status.as_str()))
+        .collect();
+    assert_eq!(rows, expected);
+}

@@ -1,0 +1,91 @@
+//! Who may ask for plans and report: anybody, whoever shows the shared secret, or accounts of the cluster.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, StatusCode, header};
+use parallax_model::Vantage;
+
+use super::ApiError;
+use crate::{
+    config::Token,
+    identity::{Caller, Identity, Refused, Role},
+};
+
+/// The gate before plans and reports.
+#[derive(Debug, Clone)]
+pub(crate) enum Gate {
+    /// Standalone, without a secret.
+    Open,
+    /// Standalone, with a secret that all probers share.
+    Secret(Token),
+    /// In a cluster: each prober is who its token says.
+    Accounts(Arc<Identity>),
+}
+
+/// Somebody who was let in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Admitted {
+    /// Who it is, where the gate knows.
+    caller: Option<Caller>,
+}
+
+impl Gate {
+    /// Whether callers are known, so that nobody but themselves can speak for them.
+    pub(crate) const fn knows_callers(&self) -> bool {
+        matches!(self, Self::Accounts(_))
+    }
+
+    /// Lets a request in.
+    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<Admitted, ApiError> {
+        match self {
+            Self::Open => Ok(Admitted::default()),
+            Self::Secret(token) => headers
+                .get(header::AUTHORIZATION)
+                .filter(|shown| token.opens(shown.as_bytes()))
+                .map(|_| Admitted::default())
+                .ok_or_else(ApiError::unauthorized),
+            Self::Accounts(identity) => Ok(Admitted {
+                caller: Some(identity.admit(headers).await?),
+            }),
+        }
+    }
+
+    /// Whether whoever was let in may report for a vantage.
+    pub(crate) fn may_report(&self, admitted: &Admitted, vantage: &Vantage) -> Result<(), ApiError> {
+        if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
+            identity.may_report(caller)?;
+        }
+        self.speaks_for(admitted, vantage)
+    }
+
+    /// Whether whoever was let in may ask for the plan of a vantage.
+    pub(crate) fn speaks_for(&self, admitted: &Admitted, vantage: &Vantage) -> Result<(), ApiError> {
+        if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
+            identity.speaks_for(caller, vantage)?;
+        }
+        Ok(())
+    }
+}
+
+impl Admitted {
+    /// Whether it only answers, as far as its account says so.
+    pub(crate) fn only_answers(&self) -> bool {
+        self.caller
+            .as_ref()
+            .is_some_and(|caller| caller.role == Role::Responder)
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> Self {
+        let Refused { reason, .. } = refused;
+        Self::refused(reason.status(), reason.label(), reason.sentence())
+    }
+}
+
+impl ApiError {
+    /// Not let in: with the word that the metric counts it under.
+    fn refused(status: StatusCode, reason: &str, sentence: &str) -> Self {
+        Self::with_body(status, serde_json::json!({"error": sentence, "reason": reason}))
+    }
+}

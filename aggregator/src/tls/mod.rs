@@ -1,0 +1,91 @@
+//! TLS towards the probers, without a Secret: the aggregator makes its own CA and publishes the public part.
+
+mod authority;
+mod publish;
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::RwLock;
+use rustls::{
+    ServerConfig,
+    crypto::ring::default_provider,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+pub use authority::AuthorityError;
+pub(crate) use publish::Publisher;
+
+use crate::config::TlsOptions;
+use authority::Authority;
+
+/// How often the certificate is made anew. It is good for a month, so that many failures in a row would be seen in
+/// the log before a prober sees one.
+const RENEW: Duration = Duration::from_hours(24);
+
+/// The serving side of TLS.
+#[derive(Debug)]
+pub(crate) struct TlsSide {
+    authority: Authority,
+    hosts: Vec<String>,
+    current: Arc<Current>,
+}
+
+/// The certificate that is shown.
+#[derive(Debug)]
+struct Current(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().clone())
+    }
+}
+
+impl TlsSide {
+    /// Makes or finds the authority, and the first certificate.
+    pub(crate) fn new(options: &TlsOptions) -> Result<Self, AuthorityError> {
+        let authority = match &options.keep {
+            Some(folder) => Authority::kept(folder)?,
+            None => Authority::create()?,
+        };
+        let first = authority.issue(&options.hosts)?;
+        Ok(Self {
+            authority,
+            hosts: options.hosts.clone(),
+            current: Arc::new(Current(RwLock::new(Arc::new(first)))),
+        })
+    }
+
+    /// The public part of the authority, as PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        self.authority.certificate()
+    }
+
+    /// What accepts connections.
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, AuthorityError> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(self.current.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+
+    /// Renews the certificate until cancelled.
+    pub(crate) async fn renew(self, cancelled: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                () = tokio::time::sleep(RENEW) => {}
+            }
+            match self.authority.issue(&self.hosts) {
+                Ok(fresh) => *self.current.0.write() = Arc::new(fresh),
+                Err(error) => {
+                    tracing::error!(%error, "the certificate for probers cannot be renewed; serving the last one");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Puts the public part of the CA where the kubelets hand it to the probers: into `ConfigMaps` that the manifests made.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::PostParams};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::{api_client::ApiClient, config::ObjectKey, metrics::Metrics};
+
+/// The key in the `ConfigMap`; a file of that name where it is mounted.
+pub(crate) const FILE: &str = "ca.crt";
+
+/// Authorities kept in the bundle: ours, that of an aggregator that is just being replaced, and a few more. Keys of
+/// former ones exist no more, so keeping their public parts a while costs nothing.
+const KEPT: usize = 4;
+
+/// Looks after what is published; somebody may have removed it.
+const LOOK: Duration = Duration::from_mins(1);
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LAST_RETRY: Duration = Duration::from_secs(30);
+/// A call that takes longer failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const END: &str = "-----END CERTIFICATE-----";
+
+/// Why nothing could be published.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("the ConfigMap is not there; apply the manifests")]
+    Missing,
+    #[error("the aggregator may not {0} it; apply the manifests")]
+    Forbidden(&'static str),
+    #[error("somebody else changed it meanwhile")]
+    Conflict,
+    #[error("the API server does not answer")]
+    Silent,
+    #[error("{0}")]
+    Other(kube::Error),
+}
+
+/// Keeps the public part of the CA in some `ConfigMaps`.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    pub(crate) client: ApiClient,
+    pub(crate) certificate: String,
+    pub(crate) places: Vec<ObjectKey>,
+    pub(crate) metrics: Metrics,
+}
+
+impl Publisher {
+    /// Publishes, and looks after it until cancelled.
+    pub(crate) async fn run(self, cancelled: CancellationToken) {
+        let mut retry = FIRST_RETRY;
+        let mut said = BTreeMap::new();
+        loop {
+            let mut failing = false;
+            for place in &self.places {
+                let done = tokio::select! {
+                    () = cancelled.cancelled() => return,
+                    done = self.publish(place) => done,
+                };
+                match done {
+                    Ok(changed) => {
+                        if changed || said.remove(place).is_some() {
+                            tracing::info!(configmap = %place, "published the CA of this aggregator");
+                        }
+                    }
+                    Err(trouble) => {
+                        failing = true;
+                        let text = trouble.to_string();
+                        if said.get(place) != Some(&text) {
+                            tracing::warn!(configmap = %place, reason = %text, "cannot publish the CA of this aggregator, so probers do not trust it; trying again");
+                            said.insert(place.clone(), text);
+                        }
+                    }
+                }
+            }
+            self.metrics.ca_unpublished(failing);
+            let wait = if failing { retry } else { LOOK };
+            retry = if failing {
+                (retry * 2).min(LAST_RETRY)
+            } else {
+                FIRST_RETRY
+            };
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Adds our certificate where it is not; whether it was missing.
+    async fn publish(&self, place: &ObjectKey) -> Result<bool, Trouble> {
+        let api = Api::<ConfigMap>::namespaced(self.client.0.clone(), place.namespace.as_str());
+        let name = place.name.as_str();
+        let mut map = within("read", api.get(name)).await?;
+        let data = map.data.get_or_insert_default();
+        let before = data.get(FILE).map_or("", String::as_str);
+        if blocks(before).next() == Some(self.certificate.trim()) {
+            return Ok(false);
+        }
+        let after = bundle(before, &self.certificate);
+        data.insert(FILE.to_owned(), after);
+        // With the version that was read: two aggregators must not overwrite each other.
+        within("change", api.replace(name, &PostParams::default(), &map)).await?;
+        Ok(true)
+    }
+}
+
+async fn within<T>(
+    what: &'static str,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Trouble> {
+    match timeout(PATIENCE, call).await {
+        Err(_) => Err(Trouble::Silent),
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
+            403 => Trouble::Forbidden(what),
+            404 => Trouble::Missing,
+            409 => Trouble::Conflict,
+            _ => Trouble::Other(kube::Error::Api(status)),
+        }),
+        Ok(Err(error)) => Err(Trouble::Other(error)),
+    }
+}
+
+/// Ours first, then those that were there.
+fn bundle(before: &str, ours: &str) -> String {
+    let ours = ours.trim();
+    let mut text = String::new();
+    let others = blocks(before).filter(|block| *block != ours);
+    for block in std::iter::once(ours).chain(others).take(KEPT) {
+        text.push_str(block);
+        text.push('\n');
+    }
+    text
+}
+
+/// The certificates of a PEM text. What is no certificate is none.
+fn blocks(pem: &str) -> impl Iterator<Item = &str> {
+    pem.split_inclusive(END)
+        .filter_map(|block| {
+            block
+                .find("-----BEGIN CERTIFICATE-----")
+                .map(|start| &block[start..])
+        })
+        .filter(|block| block.ends_with(END))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(word: &str) -> String {
+        format!("-----BEGIN CERTIFICATE-----\n{word}\n{END}\n")
+    }
+
+    #[test]
+    fn ours_comes_first_and_former_ones_stay_for_a_while() {
+        let mut text = String::new();
+        for word in ["a", "b", "c", "d", "e"] {
+            text = bundle(&text, &pem(word));
+        }
+        assert_eq!(text, [pem("e"), pem("d"), pem("c"), pem("b")].concat());
+        assert_eq!(
+            bundle(&text, &pem("c")),
+            [pem("c"), pem("e"), pem("d"), pem("b")].concat()
+        );
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_dropped() {
+        assert_eq!(
+            bundle("nonsense\n-----BEGIN CERTIFICATE-----\ncut", &pem("a")),
+            pem("a")
+        );
+        assert_eq!(
+            bundle(&format!("# note\n{}", pem("b")), &pem("a")),
+            [pem("a"), pem("b")].concat()
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! The aggregator: one Deployment, the names it is reached by, and what protects it from drains.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
+        core::v1::{
+            ConfigMapProjection, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
+            ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource, Service,
+            ServiceAccountTokenProjection, ServicePort, ServiceSpec, Volume, VolumeProjection,
+        },
+        policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
+    },
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+
+use super::{
+    meta::{self, Part},
+    outside,
+    pod::{self, USER},
+    settings::{CONFIG_FILE, CONFIG_MAP},
+    storage,
+    values::Values,
+};
+
+/// Where the page, the API and the metrics are served, for people and programs inside the cluster.
+pub(super) const PAGE_PORT: u16 = 8_080;
+/// Where probers report, over TLS.
+pub(super) const PROBER_PORT: u16 = 8_443;
+/// The Service of people and programs.
+const PAGE_SERVICE: &str = "parallax";
+
+/// Where the configuration is mounted.
+const CONFIG_FOLDER: &str = "/etc/parallax";
+/// Where every client of the API server looks for its credentials.
+const API_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// What probers call it. A name of the namespace works whatever the cluster's domain is.
+pub(super) fn host(values: &Values) -> String {
+    format!("{}.{}.svc", Part::Aggregator.name(), values.namespace)
+}
+
+/// Where probers report.
+pub(super) fn url(values: &Values) -> String {
+    format!("https://{}:{PROBER_PORT}", host(values))
+}
+
+/// How it is reached.
+pub(super) fn services(values: &Values) -> Vec<Service> {
+    let mut page = service(
+        PAGE_SERVICE,
+        values,
+        ServiceSpec {
+            ports: Some(vec![port("http", 80, "http", "http")]),
+            ..ServiceSpec::default()
+        },
+    );
+    // The policies keep the probers from it: a probe would find our own policy.
+    page.metadata.annotations = Some(meta::pairs([("parallax.dev/probe", "false")]));
+    let mut services = vec![
+        // Headless: probers must not lose the aggregator to the very fault that they report.
+        service(
+            Part::Aggregator.name(),
+            values,
+            ServiceSpec {
+                cluster_ip: Some("None".to_owned()),
+                ports: Some(vec![port("https-probers", PROBER_PORT, "https", "probers")]),
+                ..ServiceSpec::default()
+            },
+        ),
+        page,
+    ];
+    if let Some(host) = values.outside_hosts.first() {
+        let mut outside = service(
+            outside::SERVICE,
+            values,
+            ServiceSpec {
+                type_: Some("LoadBalancer".to_owned()),
+                ports: Some(vec![port("https-probers", PROBER_PORT, "https", "probers")]),
+                ..ServiceSpec::default()
+            },
+        );
+        outside.metadata.annotations = Some(meta::pairs([(outside::HOST, host)]));
+        services.push(outside);
+    }
+    services
+}
+
+fn service(name: &str, values: &Values, spec: ServiceSpec) -> Service {
+    Service {
+        metadata: Part::Aggregator.meta(name, values),
+        spec: Some(ServiceSpec {
+            selector: Some(Part::Aggregator.labels()),
+            ..spec
+        }),
+        ..Service::default()
+    }
+}
+
+fn port(name: &str, number: u16, protocol: &str, target: &str) -> ServicePort {
+    ServicePort {
+        name: Some(name.to_owned()),
+        app_protocol: Some(protocol.to_owned()),
+        port: number.into(),
+        target_port: Some(IntOrString::String(target.to_owned())),
+        protocol: Some("TCP".to_owned()),
+        ..ServicePort::default()
+    }
+}
+
+/// A drain may take one at a time, and never waits for ever.
+pub(super) fn disruption_budget(values: &Values) -> PodDisruptionBudget {
+    PodDisruptionBudget {
+        metadata: Part::Aggregator.meta(Part::Aggregator.name(), values),
+        spec: Some(PodDisruptionBudgetSpec {
+            max_unavailable: Some(IntOrString::Int(1)),
+            selector: Some(Part::Aggregator.selector()),
+            // One that is not ready is no reason to hold up a drain.
+            unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
+            ..PodDisruptionBudgetSpec::default()
+        }),
+        ..PodDisruptionBudget::default()
+    }
+}
+
+/// The workload.
+pub(super) fn deployment(values: &Values) -> Deployment {
+    let part = Part::Aggregator;
+    let strategy = if values.volume.is_some() {
+        // One pod at a time holds the volume.
+        DeploymentStrategy {
+            type_: Some("Recreate".to_owned()),
+            rolling_update: None,
+        }
+    } else {
+        DeploymentStrategy {
+            type_: Some("RollingUpdate".to_owned()),
+            rolling_update: Some(RollingUpdateDeployment {
+                max_surge: Some(IntOrString::Int(1)),
+                max_unavailable: Some(IntOrString::Int(0)),
+            }),
+        }
+    };
+    Deployment {
+        metadata: part.meta(part.name(), values),
+        spec: Some(DeploymentSpec {
+            replicas: Some(values.replicas),
+            selector: part.selector(),
+            strategy: Some(strategy),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(part.labels()),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod_spec(values)),
+            },
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn pod_spec(values: &Values) -> PodSpec {
+    let name = |name: &str| IntOrString::String(name.to_owned());
+    let mut container = pod::container(
+        "aggregator",
+        &["aggregator"],
+        values,
+        &values.aggregator.resources,
+    );
+    container.env = Some(vec![
+        pod::env("PARALLAX_CONFIG", &format!("{CONFIG_FOLDER}/{CONFIG_FILE}")),
+        pod::env_field("PARALLAX_POD", "metadata.name"),
+    ]);
+    container.ports = Some(vec![
+        pod::port("http", PAGE_PORT.into()),
+        pod::port("probers", PROBER_PORT.into()),
+    ]);
+    container.readiness_probe = Some(pod::asks("/readyz", name("http"), 2));
+    container.liveness_probe = Some(pod::asks("/healthz", name("http"), 6));
+    container.volume_mounts = Some(vec![
+        pod::mount("config", CONFIG_FOLDER, true),
+        pod::mount("api", API_FOLDER, true),
+        pod::mount("data", storage::FOLDER, false),
+    ]);
+    let mut spec = PodSpec {
+        service_account_name: Some(Part::Aggregator.name().to_owned()),
+        volumes: Some(vec![config(), api(), storage::volume(values)]),
+        containers: vec![container],
+        ..pod::hardened(values, &values.aggregator.place)
+    };
+    if let Some(context) = &mut spec.security_context {
+        context.fs_group = Some(USER);
+    }
+    spec
+}
+
+fn config() -> Volume {
+    Volume {
+        name: "config".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(vec![config_map(CONFIG_MAP, CONFIG_FILE)]),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// What `automountServiceAccountToken` would mount, said aloud: the pod's own right to ask the API server.
+fn api() -> Volume {
+    Volume {
+        name: "api".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(vec![
+                VolumeProjection {
+                    service_account_token: Some(ServiceAccountTokenProjection {
+                        expiration_seconds: Some(3_607),
+                        path: "token".to_owned(),
+                        ..ServiceAccountTokenProjection::default()
+                    }),
+                    ..VolumeProjection::default()
+                },
+                config_map("kube-root-ca.crt", "ca.crt"),
+                VolumeProjection {
+                    downward_api: Some(DownwardAPIProjection {
+                        items: Some(vec![DownwardAPIVolumeFile {
+                            path: "namespace".to_owned(),
+                            field_ref: Some(ObjectFieldSelector {
+                                field_path: "metadata.namespace".to_owned(),
+                                ..ObjectFieldSelector::default()
+                            }),
+                            ..DownwardAPIVolumeFile::default()
+                        }]),
+                    }),
+                    ..VolumeProjection::default()
+                },
+            ]),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+fn config_map(name: &str, file: &str) -> VolumeProjection {
+    VolumeProjection {
+        config_map: Some(ConfigMapProjection {
+            name: name.to_owned(),
+            items: Some(vec![KeyToPath {
+                key: file.to_owned(),
+                path: file.to_owned(),
+                mode: None,
+            }]),
+            optional: None,
+        }),
+        ..VolumeProjection::default()
+    }
+}

@@ -1,0 +1,77 @@
+//! Services over the probers' echo: who answers is known, so what goes wrong on the way shows.
+
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::{
+    meta::{self, Part},
+    values::Values,
+};
+
+/// One by `ClusterIP`, one headless, and one whose only choice is the caller itself; with the second responder another
+/// one, whose only choice is the caller's neighbour.
+pub(super) fn services(values: &Values) -> Vec<Service> {
+    let own_node = |spec: ServiceSpec| ServiceSpec {
+        internal_traffic_policy: Some("Local".to_owned()),
+        publish_not_ready_addresses: Some(true),
+        ..spec
+    };
+    let plain = spec(Part::Prober, values);
+    let mut services = vec![
+        service("parallax-echo", Part::Prober, values, plain.clone()),
+        service(
+            "parallax-echo-headless",
+            Part::Prober,
+            values,
+            ServiceSpec {
+                cluster_ip: Some("None".to_owned()),
+                ..plain.clone()
+            },
+        ),
+        service("parallax-echo-local", Part::Prober, values, own_node(plain)),
+    ];
+    if values.responder {
+        services.push(service(
+            "parallax-echo-neighbour",
+            Part::Responder,
+            values,
+            own_node(spec(Part::Responder, values)),
+        ));
+    }
+    services
+}
+
+fn service(name: &str, part: Part, values: &Values, spec: ServiceSpec) -> Service {
+    let mut metadata = part.meta(name, values);
+    if let Some(labels) = &mut metadata.labels {
+        labels.insert("parallax.dev/echo".to_owned(), "true".to_owned());
+    }
+    // As a target of its own it is asked for something that it answers to everybody.
+    metadata.annotations = Some(meta::pairs([
+        ("parallax.dev/path", "/healthz"),
+        ("parallax.dev/expect", "200"),
+    ]));
+    Service {
+        metadata,
+        spec: Some(spec),
+        ..Service::default()
+    }
+}
+
+fn spec(part: Part, values: &Values) -> ServiceSpec {
+    ServiceSpec {
+        selector: Some(part.labels()),
+        ip_family_policy: Some("PreferDualStack".to_owned()),
+        ports: Some(vec![ServicePort {
+            name: Some("http-echo".to_owned()),
+            app_protocol: Some("http".to_owned()),
+            port: values.echo_port.into(),
+            target_port: Some(IntOrString::String("echo".to_owned())),
+            protocol: Some("TCP".to_owned()),
+            ..ServicePort::default()
+        }]),
+        ..ServiceSpec::default()
+    }
+}

@@ -1,0 +1,61 @@
+//! For the Prometheus operator: which pods to scrape. A kind of its own, so not among Kubernetes' types.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde::Serialize;
+
+use super::{meta::Part, values::Values};
+
+/// A `PodMonitor` of `monitoring.coreos.com/v1`, as far as it is used here.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodMonitor {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: ObjectMeta,
+    spec: Spec,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    selector: LabelSelector,
+    pod_metrics_endpoints: Vec<Endpoint>,
+}
+
+#[derive(Debug, Serialize)]
+struct Endpoint {
+    port: &'static str,
+    interval: String,
+}
+
+/// One for each workload, where they are wanted.
+pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
+    let wanted = values.pod_monitor.as_ref()?;
+    let mut parts = vec![(Part::Aggregator, "http"), (Part::Prober, "echo")];
+    if values.host_vantage {
+        parts.push((Part::HostProber, "echo"));
+    }
+    Some(
+        parts
+            .into_iter()
+            .map(|(part, port)| {
+                let mut metadata = part.meta(part.name(), values);
+                if let Some(labels) = &mut metadata.labels {
+                    labels.extend(wanted.labels.clone());
+                }
+                PodMonitor {
+                    api_version: "monitoring.coreos.com/v1",
+                    kind: "PodMonitor",
+                    metadata,
+                    spec: Spec {
+                        selector: part.selector(),
+                        pod_metrics_endpoints: vec![Endpoint {
+                            port,
+                            interval: format!("{}s", wanted.interval_seconds),
+                        }],
+                    },
+                }
+            })
+            .collect(),
+    )
+}

@@ -1,0 +1,158 @@
+//! Who may talk to whom: nobody to anybody, but for what is here.
+
+use k8s_openapi::{
+    api::networking::v1::{
+        NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+        NetworkPolicyPort, NetworkPolicySpec,
+    },
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
+        util::intstr::IntOrString,
+    },
+};
+
+use super::{
+    aggregator::{PAGE_PORT, PROBER_PORT},
+    meta::{self, Part},
+    values::Values,
+};
+
+/// The policies of the namespace. Pods in the nodes' network are beyond any policy.
+pub(super) fn policies(values: &Values) -> Vec<NetworkPolicy> {
+    let mut policies = vec![
+        default_deny(values),
+        aggregator(values),
+        prober(Part::Prober, values),
+    ];
+    if values.responder {
+        policies.push(prober(Part::Responder, values));
+    }
+    policies
+}
+
+fn default_deny(values: &Values) -> NetworkPolicy {
+    NetworkPolicy {
+        metadata: meta::common("parallax-default-deny", Some(values.namespace.clone())),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(LabelSelector::default()),
+            policy_types: Some(both()),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+/// A prober asks whatever it is told to, as its user's pods would. Its echo is open to every source: an address that was
+/// rewritten on the way is a finding, and a policy that drops it would be the fault that is then reported. Strangers
+/// learn nothing from the echo.
+fn prober(part: Part, values: &Values) -> NetworkPolicy {
+    let egress = if part == Part::Prober {
+        vec![NetworkPolicyEgressRule::default()]
+    } else {
+        vec![names(), to_aggregator()]
+    };
+    policy(
+        part,
+        values,
+        vec![NetworkPolicyIngressRule {
+            from: None,
+            ports: Some(tcp(&[values.echo_port])),
+        }],
+        egress,
+    )
+}
+
+fn aggregator(values: &Values) -> NetworkPolicy {
+    let mut sources = vec![NetworkPolicyPeer {
+        pod_selector: Some(Part::Prober.selector()),
+        ..NetworkPolicyPeer::default()
+    }];
+    if values.responder {
+        sources.push(NetworkPolicyPeer {
+            pod_selector: Some(Part::Responder.selector()),
+            ..NetworkPolicyPeer::default()
+        });
+    }
+    // Nodes and machines outside have addresses that no selector knows; whoever comes has to show a token.
+    let open = values.host_vantage || !values.outside_hosts.is_empty();
+    let mut ingress = vec![NetworkPolicyIngressRule {
+        from: (!open).then_some(sources),
+        ports: Some(tcp(&[PROBER_PORT])),
+    }];
+    if !values.page_from.is_empty() {
+        ingress.push(NetworkPolicyIngressRule {
+            from: Some(vec![namespaces(&values.page_from)]),
+            ports: Some(tcp(&[PAGE_PORT])),
+        });
+    }
+    // The API server is an address outside every selector; its port is what is known of it.
+    let api = NetworkPolicyEgressRule {
+        ports: Some(tcp(&values.api_server_ports)),
+        to: None,
+    };
+    policy(Part::Aggregator, values, ingress, vec![names(), api])
+}
+
+fn policy(
+    part: Part,
+    values: &Values,
+    ingress: Vec<NetworkPolicyIngressRule>,
+    egress: Vec<NetworkPolicyEgressRule>,
+) -> NetworkPolicy {
+    NetworkPolicy {
+        metadata: part.meta(part.name(), values),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(part.selector()),
+            policy_types: Some(both()),
+            ingress: Some(ingress),
+            egress: Some(egress),
+        }),
+    }
+}
+
+/// DNS, wherever the resolvers are: in the cluster, on the node, outside.
+fn names() -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        ports: Some(vec![port("UDP", 53), port("TCP", 53)]),
+        to: None,
+    }
+}
+
+fn to_aggregator() -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        ports: Some(tcp(&[PROBER_PORT])),
+        to: Some(vec![NetworkPolicyPeer {
+            pod_selector: Some(Part::Aggregator.selector()),
+            ..NetworkPolicyPeer::default()
+        }]),
+    }
+}
+
+fn namespaces(names: &[String]) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        namespace_selector: Some(LabelSelector {
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: "kubernetes.io/metadata.name".to_owned(),
+                operator: "In".to_owned(),
+                values: Some(names.to_vec()),
+            }]),
+            ..LabelSelector::default()
+        }),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn both() -> Vec<String> {
+    vec!["Ingress".to_owned(), "Egress".to_owned()]
+}
+
+fn tcp(ports: &[u16]) -> Vec<NetworkPolicyPort> {
+    ports.iter().map(|number| port("TCP", *number)).collect()
+}
+
+fn port(protocol: &str, number: u16) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(number.into())),
+        end_port: None,
+    }
+}

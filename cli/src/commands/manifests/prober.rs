@@ -1,0 +1,198 @@
+//! The probers: one a node in the pod network; on demand one in the node's own network, and a second pod that answers.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet},
+        core::v1::{
+            Affinity, ConfigMapProjection, KeyToPath, NodeAffinity, NodeSelector, NodeSelectorRequirement,
+            NodeSelectorTerm, PodSpec, PodTemplateSpec, ProjectedVolumeSource, ServiceAccountTokenProjection,
+            Sysctl, Volume, VolumeProjection,
+        },
+    },
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+
+use super::{
+    aggregator,
+    meta::Part,
+    pod::{self, USER},
+    settings::{CA_FILE, CA_MAP},
+    values::Values,
+};
+
+/// Where token and CA are mounted.
+const IDENTITY: &str = "/var/run/parallax";
+
+/// How long a token is good for; the kubelet replaces it at four fifths of that. The shortest that Kubernetes gives
+/// is 600.
+const TOKEN_SECONDS: i64 = 3_600;
+
+/// Nodes replaced at one time. No node is ever without its prober: the new one is ready before the old one goes.
+const SURGE: &str = "10%";
+
+/// How long the new one has been ready before the old one goes: time for its first plan.
+const SETTLE_SECONDS: i32 = 10;
+
+/// All prober workloads of an installation.
+pub(super) fn daemon_sets(values: &Values) -> Vec<DaemonSet> {
+    let mut sets = vec![daemon_set(Part::Prober, values)];
+    if values.responder {
+        sets.push(daemon_set(Part::Responder, values));
+    }
+    if values.host_vantage {
+        sets.push(daemon_set(Part::HostProber, values));
+    }
+    sets
+}
+
+fn daemon_set(part: Part, values: &Values) -> DaemonSet {
+    let percent = |text: &str| Some(IntOrString::String(text.to_owned()));
+    let update = if part == Part::HostProber {
+        // Two cannot hold one port of one node.
+        RollingUpdateDaemonSet {
+            max_surge: None,
+            max_unavailable: Some(IntOrString::Int(1)),
+        }
+    } else {
+        RollingUpdateDaemonSet {
+            max_surge: percent(SURGE),
+            max_unavailable: Some(IntOrString::Int(0)),
+        }
+    };
+    DaemonSet {
+        metadata: part.meta(part.name(), values),
+        spec: Some(DaemonSetSpec {
+            selector: part.selector(),
+            min_ready_seconds: Some(SETTLE_SECONDS),
+            update_strategy: Some(DaemonSetUpdateStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(update),
+            }),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(part.labels()),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod_spec(part, values)),
+            },
+            ..DaemonSetSpec::default()
+        }),
+        ..DaemonSet::default()
+    }
+}
+
+fn pod_spec(part: Part, values: &Values) -> PodSpec {
+    let host = part == Part::HostProber;
+    let echo_port = if host {
+        values.host_echo_port
+    } else {
+        values.echo_port
+    };
+    let echo = IntOrString::Int(echo_port.into());
+    let args: &[&str] = match part {
+        Part::Responder => &["prober", "--responder"],
+        _ => &["prober"],
+    };
+    let mut container = pod::container("prober", args, values, &values.prober.resources);
+    container.env = Some(vec![
+        pod::env_field("NODE_NAME", "spec.nodeName"),
+        pod::env(
+            "PARALLAX_VANTAGE",
+            if host {
+                "$(NODE_NAME)/host"
+            } else {
+                "$(NODE_NAME)/pod"
+            },
+        ),
+        pod::env_field("PARALLAX_POD", "metadata.name"),
+        pod::env("PARALLAX_AGGREGATOR", &aggregator::url(values)),
+        pod::env("PARALLAX_TOKEN_FILE", &format!("{IDENTITY}/token")),
+        pod::env("PARALLAX_AGGREGATOR_ROOTS", &format!("{IDENTITY}/{CA_FILE}")),
+        pod::env("PARALLAX_ECHO_LISTEN", &format!("[::]:{echo_port}")),
+    ]);
+    container.ports = Some(vec![pod::port("echo", echo_port.into())]);
+    container.readiness_probe = Some(pod::asks("/healthz", echo.clone(), 1));
+    container.liveness_probe = Some(pod::asks("/healthz", echo, 6));
+    container.volume_mounts = Some(vec![pod::mount("identity", IDENTITY, true)]);
+
+    let mut spec = PodSpec {
+        service_account_name: Some(part.name().to_owned()),
+        affinity: Some(not_virtual()),
+        // The last results go out, and others may still be asking.
+        termination_grace_period_seconds: Some(10),
+        volumes: Some(vec![identity(values)]),
+        containers: vec![container],
+        ..pod::hardened(values, &values.prober.place)
+    };
+    if host {
+        spec.host_network = Some(true);
+        // The aggregator's name is one of the cluster.
+        spec.dns_policy = Some("ClusterFirstWithHostNet".to_owned());
+    } else if let Some(context) = &mut spec.security_context {
+        // ICMP without a privilege: who answers next door is told by the TTL of its replies. A safe sysctl, of the
+        // pod's network alone.
+        context.sysctls = Some(vec![Sysctl {
+            name: "net.ipv4.ping_group_range".to_owned(),
+            value: format!("{USER} {USER}"),
+        }]);
+    }
+    spec
+}
+
+/// The token that only the aggregator takes, and whom to trust as the aggregator. The latter may come later: nothing
+/// has published it at the first start.
+fn identity(values: &Values) -> Volume {
+    Volume {
+        name: "identity".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(0o444),
+            sources: Some(vec![
+                VolumeProjection {
+                    service_account_token: Some(ServiceAccountTokenProjection {
+                        audience: Some(values.audience.clone()),
+                        expiration_seconds: Some(TOKEN_SECONDS),
+                        path: "token".to_owned(),
+                    }),
+                    ..VolumeProjection::default()
+                },
+                VolumeProjection {
+                    config_map: Some(ConfigMapProjection {
+                        name: CA_MAP.to_owned(),
+                        items: Some(vec![KeyToPath {
+                            key: CA_FILE.to_owned(),
+                            path: CA_FILE.to_owned(),
+                            mode: None,
+                        }]),
+                        optional: Some(true),
+                    }),
+                    ..VolumeProjection::default()
+                },
+            ]),
+        }),
+        ..Volume::default()
+    }
+}
+
+/// Nodes that only look like nodes run no `DaemonSet` pod; with a toleration of everything it would hang there for ever.
+fn not_virtual() -> Affinity {
+    let without = |key: &str, value: &str| NodeSelectorRequirement {
+        key: key.to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(vec![value.to_owned()]),
+    };
+    Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![NodeSelectorTerm {
+                    match_expressions: Some(vec![
+                        without("type", "virtual-kubelet"),
+                        without("eks.amazonaws.com/compute-type", "fargate"),
+                    ]),
+                    ..NodeSelectorTerm::default()
+                }],
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}

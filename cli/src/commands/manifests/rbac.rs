@@ -1,0 +1,134 @@
+//! Who may ask the API server for what. Probers may nothing; docs/install.md says what each right is for.
+
+use k8s_openapi::api::{
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+};
+
+use super::{
+    meta::{self, Part},
+    settings::{self, CA_MAP},
+    values::Values,
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// What is cluster-wide; its name carries no namespace, as there is one installation in a cluster.
+const CLUSTER: &str = "parallax-aggregator";
+
+/// An account of its own for everybody; none gets a token of the API server unless a pod asks for one.
+pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
+    let mut parts = vec![Part::Aggregator, Part::Prober];
+    if values.responder {
+        parts.push(Part::Responder);
+    }
+    if values.host_vantage {
+        parts.push(Part::HostProber);
+    }
+    parts
+        .into_iter()
+        .map(|part| ServiceAccount {
+            metadata: part.meta(part.name(), values),
+            automount_service_account_token: Some(false),
+            ..ServiceAccount::default()
+        })
+        .collect()
+}
+
+/// Read what the cluster publishes, ask whose a token is, write Events.
+pub(super) fn cluster_role() -> ClusterRole {
+    ClusterRole {
+        metadata: meta::common(CLUSTER, None),
+        rules: Some(vec![
+            read("", &["namespaces", "nodes", "services"]),
+            read("discovery.k8s.io", &["endpointslices"]),
+            read(
+                "networking.k8s.io",
+                &["ingressclasses", "ingresses", "networkpolicies"],
+            ),
+            read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
+            rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+            rule("events.k8s.io", &["events"], &["create", "patch"]),
+        ]),
+        ..ClusterRole::default()
+    }
+}
+
+/// The rights above, for the aggregator.
+pub(super) fn cluster_binding(values: &Values) -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: meta::common(CLUSTER, None),
+        role_ref: RoleRef {
+            api_group: Some(RBAC.to_owned()),
+            kind: "ClusterRole".to_owned(),
+            name: CLUSTER.to_owned(),
+        },
+        subjects: Some(vec![aggregator(values)]),
+    }
+}
+
+/// What the aggregator may in the namespaces of Parallax.
+pub(super) fn roles(values: &Values) -> Vec<Role> {
+    settings::spaces(values)
+        .into_iter()
+        .map(|namespace| {
+            let own = namespace == values.namespace;
+            let ca = PolicyRule {
+                resource_names: Some(vec![CA_MAP.to_owned()]),
+                ..rule("", &["configmaps"], &["get", "patch", "update"])
+            };
+            let mut rules = vec![read("", &["pods"]), ca];
+            if own {
+                rules.push(rule("", &["serviceaccounts"], &["get", "list"]));
+                // A name cannot bound the creation of an object.
+                rules.push(rule("coordination.k8s.io", &["leases"], &["create"]));
+                rules.push(PolicyRule {
+                    resource_names: Some(vec![Part::Aggregator.name().to_owned()]),
+                    ..rule("coordination.k8s.io", &["leases"], &["get", "patch", "update"])
+                });
+            }
+            Role {
+                metadata: Part::Aggregator.meta_in(&namespace),
+                rules: Some(rules),
+            }
+        })
+        .collect()
+}
+
+/// These rights, for the aggregator.
+pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
+    settings::spaces(values)
+        .into_iter()
+        .map(|namespace| RoleBinding {
+            metadata: Part::Aggregator.meta_in(&namespace),
+            role_ref: RoleRef {
+                api_group: Some(RBAC.to_owned()),
+                kind: "Role".to_owned(),
+                name: Part::Aggregator.name().to_owned(),
+            },
+            subjects: Some(vec![aggregator(values)]),
+        })
+        .collect()
+}
+
+fn aggregator(values: &Values) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: Part::Aggregator.name().to_owned(),
+        namespace: Some(values.namespace.clone()),
+        api_group: None,
+    }
+}
+
+fn read(group: &str, resources: &[&str]) -> PolicyRule {
+    rule(group, resources, &["list", "watch"])
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}

@@ -1,0 +1,102 @@
+//! The `ConfigMaps`: the aggregator's configuration, and the place where it publishes its CA.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::{
+    aggregator::{self, PAGE_PORT, PROBER_PORT},
+    meta::{self, Part},
+    storage,
+    values::Values,
+};
+
+/// The configuration.
+pub(super) const CONFIG_MAP: &str = "parallax-config";
+/// Its one file.
+pub(super) const CONFIG_FILE: &str = "parallax.yaml";
+/// Where the aggregator publishes whom to trust as the aggregator.
+pub(crate) const CA_MAP: &str = "parallax-ca";
+/// Its one file.
+pub(crate) const CA_FILE: &str = "ca.crt";
+
+/// All of them.
+pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
+    let mut maps = vec![ConfigMap {
+        metadata: Part::Aggregator.meta(CONFIG_MAP, values),
+        data: Some([(CONFIG_FILE.to_owned(), configuration(values))].into()),
+        ..ConfigMap::default()
+    }];
+    // Empty, and here so that they disappear with the rest. What the aggregator writes into them is nobody else's, so
+    // another apply leaves it alone.
+    maps.extend(spaces(values).into_iter().map(|namespace| ConfigMap {
+        metadata: meta::common(CA_MAP, Some(namespace)),
+        ..ConfigMap::default()
+    }));
+    maps
+}
+
+/// The namespaces with probers.
+pub(super) fn spaces(values: &Values) -> Vec<String> {
+    let mut spaces = vec![values.namespace.clone()];
+    if values.host_vantage {
+        spaces.push(values.host_namespace());
+    }
+    spaces
+}
+
+/// The aggregator's configuration, as a person would write it.
+fn configuration(values: &Values) -> String {
+    let mut text = format!(
+        "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\n",
+        values.interval_ms, values.timeout_ms
+    );
+    let mut hosts = vec![aggregator::host(values)];
+    hosts.extend(values.outside_hosts.iter().cloned());
+    let published: Vec<_> = spaces(values)
+        .into_iter()
+        .map(|space| format!("{space}/{CA_MAP}"))
+        .collect();
+    let mut probers = vec![format!("{}/{}", values.namespace, Part::Prober.name())];
+    if values.host_vantage {
+        let part = Part::HostProber;
+        probers.push(format!("{}/{}", part.namespace(values), part.name()));
+    }
+    // Writing into a string cannot fail.
+    let _ = write!(
+        text,
+        "tls:\n  listen: '[::]:{PROBER_PORT}'\n  hosts: {}\n  publish: {}\n",
+        list(&hosts),
+        list(&published)
+    );
+    if values.volume.is_some() {
+        let _ = writeln!(text, "  keep: {}/tls", storage::FOLDER);
+    }
+    let _ = write!(
+        text,
+        "identity:\n  audience: {}\n  probers: {}\n  vantages: {}\n",
+        values.audience,
+        list(&probers),
+        values.namespace
+    );
+    if values.responder {
+        let account = format!("{}/{}", values.namespace, Part::Responder.name());
+        let _ = writeln!(text, "  responders: {}", list(&[account]));
+    }
+    text
+}
+
+/// A list in one line. Names of Kubernetes' kind need no quotes, IPv6 addresses do.
+fn list(items: &[String]) -> String {
+    let written: Vec<_> = items
+        .iter()
+        .map(|item| {
+            if item.contains(':') {
+                format!("'{item}'")
+            } else {
+                item.clone()
+            }
+        })
+        .collect();
+    format!("[{}]", written.join(", "))
+}

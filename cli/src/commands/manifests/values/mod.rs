@@ -1,0 +1,306 @@
+//! What may differ between two installations, checked as a whole.
+
+mod check;
+mod raw;
+
+use std::{collections::BTreeMap, path::Path};
+
+use parallax_aggregator::{ConfigError, Document};
+
+use check::Check;
+use raw::{RawMonitor, RawPlace, RawResources, RawValues};
+
+/// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Values {
+    pub(super) image: String,
+    pub(super) image_pull_policy: Option<String>,
+    pub(super) image_pull_secrets: Vec<String>,
+    pub(super) namespace: String,
+    /// What tokens of probers must be meant for.
+    pub(super) audience: String,
+    pub(super) interval_ms: u64,
+    pub(super) timeout_ms: u64,
+    pub(super) prober: Workload,
+    pub(super) aggregator: Workload,
+    pub(super) replicas: i32,
+    pub(super) volume: Option<Claim>,
+    pub(super) echo_port: u16,
+    pub(super) host_echo_port: u16,
+    pub(super) host_vantage: bool,
+    pub(super) responder: bool,
+    /// Names under which vantages outside the cluster reach the aggregator; none, then they do not.
+    pub(super) outside_hosts: Vec<String>,
+    /// Namespaces whose pods may ask for page, API and metrics.
+    pub(super) page_from: Vec<String>,
+    pub(super) api_server_ports: Vec<u16>,
+    pub(super) pod_monitor: Option<Monitor>,
+}
+
+/// What a workload takes and where it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Workload {
+    pub(super) resources: Resources,
+    pub(super) place: Where,
+}
+
+/// Quantities by resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resources {
+    pub(super) requests: BTreeMap<String, String>,
+    pub(super) limits: BTreeMap<String, String>,
+}
+
+/// Which nodes take a pod, and what it puts up with there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Where {
+    pub(super) node_selector: BTreeMap<String, String>,
+    pub(super) tolerations: Vec<Toleration>,
+    pub(super) priority_class_name: Option<String>,
+}
+
+/// A taint that is put up with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Toleration {
+    pub(super) key: Option<String>,
+    pub(super) operator: Option<String>,
+    pub(super) value: Option<String>,
+    pub(super) effect: Option<String>,
+    /// How long, with `NoExecute`.
+    pub(super) seconds: Option<i64>,
+}
+
+/// A volume to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) size: String,
+    pub(super) storage_class: Option<String>,
+}
+
+/// How Prometheus is to find the pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Monitor {
+    pub(super) interval_seconds: u64,
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        let workload = |cpu: &str, memory: &str, most: &str| Workload {
+            resources: Resources {
+                requests: amounts([("cpu", cpu), ("memory", memory)]),
+                // Of memory only: a process whose CPU is throttled measures its own throttling.
+                limits: amounts([("memory", most)]),
+            },
+            place: Where {
+                node_selector: amounts([("kubernetes.io/os", "linux")]),
+                ..Where::default()
+            },
+        };
+        let mut prober = workload("10m", "24Mi", "128Mi");
+        // A node that is tainted answers, or fails to answer, like every other.
+        prober.place.tolerations.push(Toleration {
+            key: None,
+            operator: Some("Exists".to_owned()),
+            value: None,
+            effect: None,
+            seconds: None,
+        });
+        Self {
+            image: concat!("parallax:", env!("CARGO_PKG_VERSION")).to_owned(),
+            image_pull_policy: None,
+            image_pull_secrets: Vec::new(),
+            namespace: "parallax".to_owned(),
+            audience: "parallax".to_owned(),
+            interval_ms: 5_000,
+            timeout_ms: 3_000,
+            prober,
+            aggregator: workload("100m", "128Mi", "1Gi"),
+            replicas: 1,
+            volume: None,
+            echo_port: 9_095,
+            host_echo_port: 9_096,
+            host_vantage: false,
+            responder: false,
+            outside_hosts: Vec::new(),
+            page_from: Vec::new(),
+            api_server_ports: vec![443, 6_443],
+            pod_monitor: None,
+        }
+    }
+}
+
+fn amounts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    super::meta::pairs(pairs)
+}
+
+impl Values {
+    /// Reads a file and lays it over the defaults.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with file, line and what was expected.
+    pub(super) fn load(path: &Path) -> Result<Self, ConfigError> {
+        let document = Document::open(path, "the values")?;
+        let raw: RawValues = document.read()?;
+        let mut check = Check::new(&document);
+        let values = Self::default().overlaid(raw, &mut check);
+        check.end().map(|()| values)
+    }
+
+    /// The namespace of the probers in the nodes' network.
+    pub(super) fn host_namespace(&self) -> String {
+        format!("{}-host", self.namespace)
+    }
+
+    fn overlaid(mut self, raw: RawValues, check: &mut Check<'_>) -> Self {
+        if let Some(image) = raw.image {
+            check.image("image", &image);
+            self.image = image;
+        }
+        if let Some(policy) = raw.image_pull_policy {
+            check.one_of("imagePullPolicy", &policy, &["Always", "IfNotPresent", "Never"]);
+            self.image_pull_policy = Some(policy);
+        }
+        for (i, name) in raw.image_pull_secrets.iter().enumerate() {
+            check.name(&format!("imagePullSecrets[{i}]"), name);
+        }
+        self.image_pull_secrets = raw.image_pull_secrets;
+        if let Some(namespace) = raw.namespace {
+            check.namespace("namespace", &namespace);
+            self.namespace = namespace;
+        }
+        if let Some(audience) = raw.audience {
+            check.name("audience", &audience);
+            self.audience = audience;
+        }
+        if let Some(interval) = raw.interval_ms {
+            check.within("intervalMs", interval, 200, 3_600_000, "milliseconds");
+            self.interval_ms = interval;
+        }
+        if let Some(timeout) = raw.timeout_ms {
+            check.within("timeoutMs", timeout, 50, 60_000, "milliseconds");
+            self.timeout_ms = timeout;
+        }
+        for (field, port, given) in [
+            ("echoPort", &mut self.echo_port, raw.echo_port),
+            ("hostEchoPort", &mut self.host_echo_port, raw.host_echo_port),
+        ] {
+            if let Some(given) = given {
+                check.unprivileged_port(field, given);
+                *port = given;
+            }
+        }
+        self.prober = workload(self.prober, raw.prober, "prober", check);
+        self.overlay_aggregator(raw.aggregator, check);
+        self.host_vantage = raw.host_vantage.unwrap_or(false);
+        self.responder = raw.responder.unwrap_or(false);
+        for (i, host) in raw.outside_hosts.iter().enumerate() {
+            check.host(&format!("outsideHosts[{i}]"), host);
+        }
+        self.outside_hosts = raw.outside_hosts;
+        for (i, namespace) in raw.page_from.iter().enumerate() {
+            check.namespace(&format!("pageFrom[{i}]"), namespace);
+        }
+        self.page_from = raw.page_from;
+        if let Some(ports) = raw.api_server_ports {
+            check.some("apiServerPorts", ports.len());
+            for (i, port) in ports.iter().enumerate() {
+                check.port(&format!("apiServerPorts[{i}]"), *port);
+            }
+            self.api_server_ports = ports;
+        }
+        self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
+        self
+    }
+
+    fn overlay_aggregator(&mut self, raw: raw::RawAggregator, check: &mut Check<'_>) {
+        if let Some(replicas) = raw.replicas {
+            if replicas != 1 {
+                check.wrong(
+                    "aggregator.replicas",
+                    format!("expected 1, found {replicas}: probers report to one aggregator, so a second would see a part only"),
+                );
+            }
+            self.replicas = 1;
+        }
+        self.volume = raw.volume.map(|raw| {
+            check.quantity("aggregator.volume.size", &raw.size);
+            if let Some(class) = &raw.storage_class {
+                check.name("aggregator.volume.storageClass", class);
+            }
+            Claim {
+                size: raw.size,
+                storage_class: raw.storage_class,
+            }
+        });
+        let place = RawPlace {
+            resources: raw.resources,
+            node_selector: raw.node_selector,
+            tolerations: raw.tolerations,
+            priority_class_name: raw.priority_class_name,
+        };
+        self.aggregator = workload(self.aggregator.clone(), place, "aggregator", check);
+    }
+}
+
+fn workload(mut known: Workload, raw: RawPlace, at: &str, check: &mut Check<'_>) -> Workload {
+    if let Some(raw) = raw.resources {
+        known.resources = resources(known.resources, raw, &format!("{at}.resources"), check);
+    }
+    if let Some(selector) = raw.node_selector {
+        check.labels(&format!("{at}.nodeSelector"), &selector);
+        known.place.node_selector = selector;
+    }
+    if let Some(tolerations) = raw.tolerations {
+        known.place.tolerations = tolerations
+            .into_iter()
+            .enumerate()
+            .map(|(i, raw)| {
+                let at = format!("{at}.tolerations[{i}]");
+                check.toleration(&at, &raw);
+                Toleration {
+                    key: raw.key,
+                    operator: raw.operator,
+                    value: raw.value,
+                    effect: raw.effect,
+                    seconds: raw.toleration_seconds,
+                }
+            })
+            .collect();
+    }
+    if let Some(class) = raw.priority_class_name {
+        check.name(&format!("{at}.priorityClassName"), &class);
+        known.place.priority_class_name = Some(class);
+    }
+    known
+}
+
+/// What is given replaces the default of that resource; the others stay.
+fn resources(mut known: Resources, raw: RawResources, at: &str, check: &mut Check<'_>) -> Resources {
+    for (name, kept, given) in [
+        ("requests", &mut known.requests, raw.requests),
+        ("limits", &mut known.limits, raw.limits),
+    ] {
+        for (resource, amount) in given.pairs() {
+            check.quantity(&format!("{at}.{name}.{resource}"), &amount);
+            kept.insert(resource.to_owned(), amount);
+        }
+    }
+    known
+}
+
+fn monitor(raw: RawMonitor, check: &mut Check<'_>) -> Monitor {
+    let interval_seconds = raw.interval_seconds.unwrap_or(30);
+    check.within(
+        "podMonitor.intervalSeconds",
+        interval_seconds,
+        1,
+        3_600,
+        "seconds",
+    );
+    check.labels("podMonitor.labels", &raw.labels);
+    Monitor {
+        interval_seconds,
+        labels: raw.labels,
+    }
+}

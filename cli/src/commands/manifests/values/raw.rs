@@ -1,0 +1,108 @@
+//! The values file as written.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawValues {
+    pub(super) image: Option<String>,
+    pub(super) image_pull_policy: Option<String>,
+    #[serde(default)]
+    pub(super) image_pull_secrets: Vec<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) audience: Option<String>,
+    pub(super) interval_ms: Option<u64>,
+    pub(super) timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub(super) prober: RawPlace,
+    #[serde(default)]
+    pub(super) aggregator: RawAggregator,
+    pub(super) echo_port: Option<u16>,
+    pub(super) host_echo_port: Option<u16>,
+    pub(super) host_vantage: Option<bool>,
+    pub(super) responder: Option<bool>,
+    #[serde(default)]
+    pub(super) outside_hosts: Vec<String>,
+    #[serde(default)]
+    pub(super) page_from: Vec<String>,
+    pub(super) api_server_ports: Option<Vec<u16>>,
+    pub(super) pod_monitor: Option<RawMonitor>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawPlace {
+    pub(super) resources: Option<RawResources>,
+    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) tolerations: Option<Vec<RawToleration>>,
+    pub(super) priority_class_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawAggregator {
+    pub(super) replicas: Option<u32>,
+    pub(super) volume: Option<RawVolume>,
+    pub(super) resources: Option<RawResources>,
+    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) tolerations: Option<Vec<RawToleration>>,
+    pub(super) priority_class_name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawVolume {
+    pub(super) size: String,
+    pub(super) storage_class: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawResources {
+    #[serde(default)]
+    pub(super) requests: RawAmounts,
+    #[serde(default)]
+    pub(super) limits: RawAmounts,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAmounts {
+    cpu: Option<String>,
+    memory: Option<String>,
+    #[serde(rename = "ephemeral-storage")]
+    ephemeral_storage: Option<String>,
+}
+
+impl RawAmounts {
+    /// What is given, by the resource's name.
+    pub(super) fn pairs(self) -> impl Iterator<Item = (&'static str, String)> {
+        [
+            ("cpu", self.cpu),
+            ("memory", self.memory),
+            ("ephemeral-storage", self.ephemeral_storage),
+        ]
+        .into_iter()
+        .filter_map(|(name, amount)| Some((name, amount?)))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawToleration {
+    pub(super) key: Option<String>,
+    pub(super) operator: Option<String>,
+    pub(super) value: Option<String>,
+    pub(super) effect: Option<String>,
+    pub(super) toleration_seconds: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawMonitor {
+    pub(super) interval_seconds: Option<u64>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+}

@@ -1,0 +1,133 @@
+//! `parallax vantage`: machines outside the cluster that probe too. Each is an account of its own, whose labels say what
+//! it may speak for.
+
+mod account;
+mod enroll;
+mod ttl;
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams},
+};
+use parallax_aggregator::VANTAGE_LABEL;
+use tokio::time::timeout;
+
+use crate::exit::Failure;
+use account::Enrolled;
+
+/// Let machines outside the cluster probe.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make an account and a token for a machine outside, and print what to run there.
+    Enroll(enroll::Args),
+    /// Remove the account; its token stops working within a minute.
+    Revoke(One),
+    /// Show who is enrolled, and until when.
+    List(All),
+}
+
+#[derive(Debug, clap::Args)]
+struct One {
+    /// The name it was enrolled under.
+    name: String,
+    #[command(flatten)]
+    all: All,
+}
+
+#[derive(Debug, clap::Args)]
+struct All {
+    /// Where Parallax is installed.
+    #[arg(long, default_value = "parallax")]
+    namespace: String,
+}
+
+/// How long the API server may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?;
+    runtime.block_on(async {
+        let client = Client::try_default().await.map_err(|error| {
+            Failure::CouldNot(format!(
+                "cannot find the cluster: {error}; set KUBECONFIG, or run `kubectl config use-context`"
+            ))
+        })?;
+        match args.action {
+            Action::Enroll(args) => enroll::run(client, args).await,
+            Action::Revoke(args) => revoke(client, &args).await,
+            Action::List(args) => list(client, &args).await,
+        }
+    })
+}
+
+async fn revoke(client: Client, args: &One) -> Result<(), Failure> {
+    let accounts = Api::<ServiceAccount>::namespaced(client, &args.all.namespace);
+    let name = account::name(&args.name)?;
+    let what = format!("remove the account {}/{name}", args.all.namespace);
+    // Only what was enrolled: an account of that name may be somebody's.
+    let found = called(&what, accounts.get_opt(&name)).await?;
+    if found.as_ref().and_then(Enrolled::of).is_none() {
+        return Err(Failure::CouldNot(format!(
+            "no vantage {} is enrolled in the namespace {}; see `parallax vantage list`",
+            args.name, args.all.namespace
+        )));
+    }
+    called(&what, accounts.delete(&name, &DeleteParams::default())).await?;
+    super::print(&format!(
+        "{} is revoked; its token stops working within a minute\n",
+        args.name
+    ))
+}
+
+async fn list(client: Client, args: &All) -> Result<(), Failure> {
+    let accounts = Api::<ServiceAccount>::namespaced(client, &args.namespace);
+    let labelled = ListParams::default().labels(VANTAGE_LABEL);
+    let what = format!("list the accounts of {}", args.namespace);
+    let found = called(&what, accounts.list(&labelled)).await?;
+    let mut rows: Vec<_> = found.items.iter().filter_map(Enrolled::of).collect();
+    rows.sort_by_key(|enrolled| enrolled.vantage.to_string());
+    if rows.is_empty() {
+        return super::print("no vantage is enrolled\n");
+    }
+    let now = Timestamp::now();
+    let mut text = format!("{:<40} UNTIL\n", "VANTAGE");
+    for enrolled in rows {
+        let until = match enrolled.until {
+            Some(until) if until <= now => format!("{until} (over)"),
+            Some(until) => until.to_string(),
+            None => "unknown".to_owned(),
+        };
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{:<40} {until}", enrolled.vantage.to_string());
+    }
+    super::print(&text)
+}
+
+/// A call of the API server, with what it was for in the complaint.
+async fn called<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+    match timeout(PATIENCE, call).await {
+        Err(_) => Err(Failure::CouldNot(format!(
+            "cannot {what}: the API server does not answer"
+        ))),
+        Ok(done) => done.map_err(|error| {
+            Failure::CouldNot(match error {
+                kube::Error::Api(status) => format!("cannot {what}: {}", status.message),
+                other => format!("cannot {what}: {other}"),
+            })
+        }),
+    }
+}

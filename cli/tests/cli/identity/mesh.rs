@@ -1,0 +1,222 @@
+//! An aggregator that serves TLS and knows its probers by their Pods, with real probers before it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use parallax_aggregator::{Aggregator, Config, Lookup, Pods, ProberPod, RunError};
+use parallax_diagnosis::view::View;
+use parallax_model::{Network, Vantage};
+use parallax_prober::{Agent, AgentConfig, AgentError, AggregatorRoots, Role, SPOOL_CAPACITY, Token};
+use serde_json::json;
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::api_server::ApiServer;
+
+/// What the watch would know.
+#[derive(Debug, Default)]
+pub(crate) struct Watched(Mutex<BTreeMap<String, ProberPod>>);
+
+impl Watched {
+    pub(crate) fn add(&self, uid: &str, node: &str, network: Network) {
+        let pod = ProberPod {
+            name: format!("prober-{uid}").parse().unwrap(),
+            node: node.parse().unwrap(),
+            network,
+        };
+        self.0.lock().unwrap().insert(uid.to_owned(), pod);
+    }
+
+    pub(crate) fn remove(&self, uid: &str) {
+        self.0.lock().unwrap().remove(uid);
+    }
+}
+
+impl Pods for Watched {
+    fn find(&self, uid: &str) -> Lookup {
+        let known = self.0.lock().unwrap().get(uid).cloned();
+        known.map_or(Lookup::Unknown, Lookup::Known)
+    }
+}
+
+pub(crate) struct Mesh {
+    pub(crate) api: ApiServer,
+    pub(crate) pods: Arc<Watched>,
+    /// Whether the aggregator is to watch the Pods itself.
+    pub(crate) own_watch: bool,
+    folder: tempfile::TempDir,
+}
+
+/// A running aggregator.
+pub(crate) struct Running {
+    pub(crate) plain: String,
+    pub(crate) tls: String,
+    pub(crate) views: watch::Receiver<Arc<View>>,
+    cancelled: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Mesh {
+    pub(crate) async fn new() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let api = ApiServer::start().await;
+        api.put(
+            "parallax/configmaps/parallax-ca",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-ca", "resourceVersion": "0"}}),
+        );
+        let pods = Arc::new(Watched::default());
+        pods.add("uid-1", "n1", Network::Pod);
+        Self {
+            api,
+            pods,
+            own_watch: false,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts one. The CA is published before this returns, and mounted where probers look for it.
+    pub(crate) async fn aggregator(&self, port: u16) -> Running {
+        let (running, certificate) = self.start(port).await;
+        self.published(&certificate).await;
+        running
+    }
+
+    /// Waits until an aggregator's CA is the first of those published.
+    pub(crate) async fn published(&self, certificate: &str) {
+        until("the CA is published", async || {
+            let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
+            map["data"]["ca.crt"]
+                .as_str()
+                .is_some_and(|pem| pem.starts_with(certificate))
+        })
+        .await;
+    }
+
+    /// Starts one, and says what its CA is.
+    pub(crate) async fn start(&self, port: u16) -> (Running, String) {
+        let target = "targets: [{url: 'tcp://127.0.0.1:1'}]";
+        let nodes = "topology: {nodes: [{name: n1, prober: {pod: prober-uid-1, address: '127.0.0.1:9'}}, \
+                     {name: n2, prober: {pod: p2, address: '127.0.0.2:9'}}]}";
+        let config = format!(
+            "listen: 127.0.0.1:0\nintervalMs: 1000\ntimeoutMs: 500\n{nodes}\n{target}\n\
+             tls: {{listen: '127.0.0.1:{port}', hosts: [127.0.0.1, localhost], publish: [parallax/parallax-ca]}}\n\
+             identity: {{audience: parallax, probers: [parallax/parallax-prober], \
+             responders: [parallax/parallax-responder], vantages: parallax}}\n"
+        );
+        let path = self.file("parallax.yaml");
+        fs::write(&path, config).unwrap();
+        let mut config = Config::load(&path).unwrap().with_client(self.api.client());
+        if !self.own_watch {
+            config = config.with_pods(self.pods.clone());
+        }
+        let aggregator = Aggregator::bind(config).await.unwrap();
+        let certificate = aggregator.ca_certificate().unwrap().trim().to_owned();
+        let (plain, tls) = (aggregator.local_addr(), aggregator.tls_addr().unwrap());
+        let cancelled = CancellationToken::new();
+        let running = Running {
+            plain: format!("http://{plain}"),
+            tls: format!("https://{tls}"),
+            views: aggregator.views(),
+            task: tokio::spawn(aggregator.run(cancelled.clone())),
+            cancelled,
+        };
+        (running, certificate)
+    }
+
+    /// What the kubelet does with the ConfigMap, a while later.
+    pub(crate) fn mount(&self) {
+        let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
+        replace(&self.file("ca.crt"), map["data"]["ca.crt"].as_str().unwrap());
+    }
+
+    /// What the kubelet does with a token.
+    pub(crate) fn project(&self, token: &str) {
+        replace(&self.file("token"), token);
+    }
+
+    /// A prober as a Pod would run it.
+    pub(crate) async fn prober(&self, aggregator: &Running, vantage: &str, role: Role) -> Prober {
+        let config = AgentConfig {
+            vantage: vantage.parse().unwrap(),
+            pod: "prober-uid-1".parse().unwrap(),
+            aggregator: aggregator.tls.parse().unwrap(),
+            token: Some(Token::File(self.file("token"))),
+            aggregator_roots: AggregatorRoots::Files(vec![self.file("ca.crt")]),
+            role,
+            echo_listen: "127.0.0.1:0".parse().unwrap(),
+            resolv_conf: "/etc/resolv.conf".into(),
+            extra_roots: Vec::new(),
+            spool_capacity: SPOOL_CAPACITY,
+        };
+        let agent = Agent::bind(config).await.unwrap();
+        let cancelled = CancellationToken::new();
+        Prober {
+            echo: format!("http://{}", agent.echo_addr()),
+            task: tokio::spawn(agent.run(cancelled.clone())),
+            cancelled,
+        }
+    }
+}
+
+/// As the kubelet does: the name leads to the old content or to the new, never to half of one.
+fn replace(path: &Path, text: &str) {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text).unwrap();
+    fs::rename(fresh, path).unwrap();
+}
+
+pub(crate) struct Prober {
+    pub(crate) echo: String,
+    cancelled: CancellationToken,
+    task: JoinHandle<Result<(), AgentError>>,
+}
+
+impl Prober {
+    pub(crate) async fn stop(self) {
+        self.cancelled.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+impl Running {
+    pub(crate) async fn stop(self) {
+        self.cancelled.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// The port of TLS, for the one that comes after.
+    pub(crate) fn port(&self) -> u16 {
+        self.tls.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    /// Waits until a vantage has reported something that is newer than now.
+    pub(crate) async fn hears(&mut self, vantage: &str) {
+        let vantage: Vantage = vantage.parse().unwrap();
+        let last = |view: &View| {
+            let seen = view.vantages.iter().find(|seen| seen.vantage == vantage);
+            seen.and_then(|seen| seen.last_seen)
+        };
+        let before = last(&self.views.borrow_and_update());
+        self.views.wait_for(|view| last(view) > before).await.unwrap();
+    }
+}
+
+/// Waits for something that can only be looked at. It ends with the test's own time limit, never with a guess of ours.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let mut turns = 0_u32;
+    while !holds().await {
+        turns += 1;
+        if turns.is_multiple_of(500) {
+            eprintln!("still waiting until {what}");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}

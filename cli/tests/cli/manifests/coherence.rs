@@ -1,0 +1,368 @@
+//! Every installation that can be printed hangs together, asks for no more than it says, and goes without a trace.
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::{Value, json};
+
+use super::{Objects, objects, printed};
+
+/// All switches at once, and each alone.
+fn installations() -> Vec<(String, Objects)> {
+    let folder = tempfile::tempdir().unwrap();
+    [
+        "",
+        "hostVantage: true",
+        "responder: true",
+        "aggregator: {volume: {size: 1Gi, storageClass: fast}}",
+        "outsideHosts: [parallax.example.test, 203.0.113.7]",
+        "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
+         aggregator: {volume: {size: 1Gi}}\npodMonitor: {}\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
+    ]
+    .into_iter()
+    .map(|values| {
+        let path = folder.path().join("values.yaml");
+        fs::write(&path, values).unwrap();
+        (values.to_owned(), objects(&printed(Some(&path))))
+    })
+    .collect()
+}
+
+fn of<'a>(all: &'a Objects, kinds: &'a [&str]) -> impl Iterator<Item = &'a Value> {
+    all.iter()
+        .filter(|((kind, ..), _)| kinds.contains(&kind.as_str()))
+        .map(|(_, object)| object)
+}
+
+fn workloads(all: &Objects) -> impl Iterator<Item = &Value> {
+    of(all, &["Deployment", "DaemonSet"])
+}
+
+fn has(all: &Objects, kind: &str, namespace: &Value, name: &Value) -> bool {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    all.contains_key(&(kind.to_owned(), word(namespace), word(name)))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[test]
+fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
+    for (values, all) in installations() {
+        for object in all.values() {
+            let space = &object["metadata"]["namespace"];
+            assert!(
+                space.is_null() || has(&all, "Namespace", &Value::Null, space),
+                "{values}: a delete takes the namespace of {object}"
+            );
+        }
+        for workload in workloads(&all) {
+            let space = &workload["metadata"]["namespace"];
+            let pod = &workload["spec"]["template"]["spec"];
+            assert!(
+                has(&all, "ServiceAccount", space, &pod["serviceAccountName"]),
+                "{values}: {workload}"
+            );
+            for volume in list(&pod["volumes"]) {
+                let claim = &volume["persistentVolumeClaim"]["claimName"];
+                assert!(
+                    claim.is_null() || has(&all, "PersistentVolumeClaim", space, claim),
+                    "{values}: {volume}"
+                );
+                for source in list(&volume["projected"]["sources"]) {
+                    let map = &source["configMap"]["name"];
+                    // Kubernetes puts this one into every namespace.
+                    let known =
+                        map.is_null() || map == "kube-root-ca.crt" || has(&all, "ConfigMap", space, map);
+                    assert!(known, "{values}: {source}");
+                }
+            }
+        }
+        for binding in of(&all, &["RoleBinding", "ClusterRoleBinding"]) {
+            let role = &binding["roleRef"];
+            let space = &binding["metadata"]["namespace"];
+            assert!(
+                has(&all, role["kind"].as_str().unwrap(), space, &role["name"]),
+                "{values}: {binding}"
+            );
+            for subject in list(&binding["subjects"]) {
+                assert!(
+                    has(&all, "ServiceAccount", &subject["namespace"], &subject["name"]),
+                    "{values}: {subject}"
+                );
+                assert_eq!(
+                    subject["name"], "parallax-aggregator",
+                    "{values}: nobody else has any right"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_selector_selects_pods_of_the_installation() {
+    for (values, all) in installations() {
+        let pods: Vec<(&Value, &Value)> = workloads(&all)
+            .map(|w| {
+                (
+                    &w["metadata"]["namespace"],
+                    &w["spec"]["template"]["metadata"]["labels"],
+                )
+            })
+            .collect();
+        let selects = |space: &Value, labels: &Value| {
+            let wanted = labels.as_object().cloned().unwrap_or_default();
+            pods.iter()
+                .any(|(at, has)| *at == space && wanted.iter().all(|(key, value)| &has[key] == value))
+        };
+        let mut seen = 0;
+        for object in of(
+            &all,
+            &[
+                "Service",
+                "NetworkPolicy",
+                "PodDisruptionBudget",
+                "DaemonSet",
+                "Deployment",
+                "PodMonitor",
+            ],
+        ) {
+            let spec = &object["spec"];
+            let selector = match object["kind"].as_str().unwrap() {
+                "Service" => &spec["selector"],
+                "NetworkPolicy" => &spec["podSelector"]["matchLabels"],
+                _ => &spec["selector"]["matchLabels"],
+            };
+            assert!(
+                selects(&object["metadata"]["namespace"], selector),
+                "{values}: {object}"
+            );
+            seen += 1;
+        }
+        assert!(seen >= 10, "{values}: {seen}");
+        for service in of(&all, &["Service"]) {
+            let space = &service["metadata"]["namespace"];
+            let names: BTreeSet<&str> = workloads(&all)
+                .filter(|w| &w["metadata"]["namespace"] == space)
+                .filter(|w| {
+                    let labels = &w["spec"]["template"]["metadata"]["labels"];
+                    let wanted = service["spec"]["selector"].as_object().unwrap();
+                    wanted.iter().all(|(key, value)| &labels[key] == value)
+                })
+                .flat_map(|w| list(&w["spec"]["template"]["spec"]["containers"]))
+                .flat_map(|container| list(&container["ports"]))
+                .filter_map(|port| port["name"].as_str())
+                .collect();
+            for port in list(&service["spec"]["ports"]) {
+                assert!(
+                    names.contains(port["targetPort"].as_str().unwrap()),
+                    "{values}: {service}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_pod_has_a_privilege_and_only_the_host_prober_has_the_nodes_network() {
+    for (values, all) in installations() {
+        for workload in workloads(&all) {
+            let name = workload["metadata"]["name"].as_str().unwrap();
+            let space = &workload["metadata"]["namespace"];
+            let pod = &workload["spec"]["template"]["spec"];
+            let host = name == "parallax-prober-host";
+            assert_eq!(
+                pod["hostNetwork"],
+                if host { json!(true) } else { Value::Null },
+                "{values}"
+            );
+            for absent in ["hostPID", "hostIPC", "initContainers", "ephemeralContainers"] {
+                assert!(pod[absent].is_null(), "{values}: {name} {absent}");
+            }
+            assert_eq!(pod["automountServiceAccountToken"], false, "{values}: {name}");
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+            for sysctl in list(&pod["securityContext"]["sysctls"]) {
+                assert_eq!(
+                    sysctl["name"], "net.ipv4.ping_group_range",
+                    "one of the safe ones"
+                );
+                assert!(!host, "the nodes' own settings are not ours");
+            }
+            for container in list(&pod["containers"]) {
+                let context = &container["securityContext"];
+                assert_eq!(context["allowPrivilegeEscalation"], false, "{values}: {name}");
+                assert_eq!(context["readOnlyRootFilesystem"], true);
+                assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
+            }
+            for volume in list(&pod["volumes"]) {
+                let kinds: Vec<_> = volume
+                    .as_object()
+                    .unwrap()
+                    .keys()
+                    .filter(|k| *k != "name")
+                    .collect();
+                let harmless = ["projected", "emptyDir", "persistentVolumeClaim"];
+                assert!(
+                    kinds.iter().all(|kind| harmless.contains(&kind.as_str())),
+                    "{values}: {volume}"
+                );
+            }
+            let level = &all[&(
+                "Namespace".to_owned(),
+                String::new(),
+                space.as_str().unwrap().to_owned(),
+            )]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+            assert_eq!(
+                level,
+                if host { "privileged" } else { "restricted" },
+                "{values}: {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its_own() {
+    for (values, all) in installations() {
+        for workload in of(&all, &["DaemonSet"]) {
+            for volume in list(&workload["spec"]["template"]["spec"]["volumes"]) {
+                for source in list(&volume["projected"]["sources"]) {
+                    let token = &source["serviceAccountToken"];
+                    assert!(
+                        token.is_null() || token["audience"].is_string(),
+                        "{values}: a token of the API server: {source}"
+                    );
+                }
+            }
+        }
+        for role in of(&all, &["ClusterRole", "Role"]) {
+            for rule in list(&role["rules"]) {
+                let text = rule.to_string();
+                assert!(
+                    !text.contains('*') && !text.contains("secrets"),
+                    "{values}: {rule}"
+                );
+                let writes = list(&rule["verbs"])
+                    .iter()
+                    .any(|verb| !["get", "list", "watch"].contains(&verb.as_str().unwrap()));
+                let bounded = rule["resourceNames"].is_array();
+                let unbounded = ["tokenreviews", "events", "leases"];
+                let known = list(&rule["resources"])
+                    .iter()
+                    .all(|r| unbounded.contains(&r.as_str().unwrap()));
+                assert!(!writes || bounded || known, "{values}: {rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_printed_configuration_is_one_that_the_aggregator_takes() {
+    for (values, all) in installations() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("parallax.yaml");
+        let map = of(&all, &["ConfigMap"])
+            .find(|map| map["data"].is_object())
+            .unwrap();
+        fs::write(&path, map["data"]["parallax.yaml"].as_str().unwrap()).unwrap();
+        let config = parallax_aggregator::Config::load(&path).unwrap();
+        let (tls, identity) = (config.tls.unwrap(), config.identity.unwrap());
+        // Where the probers of the installation report, and who they are.
+        for set in of(&all, &["DaemonSet"]) {
+            let pod = &set["spec"]["template"]["spec"];
+            let account = format!(
+                "{}/{}",
+                set["metadata"]["namespace"].as_str().unwrap(),
+                pod["serviceAccountName"].as_str().unwrap()
+            );
+            let known = identity.probers.iter().chain(&identity.responders);
+            assert!(
+                known.map(ToString::to_string).any(|known| known == account),
+                "{values}: {account}"
+            );
+            let variable = |name: &str| {
+                let env = list(&pod["containers"][0]["env"]);
+                env.iter().find(|env| env["name"] == name).unwrap()["value"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            };
+            let url: url::Url = variable("PARALLAX_AGGREGATOR").parse().unwrap();
+            assert!(
+                tls.hosts.iter().any(|host| Some(host.as_str()) == url.host_str()),
+                "{values}: {url}"
+            );
+            assert_eq!(url.port(), Some(tls.listen.port()));
+            let sources = list(&pod["volumes"][0]["projected"]["sources"]);
+            assert_eq!(
+                sources[0]["serviceAccountToken"]["audience"],
+                identity.audience.as_str()
+            );
+            let published = format!("{}/parallax-ca", set["metadata"]["namespace"].as_str().unwrap());
+            assert!(
+                tls.publish.iter().any(|place| place.to_string() == published),
+                "{values}: {published}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rolling_update_leaves_no_node_without_its_prober() {
+    for (values, all) in installations() {
+        for set in of(&all, &["DaemonSet"]) {
+            let update = &set["spec"]["updateStrategy"]["rollingUpdate"];
+            if set["metadata"]["name"] == "parallax-prober-host" {
+                assert_eq!(update, &json!({"maxUnavailable": 1}), "{values}");
+            } else {
+                assert_eq!(
+                    update,
+                    &json!({"maxUnavailable": 0, "maxSurge": "10%"}),
+                    "{values}"
+                );
+                // Ready says that it answers; a plan takes a moment more.
+                assert!(set["spec"]["minReadySeconds"].as_i64().unwrap() >= 5, "{values}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_node_that_can_run_a_pod_gets_one() {
+    let all = objects(&printed(None));
+    let prober = of(&all, &["DaemonSet"]).next().unwrap();
+    let pod = &prober["spec"]["template"]["spec"];
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+}
+
+#[test]
+fn the_default_is_to_deny_and_each_policy_opens_what_it_names() {
+    for (values, all) in installations() {
+        let spaces: BTreeSet<&str> = workloads(&all)
+            .filter(|w| w["spec"]["template"]["spec"]["hostNetwork"].is_null())
+            .map(|w| w["metadata"]["namespace"].as_str().unwrap())
+            .collect();
+        for space in spaces {
+            let policy = &all[&(
+                "NetworkPolicy".to_owned(),
+                space.to_owned(),
+                "parallax-default-deny".to_owned(),
+            )]["spec"];
+            assert_eq!(
+                policy,
+                &json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}),
+                "{values}"
+            );
+        }
+        for policy in of(&all, &["NetworkPolicy"]) {
+            for rule in list(&policy["spec"]["ingress"]) {
+                assert!(
+                    !list(&rule["ports"]).is_empty(),
+                    "{values}: every port is too many: {policy}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! docs/install.md tells the truth: its commands work, and every right and every overlay is explained.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{objects, printed};
+use crate::commands::{parallax, repository, text};
+
+fn page() -> String {
+    fs::read_to_string(repository("docs/install.md")).unwrap()
+}
+
+#[test]
+fn every_command_is_run_here_or_names_what_another_test_holds() {
+    let page = page();
+    let commands: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(commands.len() >= 7, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        match words.as_slice() {
+            // Held to what the binary prints by the golden test.
+            ["kubectl", "apply" | "delete", "-f", file] => assert!(repository(file).is_file(), "{command}"),
+            // Held to what its values make by the tests of the overlays.
+            ["kubectl", "apply", "-k", folder] => {
+                assert!(
+                    repository(folder).join("kustomization.yaml").is_file(),
+                    "{command}"
+                );
+            }
+            ["kubectl", "-n", namespace, "port-forward", service, ports] => {
+                let (_, name) = service.split_once('/').unwrap();
+                let all = objects(&printed(None));
+                let key = ("Service".to_owned(), (*namespace).to_owned(), name.to_owned());
+                let port: u64 = ports.split_once(':').unwrap().1.parse().unwrap();
+                assert_eq!(all[&key]["spec"]["ports"][0]["port"], port, "{command}");
+            }
+            ["target/debug/parallax" | "parallax", args @ ..] => {
+                let output = parallax()
+                    .args(args)
+                    .current_dir(repository(""))
+                    .env("KUBECONFIG", "there-is-no-cluster")
+                    .env_remove("KUBERNETES_SERVICE_HOST")
+                    .output()
+                    .unwrap();
+                // Without a cluster nothing can be enrolled, but the command is one.
+                let expected = if args[0] == "vantage" { 3 } else { 0 };
+                assert_eq!(
+                    output.status.code(),
+                    Some(expected),
+                    "{command}: {}",
+                    text(&output.stderr)
+                );
+            }
+            _ => panic!("no test runs {command:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_right_is_explained() {
+    let page = page();
+    let rights = page
+        .split("## Rights")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    let all = objects(&printed(None));
+    let mut seen = 0;
+    for ((kind, ..), role) in &all {
+        if !["ClusterRole", "Role"].contains(&kind.as_str()) {
+            continue;
+        }
+        for rule in role["rules"].as_array().unwrap() {
+            for resource in rule["resources"].as_array().unwrap() {
+                let resource = resource.as_str().unwrap();
+                let row = rights
+                    .lines()
+                    .filter(|line| line.starts_with("| "))
+                    .find(|line| {
+                        line.to_lowercase()
+                            .replace("the configmap `", "configmaps ")
+                            .contains(resource)
+                    })
+                    .unwrap_or_else(|| panic!("docs/install.md does not say what {resource} is for"));
+                for verb in rule["verbs"].as_array().unwrap() {
+                    assert!(
+                        row.contains(verb.as_str().unwrap()),
+                        "{verb} {resource} in: {row}"
+                    );
+                }
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 15, "{seen}");
+}
+
+#[test]
+fn every_overlay_and_every_object_of_the_default_is_listed() {
+    let page = page();
+    for entry in fs::read_dir(repository("deploy/overlays")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
+    let part = page
+        .split("## What is installed")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    for ((kind, _, name), object) in objects(&printed(None)) {
+        let role = [
+            "Role",
+            "RoleBinding",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "ServiceAccount",
+        ];
+        let elsewhere = role.contains(&kind.as_str())
+            || ["NetworkPolicy", "PodDisruptionBudget"].contains(&kind.as_str());
+        let short = name.replace("parallax-echo-", "-");
+        assert!(
+            elsewhere || part.contains(&format!("`{name}`")) || part.contains(&format!("`{short}`")),
+            "{kind} {name}"
+        );
+        assert_ne!(object, Value::Null);
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let page = page();
+    for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(repository("docs").join(link).exists(), "{link}");
+    }
+}
