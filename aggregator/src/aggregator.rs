@@ -18,6 +18,7 @@ use crate::{
     plan::Planner,
     record::{RecordError, Recorder, Writer},
     serve::{self, Shared},
+    store::{SqliteFile, StoreHandle, Worker},
     watch::{self as topology_watch, TopologyState},
 };
 
@@ -75,6 +76,7 @@ pub struct Aggregator {
     clock: Clock,
     hub: Hub,
     writer: Option<Writer>,
+    keeping: Option<Worker>,
     shared: Shared,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
@@ -117,10 +119,20 @@ impl Aggregator {
             }
             None => None,
         };
+        let (keeping, store) = match &config.store {
+            Some(options) => {
+                let file = Box::new(SqliteFile::new(options.clone()));
+                let (keeper, worker, handle) = Worker::new(file, clock, &metrics);
+                hub.keep(keeper);
+                (Some(worker), handle)
+            }
+            None => (None, StoreHandle::off()),
+        };
         let live = Live {
             clock,
             views: outlook.views.clone(),
             topology: topology_out.clone(),
+            store: store.state.clone(),
         };
         let planner = Planner {
             config: PlanConfig {
@@ -135,6 +147,7 @@ impl Aggregator {
             token: config.token,
             outlook,
             topology: topology_out,
+            store,
             reports,
             bodies: Shared::body_slots(),
             registry: Arc::new(metrics.registry(live)),
@@ -148,6 +161,7 @@ impl Aggregator {
             clock,
             hub,
             writer,
+            keeping,
             shared,
             source: config.source,
             topology,
@@ -182,6 +196,10 @@ impl Aggregator {
         if let Some(writer) = self.writer {
             // Ends once the hub has dropped its end of the queue and everything in it is written.
             start("recording", parts.spawn_blocking(move || writer.run()));
+        }
+        if let Some(keeping) = self.keeping {
+            // As above.
+            start("store", parts.spawn_blocking(move || keeping.run()));
         }
         start(
             "topology watch",

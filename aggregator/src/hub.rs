@@ -16,6 +16,7 @@ use crate::{
     metrics::Metrics,
     plan::Asked,
     record::Recorder,
+    store::Keeper,
     watch::TopologyState,
 };
 
@@ -46,6 +47,7 @@ pub(crate) struct Hub {
     /// The topology that the engine works with.
     held: Arc<Topology>,
     recorder: Option<Recorder>,
+    keeper: Option<Keeper>,
     topology: watch::Receiver<TopologyState>,
     reports: mpsc::Receiver<Report>,
     views: watch::Sender<Arc<View>>,
@@ -75,6 +77,7 @@ impl Hub {
             metrics,
             held: current,
             recorder: None,
+            keeper: None,
             topology,
             reports,
             views,
@@ -92,6 +95,11 @@ impl Hub {
     /// Tells a recorder from now on everything that the engine is told.
     pub(crate) fn record(&mut self, recorder: Recorder) {
         self.recorder = Some(recorder);
+    }
+
+    /// Keeps from now on what should outlive a restart.
+    pub(crate) fn keep(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
     }
 
     /// The topology that the engine works with.
@@ -188,6 +196,9 @@ impl Hub {
             };
             let booked = self.engine.observe(&recorded);
             self.metrics.observed(&recorded, booked, topology);
+            if let Some(keeper) = &mut self.keeper {
+                keeper.observed(&recorded, booked, topology);
+            }
             if self.recorder.is_some() {
                 told.push(recorded);
             }
@@ -206,8 +217,12 @@ impl Hub {
         receipt
     }
 
-    fn publish(&self, now: EventTime) {
-        self.views.send_replace(Arc::new(self.engine.view(now)));
+    fn publish(&mut self, now: EventTime) {
+        let view = Arc::new(self.engine.view(now));
+        if let Some(keeper) = &mut self.keeper {
+            keeper.published(&view);
+        }
+        self.views.send_replace(view);
         self.probers.send_replace(Arc::new(self.lives.views()));
         self.asks
             .send_if_modified(|asked| asked.renew(self.engine.asks()));

@@ -4,6 +4,7 @@ mod document;
 mod error;
 mod raw;
 mod read;
+mod store;
 mod token;
 mod tree;
 mod words;
@@ -25,7 +26,7 @@ pub use tree::Place;
 use document::Document;
 use raw::{RawConfig, RawTopology};
 
-use crate::record::RecordOptions;
+use crate::{record::RecordOptions, store::StoreOptions};
 
 /// Shortest and longest interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -45,6 +46,8 @@ pub struct Config {
     pub token: Option<Token>,
     /// Whether and where what is seen is recorded.
     pub record: Option<RecordOptions>,
+    /// Where history outlives a restart, if anywhere.
+    pub store: Option<StoreOptions>,
     pub(crate) initial: Arc<Topology>,
     pub(crate) source: TopologySource,
 }
@@ -96,6 +99,7 @@ impl Config {
                 .map_err(|message| wrong("tokenFile", message))
                 .ok()
         });
+        let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let vantages = raw
             .vantages
             .iter()
@@ -131,6 +135,7 @@ impl Config {
                 timeout,
                 token,
                 record: None,
+                store,
                 initial: Arc::new(topology),
                 source,
             }),
@@ -149,6 +154,7 @@ impl Config {
             timeout: Micros::from_secs(3),
             token: None,
             record: None,
+            store: None,
             initial: Arc::new(topology),
             source: TopologySource {
                 file: None,
@@ -174,6 +180,13 @@ impl Config {
     #[must_use]
     pub fn with_record(mut self, record: Option<RecordOptions>) -> Self {
         self.record = record;
+        self
+    }
+
+    /// Keeps history in a file, where one is given.
+    #[must_use]
+    pub fn with_store(mut self, store: Option<StoreOptions>) -> Self {
+        self.store = store;
         self
     }
 

@@ -28,6 +28,19 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) balancers: Vec<BalancerSpec>,
     pub(super) token_file: Option<PathBuf>,
+    /// Where history is kept; in memory only without.
+    pub(super) store: Option<RawStore>,
+}
+
+/// Sizes with a binary unit, spans with d, h or m.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawStore {
+    pub(super) path: PathBuf,
+    pub(super) max_size: Option<String>,
+    pub(super) keep_incidents: Option<String>,
+    pub(super) keep_failures: Option<String>,
+    pub(super) keep_rollups: Option<String>,
 }
 
 /// A path, or the topology itself.

@@ -35,6 +35,7 @@ use prometheus_client::{
 use crate::{
     ingest::Receipt,
     serve::{ApiError, Shared},
+    store::What,
 };
 
 pub(crate) use live::Live;
@@ -66,6 +67,11 @@ struct PhaseLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabel {
     result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WhatLabel {
+    what: &'static str,
 }
 
 /// Why a report was refused as a whole.
@@ -144,6 +150,9 @@ pub(crate) struct Metrics {
     reports: Family<ResultLabel, Counter>,
     recorded: Family<ResultLabel, Counter>,
     record_failing: Gauge,
+    store_written: Family<WhatLabel, Counter>,
+    store_dropped: Family<WhatLabel, Counter>,
+    store_surplus: Counter,
     /// The series of each target that the topology names; only these may have any.
     series: Arc<Mutex<BTreeMap<TargetId, Series>>>,
 }
@@ -165,6 +174,9 @@ impl Metrics {
             reports: Family::default(),
             recorded: Family::default(),
             record_failing: Gauge::default(),
+            store_written: Family::default(),
+            store_dropped: Family::default(),
+            store_surplus: Counter::default(),
             series: Arc::default(),
         };
         for result in LINE_RESULTS {
@@ -175,6 +187,10 @@ impl Metrics {
         }
         for result in RecordResult::ALL.map(RecordResult::label) {
             drop(metrics.recorded.get_or_create(&ResultLabel { result }));
+        }
+        for what in What::ALL.map(What::label) {
+            drop(metrics.store_written.get_or_create(&WhatLabel { what }));
+            drop(metrics.store_dropped.get_or_create(&WhatLabel { what }));
         }
         metrics
     }
@@ -211,6 +227,21 @@ impl Metrics {
             "record_failing",
             "1 while the recording cannot be written, else 0",
             self.record_failing.clone(),
+        );
+        registry.register(
+            "store_written",
+            "Things written to the store, by sort",
+            self.store_written.clone(),
+        );
+        registry.register(
+            "store_dropped",
+            "Things that never reached the store because it was slow or could not be used, by sort; the least valuable go first",
+            self.store_dropped.clone(),
+        );
+        registry.register(
+            "store_surplus_failures",
+            "Raw failures beyond the number that is kept of a target and hour; roll-ups count them all the same",
+            self.store_surplus.clone(),
         );
         registry.register_collector(Box::new(live));
         registry
@@ -325,6 +356,30 @@ impl Metrics {
     /// Whether the recording can be written at present.
     pub(crate) fn recording_fails(&self, fails: bool) {
         self.record_failing.set(i64::from(fails));
+    }
+
+    /// Counts things that the store took.
+    pub(crate) fn store_written(&self, what: What, n: u64) {
+        let what = what.label();
+        self.store_written.get_or_create(&WhatLabel { what }).inc_by(n);
+    }
+
+    /// Counts things that never reached the store.
+    pub(crate) fn store_dropped(&self, what: What, n: u64) {
+        let what = what.label();
+        self.store_dropped.get_or_create(&WhatLabel { what }).inc_by(n);
+    }
+
+    /// Counts a raw failure that is one too many.
+    pub(crate) fn store_surplus_failure(&self) {
+        self.store_surplus.inc();
+    }
+
+    /// What the counter says.
+    #[cfg(test)]
+    pub(crate) fn dropped_by_store(&self, what: What) -> u64 {
+        let what = what.label();
+        self.store_dropped.get_or_create(&WhatLabel { what }).get()
     }
 
     /// Counts one refused report.

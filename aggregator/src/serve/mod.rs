@@ -3,6 +3,7 @@
 mod api;
 mod connections;
 mod error;
+mod history;
 mod page;
 
 use std::{sync::Arc, time::Duration};
@@ -32,6 +33,7 @@ use crate::{
     ingest::{self, Report},
     metrics::{self, Metrics},
     plan::{self, Planner},
+    store::StoreHandle,
     watch::TopologyState,
 };
 
@@ -48,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) token: Option<Token>,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
+    pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
@@ -91,8 +94,11 @@ pub(crate) fn router(shared: Shared) -> Router {
     let api = Router::new()
         .route("/v1/plan", get(plan::stream_plan))
         .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
-        .route("/v1/incidents", get(api::incidents))
-        .route("/v1/incidents/{id}", get(api::incident))
+        .route("/v1/incidents", get(history::incidents))
+        .route("/v1/incidents/{id}", get(history::incident))
+        .route("/v1/incidents/{id}/verdicts", get(history::verdicts))
+        .route("/v1/history/rollups", get(history::rollups))
+        .route("/v1/history/failures", get(history::failures))
         .route("/healthz", get(api::healthz))
         .route("/readyz", get(api::readyz))
         .merge(ingest)

@@ -6,3 +6,4 @@ mod ingest;
 mod plan;
 mod record;
 mod serve;
+mod store;
