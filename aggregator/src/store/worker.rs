@@ -26,10 +26,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 const PORTION: usize = 4_000;
 
 /// First and longest wait before trouble is tried again.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// How often what is too old is looked for.
-const TIDY: Duration = Duration::from_secs(60);
+const TIDY: Duration = Duration::from_mins(1);
 
 /// Incidents on the page.
 const HISTORY: usize = 100;
@@ -256,13 +256,13 @@ impl Worker {
             ..Batch::default()
         };
         if !batch.ends.is_empty() {
-            self.write_ends(now, batch);
+            self.write_ends(now, &batch);
         }
     }
 
-    fn write_ends(&mut self, now: Instant, batch: Batch) {
+    fn write_ends(&mut self, now: Instant, batch: &Batch) {
         let Some(store) = &mut self.store else { return };
-        if let Err(trouble) = store.write(&batch) {
+        if let Err(trouble) = store.write(batch) {
             // They are found without an end again when it is opened again.
             self.former = None;
             self.fail(now, trouble);

@@ -203,7 +203,10 @@ impl Sqlite {
     }
 
     fn pages(&self, name: &str) -> u64 {
-        let read = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
+        let read = |name| {
+            self.connection
+                .pragma_query_value(None, name, |row| row.get::<_, u32>(0))
+        };
         u64::from(read(name).unwrap()) * u64::from(read("page_size").unwrap())
     }
 

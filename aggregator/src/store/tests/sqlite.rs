@@ -68,8 +68,10 @@ fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
 fn a_damaged_page_is_found_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
-    let mut batch = Batch::default();
-    batch.failures = (0..5_000).map(|i| failure(i, NOW)).collect();
+    let batch = Batch {
+        failures: (0..5_000).map(|i| failure(i, NOW)).collect(),
+        ..Batch::default()
+    };
     store.write(&batch).unwrap();
     drop(store);
     let path = options(&folder).path;
@@ -153,7 +155,9 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
 /// `tests/store/vN.sql` is what version N left on a disk; such a file is never changed, only added.
 #[test]
 fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
-    for (version, dump) in [(1, include_str!("../../../tests/store/v1.sql"))] {
+    /// One a version.
+    const LEFT: &[(u32, &str)] = &[(1, include_str!("../../../tests/store/v1.sql"))];
+    for (version, dump) in LEFT {
         let folder = tempfile::tempdir().unwrap();
         Connection::open(options(&folder).path)
             .unwrap()
@@ -306,7 +310,11 @@ fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_gi
     assert_eq!(full.sort, Sort::Full);
     assert!(store.main_bytes() <= 4 << 20, "it never exceeds its limit");
     assert!(tidied(&mut store, NOW) > 0);
-    assert!(store.used_bytes() <= (4 << 20) * 90 / 100, "{}", store.used_bytes());
+    assert!(
+        store.used_bytes() <= (4 << 20) * 90 / 100,
+        "{}",
+        store.used_bytes()
+    );
     assert_eq!(store.summaries(100).unwrap().len(), 20, "incidents last");
     assert!(
         !store
