@@ -8,6 +8,7 @@
 mod aggregator;
 mod clock;
 mod config;
+mod facts;
 #[cfg(test)]
 mod fixtures;
 mod hub;

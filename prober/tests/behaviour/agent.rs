@@ -29,6 +29,7 @@ pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),
         spool_capacity: SPOOL_CAPACITY,
+        facts: parallax_prober::FactSources::default(),
     }
 }
 
