@@ -6,7 +6,7 @@ use parallax_model::HostFacts;
 use parking_lot::Mutex;
 
 /// Facts that did not change are said again.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 
 /// The latest look, and what was delivered of it.
 #[derive(Debug, Default)]

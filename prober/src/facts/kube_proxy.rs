@@ -6,6 +6,8 @@ use parallax_model::HealthCheck;
 use reqwest::{Client, Response, StatusCode, redirect};
 use serde_json::Value;
 
+use crate::tls::Tls;
+
 /// It answers from memory.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Its answers have some hundred bytes.
@@ -18,7 +20,10 @@ pub(super) struct KubeProxy(Client);
 
 impl KubeProxy {
     pub(super) fn new() -> Result<Self, reqwest::Error> {
+        // It speaks plain HTTP only; the client must have a TLS configuration all the same, so it gets an empty one.
         Client::builder()
+            .tls_backend_preconfigured(Tls::with_roots([]).control())
+            .http1_only()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .timeout(TIMEOUT)
