@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use parallax_diagnosis::topology::{FrontKind, NodeFacts, ProxyMode, Topology};
-use parallax_model::{EventTime, HostFacts, Micros, NodeName, Vantage};
+use parallax_model::{Conntrack, EventTime, HostFacts, Micros, NodeName, Vantage};
 
 /// Probers say everything again each minute.
 const BELIEVED_FOR: Micros = Micros::from_secs(300);
@@ -130,7 +130,7 @@ fn of_node(topology: &Topology, said: &Said, now: EventTime) -> NodeFacts {
                 .collect()
         }),
         strict_rp_filter: facts.strict_rp_filter,
-        conntrack_percent: facts.conntrack.and_then(|table| table.percent()).map(stepped),
+        conntrack_percent: facts.conntrack.and_then(Conntrack::percent).map(stepped),
         drops_own_sources: facts
             .martian_sources
             .map(|_| said.rose.is_some_and(|rose| now - rose <= RISING_FOR)),

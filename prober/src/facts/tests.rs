@@ -190,7 +190,8 @@ proptest! {
     fn counts_of_all_cpus_are_added_wherever_their_column_stands(counts in prop::collection::vec(any::<u32>(), 1..20), before in 0_usize..5) {
         let mut text = format!("{}in_martian_src out_hit\n", "x ".repeat(before));
         for n in &counts {
-            text.push_str(&format!("{}{n:08x} 00000000\n", "00000001 ".repeat(before)));
+            let columns = "00000001 ".repeat(before);
+            text.extend([columns, format!("{n:08x} 00000000\n")]);
         }
         let sum: u64 = counts.iter().map(|n| u64::from(*n)).sum();
         prop_assert_eq!(martian::parse(&text), Some(sum));
