@@ -19,6 +19,7 @@ use crate::{
     plan::Planner,
     record::{RecordError, Recorder, Writer},
     serve::{self, Gate, Shared},
+    store::{SqliteFile, StoreHandle, Worker},
     watch::{self as topology_watch, TopologyState},
 };
 
@@ -79,6 +80,7 @@ pub struct Aggregator {
     clock: Clock,
     hub: Hub,
     writer: Option<Writer>,
+    keeping: Option<Worker>,
     shared: Shared,
     door: Door,
     joining: Option<Joining>,
@@ -125,10 +127,20 @@ impl Aggregator {
             }
             None => None,
         };
+        let (keeping, store) = match &config.store {
+            Some(options) => {
+                let file = Box::new(SqliteFile::new(options.clone()));
+                let (keeper, worker, handle) = Worker::new(file, clock, &metrics);
+                hub.keep(keeper);
+                (Some(worker), handle)
+            }
+            None => (None, StoreHandle::off()),
+        };
         let live = Live {
             clock,
             views: outlook.views.clone(),
             topology: topology_out.clone(),
+            store: store.state.clone(),
         };
         let planner = Planner {
             config: PlanConfig {
@@ -143,6 +155,7 @@ impl Aggregator {
             gate: door.gate.clone(),
             outlook,
             topology: topology_out,
+            store,
             reports,
             bodies: Shared::body_slots(),
             registry: Arc::new(metrics.registry(live)),
@@ -156,6 +169,7 @@ impl Aggregator {
             clock,
             hub,
             writer,
+            keeping,
             shared,
             door,
             joining,
@@ -204,6 +218,10 @@ impl Aggregator {
         if let Some(writer) = self.writer {
             // Ends once the hub has dropped its end of the queue and everything in it is written.
             start("recording", parts.spawn_blocking(move || writer.run()));
+        }
+        if let Some(keeping) = self.keeping {
+            // As above.
+            start("store", parts.spawn_blocking(move || keeping.run()));
         }
         start(
             "topology watch",

@@ -12,10 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
+    facts::Reported,
     ingest::{Lives, ProberView, Receipt, Report},
     metrics::Metrics,
     plan::Asked,
     record::Recorder,
+    store::Keeper,
     watch::TopologyState,
 };
 
@@ -46,6 +48,9 @@ pub(crate) struct Hub {
     /// The topology that the engine works with.
     held: Arc<Topology>,
     recorder: Option<Recorder>,
+    keeper: Option<Keeper>,
+    /// What probers say of their nodes.
+    reported: Reported,
     topology: watch::Receiver<TopologyState>,
     reports: mpsc::Receiver<Report>,
     views: watch::Sender<Arc<View>>,
@@ -75,6 +80,8 @@ impl Hub {
             metrics,
             held: current,
             recorder: None,
+            keeper: None,
+            reported: Reported::default(),
             topology,
             reports,
             views,
@@ -92,6 +99,11 @@ impl Hub {
     /// Tells a recorder from now on everything that the engine is told.
     pub(crate) fn record(&mut self, recorder: Recorder) {
         self.recorder = Some(recorder);
+    }
+
+    /// Keeps from now on what should outlive a restart.
+    pub(crate) fn keep(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
     }
 
     /// The topology that the engine works with.
@@ -115,6 +127,7 @@ impl Hub {
                 },
                 _ = tick.tick() => {
                     let now = self.clock.now();
+                    self.join_facts(now);
                     self.advance(now);
                     self.publish(now);
                 }
@@ -130,19 +143,36 @@ impl Hub {
         let now = self.clock.now();
         let topology = self.topology.borrow_and_update().topology.clone();
         self.metrics.keep_series_of(&topology);
-        self.lives.retain(&topology.vantages());
+        let vantages = topology.vantages();
+        self.lives.retain(&vantages);
+        self.reported.retain(&vantages);
         let longer = |timeout: Micros| timeout > self.patience;
         for (id, placed) in topology.targets() {
             if placed.target.timeout.is_some_and(longer) {
                 tracing::warn!(target_id = %id, "rounds do not wait as long as this target's timeout until a restart; its slowest probes will come late");
             }
         }
+        let joined = self.reported.join(&topology, now).map_or(topology, Arc::new);
+        self.hold(joined, now);
+        self.publish(now);
+    }
+
+    /// Takes facts of nodes that changed into the topology.
+    fn join_facts(&mut self, now: EventTime) {
+        let topology = Arc::clone(&self.topology.borrow().topology);
+        if self.reported.renew(&topology, now) {
+            let joined = self.reported.join(&topology, now).map_or(topology, Arc::new);
+            self.hold(joined, now);
+        }
+    }
+
+    /// Gives the engine a topology, and tells the recorder.
+    fn hold(&mut self, topology: Arc<Topology>, now: EventTime) {
         self.engine.replace_topology(Arc::clone(&topology), now);
         self.held = topology;
         if let Some(recorder) = &mut self.recorder {
             recorder.topology(now, &self.held);
         }
-        self.publish(now);
     }
 
     /// Closes what is over; returns whether anything was judged.
@@ -188,9 +218,15 @@ impl Hub {
             };
             let booked = self.engine.observe(&recorded);
             self.metrics.observed(&recorded, booked, topology);
+            if let Some(keeper) = &mut self.keeper {
+                keeper.observed(&recorded, booked, topology);
+            }
             if self.recorder.is_some() {
                 told.push(recorded);
             }
+        }
+        if let Some(facts) = &header.facts {
+            self.reported.hear(&header.vantage, facts, report.received);
         }
         let progress = header.complete.map(|complete| RecordProgress {
             vantage: header.vantage.clone(),
@@ -206,8 +242,12 @@ impl Hub {
         receipt
     }
 
-    fn publish(&self, now: EventTime) {
-        self.views.send_replace(Arc::new(self.engine.view(now)));
+    fn publish(&mut self, now: EventTime) {
+        let view = Arc::new(self.engine.view(now));
+        if let Some(keeper) = &mut self.keeper {
+            keeper.published(&view);
+        }
+        self.views.send_replace(view);
         self.probers.send_replace(Arc::new(self.lives.views()));
         self.asks
             .send_if_modified(|asked| asked.renew(self.engine.asks()));

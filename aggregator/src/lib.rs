@@ -1,7 +1,7 @@
 //! The aggregator: tells probers what to ask, takes in what they saw, and shows what the diagnosis makes of it.
 //!
 //! ```text
-//! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ hub (engine) ─▶ serve (page, API) · metrics · record
+//! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ hub (engine) ─▶ serve (page, API) · metrics · record · store
 //! ```
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod api_client;
 mod clock;
 mod config;
 mod door;
+mod facts;
 #[cfg(test)]
 mod fixtures;
 mod hub;
@@ -20,6 +21,7 @@ mod plan;
 mod record;
 mod serve;
 mod severity;
+mod store;
 mod tls;
 mod watch;
 
@@ -31,4 +33,5 @@ pub use config::{
 pub use door::DoorError;
 pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
 pub use record::{RecordError, RecordOptions};
+pub use store::StoreOptions;
 pub use tls::AuthorityError;

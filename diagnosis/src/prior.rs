@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     data::Data,
-    ids::PodIx,
+    ids::{NodeIx, PodIx},
     region::{Region, RegionKind, pair_count},
     scene::Scene,
     verdict::Fact,
@@ -27,6 +27,8 @@ pub(crate) enum About {
     Kind(RegionKind),
     /// `backend` of a pod.
     Pod(PodIx),
+    /// The region of a kind that is about one node.
+    Node(RegionKind, NodeIx),
 }
 
 /// A fact and what it moves.
@@ -41,6 +43,7 @@ impl PriorFact {
         match self.about {
             About::Kind(kind) => region.kind() == kind,
             About::Pod(pod) => region == Region::Backend(pod),
+            About::Node(kind, node) => region.kind() == kind && region.node() == Some(node),
         }
     }
 }

@@ -224,6 +224,18 @@ impl Region {
         }
     }
 
+    /// The node it is about, for regions that are about one.
+    pub(crate) const fn node(self) -> Option<NodeIx> {
+        match self {
+            Self::Bnode(n)
+            | Self::BnodeRemote(n)
+            | Self::Client(n)
+            | Self::ClientVip(n)
+            | Self::DnsClient(n) => Some(n),
+            _ => None,
+        }
+    }
+
     /// The only node that can see it, for regions that one client alone can see.
     pub(crate) const fn seen_by_one(self) -> bool {
         matches!(

@@ -96,6 +96,7 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),
         spool_capacity: 16,
+        facts: parallax_prober::FactSources::default(),
     }
 }
 

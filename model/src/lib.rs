@@ -31,6 +31,7 @@
 
 mod channel;
 mod digest;
+mod facts;
 mod failure;
 mod front;
 mod names;
@@ -45,6 +46,7 @@ mod wire;
 
 pub use channel::{Channel, Placement};
 pub use digest::{Digest, InvalidDigest};
+pub use facts::{Conntrack, FactQuestions, HealthCheck, HostFacts, MOST_IPVS_ADDRESSES};
 pub use failure::{FailureKind, KindClass, Outcome, OwnFault, Phase};
 pub use front::{Front, InvalidFront, Transport};
 pub use names::{

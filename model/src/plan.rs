@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AssignmentId, Channel, Micros, NodeName, PodName, ProbeSpec, TargetId};
+use crate::{AssignmentId, Channel, FactQuestions, Micros, NodeName, PodName, ProbeSpec, TargetId};
 
 /// Which plan this is: the epoch grows with each new planner, the number within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -122,6 +122,11 @@ pub enum PlanLine {
     Heartbeat {
         /// The current revision.
         revision: PlanRevision,
+    },
+    /// What is to be asked of the prober's own node; replaces what was. Older probers pass over it.
+    Facts {
+        /// The questions.
+        questions: FactQuestions,
     },
     /// A line of a newer aggregator.
     #[serde(other)]

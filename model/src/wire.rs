@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EventTime, Incarnation, Observation, Vantage};
+use crate::{EventTime, HostFacts, Incarnation, Observation, Vantage};
 
 /// Version of the wire format. N and N−1 understand each other both ways.
 pub const WIRE_VERSION: u32 = 1;
@@ -30,6 +30,9 @@ pub struct ReportHeader {
     /// The number of assignments in the plan it works from; lets the aggregator see a prober without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignments: Option<u64>,
+    /// What the sender sees of its node, when that changed and now and then. Older senders know nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Box<HostFacts>>,
 }
 
 /// An observation as recorded: in event time, with the vantage that authentication gave it.

@@ -42,6 +42,24 @@ fn what_the_complete_prober_adds_reads_and_writes_back_the_same() {
 }
 
 #[test]
+fn node_facts_and_the_questions_for_them_are_written_as_they_were_read() {
+    let lines = fixture("report-facts.ndjson");
+    for line in &lines {
+        reads_and_writes_back_the_same::<ReportHeader>(line);
+    }
+    for line in fixture("plan-facts.ndjson") {
+        reads_and_writes_back_the_same::<PlanLine>(&line);
+    }
+}
+
+#[test]
+fn facts_of_a_newer_prober_are_read_as_far_as_they_are_known() {
+    let newer = r#"{"v":1,"incarnation":"i1","vantage":"n1/host","sent_us":7,"dropped":0,"facts":{"hairpin":true,"bpf_maps":3}}"#;
+    let header: ReportHeader = serde_json::from_str(newer).unwrap();
+    assert_eq!(header.facts.unwrap().hairpin, Some(true));
+}
+
+#[test]
 fn every_plan_line_is_written_as_it_was_read() {
     for line in fixture("plan.ndjson") {
         reads_and_writes_back_the_same::<PlanLine>(&line);

@@ -2,12 +2,12 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use parallax_model::{Incarnation, NodeName, PlanLine, PodName, Vantage};
+use parallax_model::{FactQuestions, Incarnation, NodeName, PlanLine, PodName, Vantage};
 use parking_lot::RwLock;
 use rustls::pki_types::CertificateDer;
 use tokio::{
     net::TcpListener,
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, watch},
     task::JoinSet,
     time::{self, Instant},
 };
@@ -17,6 +17,7 @@ use url::Url;
 use crate::{
     control::{AggregatorRoots, Control, NoControl, Token, chain},
     echo::{self, Echo},
+    facts::{Collector, Desk, FactSources},
     plan_client::PlanClient,
     probe::Context,
     report::Reporter,
@@ -57,6 +58,8 @@ pub struct AgentConfig {
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// Observations kept while the aggregator is away; [`SPOOL_CAPACITY`] is a good value.
     pub spool_capacity: usize,
+    /// Where a prober on the host network reads what its node says of itself.
+    pub facts: FactSources,
 }
 
 /// What a prober is there for.
@@ -110,6 +113,8 @@ pub struct Agent {
     context: Arc<Context>,
     control: Control,
     incarnation: Incarnation,
+    collector: Collector,
+    questions: watch::Sender<FactQuestions>,
 }
 
 /// Binds and runs a prober until cancelled.
@@ -138,9 +143,18 @@ impl Agent {
                 NoControl::Client(error) => chain(&error),
             },
         })?;
+        let (questions, asked) = watch::channel(FactQuestions::default());
+        let collector = Collector::new(&config.vantage, config.facts.clone(), asked).map_err(|error| {
+            AgentError::Aggregator {
+                url: config.aggregator.clone(),
+                reason: chain(&error),
+            }
+        })?;
         Ok(Self {
             listener,
             echo_addr,
+            collector,
+            questions,
             context: Arc::new(context),
             control,
             incarnation: incarnation()?,
@@ -183,7 +197,9 @@ impl Agent {
             echo_port: self.echo_addr.port(),
             role: self.config.role,
         };
+        let facts = Arc::new(Desk::default());
         let reports = Reporter {
+            facts: Arc::clone(&facts),
             control: self.control,
             status: Arc::clone(&status),
             bell: Arc::clone(&bell),
@@ -200,8 +216,10 @@ impl Agent {
             "echo",
             echo::serve(self.listener, Arc::clone(&echo), farewell.clone()),
         ));
+        let collecting = self.collector.run(move |found| facts.put(found), cancel.clone());
+        parts.spawn(named("facts", collecting));
         let runner = Runner::new(self.context, status, bell, &self.config.vantage);
-        let ended = probing(runner, &echo, lines, &mut parts, &cancel).await;
+        let ended = probing(runner, &echo, &self.questions, lines, &mut parts, &cancel).await;
         farewell.cancel();
         let all_ended = async { while parts.join_next().await.is_some() {} };
         if time::timeout(FAREWELL, all_ended).await.is_err() {
@@ -221,6 +239,7 @@ async fn named(part: &'static str, running: impl Future<Output = ()>) -> &'stati
 async fn probing(
     mut runner: Runner,
     echo: &Echo,
+    questions: &watch::Sender<FactQuestions>,
     mut lines: mpsc::Receiver<PlanLine>,
     parts: &mut JoinSet<&'static str>,
     cancel: &CancellationToken,
@@ -232,7 +251,16 @@ async fn probing(
                 if let PlanLine::Snapshot { settings, .. } = &line {
                     *echo.nonce.write() = Some(settings.echo_nonce.as_str().into());
                 }
-                runner.apply(line, Instant::now());
+                match line {
+                    PlanLine::Facts { questions: wanted } => {
+                        questions.send_if_modified(|known| {
+                            let new = *known != wanted;
+                            *known = wanted;
+                            new
+                        });
+                    }
+                    line => runner.apply(line, Instant::now()),
+                }
             }
             () = runner.turn() => {}
             Some(ended) = parts.join_next() => {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! plan_client ─▶ schedule ─▶ governor ─▶ probe (resolve ─▶ connect ─▶ PROXY header ─▶ tls ─▶ http) ─▶ spool ─▶ report
+//!                              facts (the node, now and then) ─────────────────────────────────────────────▶ report
 //!                                          └── ttl (who answers next door)    echo (answers the other probers)
 //! ```
 //!
@@ -18,6 +19,7 @@ mod control;
 mod dns;
 mod echo;
 mod evidence;
+mod facts;
 mod family;
 mod governor;
 mod http;
@@ -45,6 +47,7 @@ pub use agent::{Agent, AgentConfig, AgentError, Role, SPOOL_CAPACITY, run_agent}
 pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
 pub use control::{AggregatorRoots, Token};
+pub use facts::FactSources;
 pub use probe::{Context, SERVED_BY_HEADERS, run};
 pub use profile::{
     AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, Profile, RedirectRules, Trim,

@@ -3,7 +3,7 @@
 use std::{
     io::{self, Write},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Clock,
     control::{Control, chain},
+    facts::Desk,
     jitter,
     spool::{BATCH, Line},
     status::{Batch, Status},
@@ -41,6 +42,7 @@ pub(crate) struct Reporter {
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
+    pub(crate) facts: Arc<Desk>,
 }
 
 /// What became of one request.
@@ -110,6 +112,7 @@ impl Reporter {
             match self.post(&batch).await {
                 Delivery::Acknowledged => {
                     self.status.acknowledge();
+                    self.facts.delivered(Instant::now());
                     log.delivered();
                     attempt = 0;
                 }
@@ -147,6 +150,7 @@ impl Reporter {
             complete: Some(batch.complete),
             dropped: batch.dropped,
             assignments: self.status.assignments(),
+            facts: self.facts.due(Instant::now()).map(Box::new),
         };
         let prepared = encode(&header, &batch.lines)
             .and_then(|body| Ok((self.control.post(["v1", "observations"])?, body)));
@@ -265,6 +269,7 @@ mod tests {
             complete: Some(EventTime(6)),
             dropped: 0,
             assignments: Some(1),
+            facts: None,
         };
         let line = r#"{"seq":3,"t_us":10,"target":"http://a/","channel":"vip","result":"ok"}"#;
         let observation: Observation = serde_json::from_str(line).unwrap();

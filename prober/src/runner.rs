@@ -90,7 +90,8 @@ impl Runner {
             }
             PlanLine::Upsert { assignment, .. } => self.schedule.upsert(assignment, now),
             PlanLine::Remove { id, .. } => self.schedule.remove(&id),
-            PlanLine::Heartbeat { .. } | PlanLine::Unknown => return,
+            // Facts are no probes: the agent takes their line.
+            PlanLine::Heartbeat { .. } | PlanLine::Facts { .. } | PlanLine::Unknown => return,
         }
         self.desk.status.planned(self.schedule.len());
     }

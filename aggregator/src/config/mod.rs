@@ -5,6 +5,7 @@ mod document;
 mod error;
 mod raw;
 mod read;
+mod store;
 mod token;
 mod tree;
 mod words;
@@ -27,7 +28,7 @@ pub use tree::Place;
 
 use raw::{RawConfig, RawTopology};
 
-use crate::{api_client::ApiClient, identity::Pods, record::RecordOptions};
+use crate::{api_client::ApiClient, identity::Pods, record::RecordOptions, store::StoreOptions};
 
 /// Shortest and longest interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -55,6 +56,8 @@ pub struct Config {
     pub(crate) pods: Option<Arc<dyn Pods>>,
     /// Whether and where what is seen is recorded.
     pub record: Option<RecordOptions>,
+    /// Where history outlives a restart, if anywhere.
+    pub store: Option<StoreOptions>,
     pub(crate) initial: Arc<Topology>,
     pub(crate) source: TopologySource,
 }
@@ -113,6 +116,7 @@ impl Config {
             folder,
             &mut wrong,
         );
+        let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let vantages = raw
             .vantages
             .iter()
@@ -152,6 +156,7 @@ impl Config {
                 client: None,
                 pods: None,
                 record: None,
+                store,
                 initial: Arc::new(topology),
                 source,
             }),
@@ -174,6 +179,7 @@ impl Config {
             client: None,
             pods: None,
             record: None,
+            store: None,
             initial: Arc::new(topology),
             source: TopologySource {
                 file: None,
@@ -213,6 +219,13 @@ impl Config {
     #[must_use]
     pub fn with_record(mut self, record: Option<RecordOptions>) -> Self {
         self.record = record;
+        self
+    }
+
+    /// Keeps history in a file, where one is given.
+    #[must_use]
+    pub fn with_store(mut self, store: Option<StoreOptions>) -> Self {
+        self.store = store;
         self
     }
 

@@ -32,6 +32,8 @@ pub(super) struct RawConfig {
     pub(super) tls: Option<RawTls>,
     /// Knowing probers by their Kubernetes accounts.
     pub(super) identity: Option<RawIdentity>,
+    /// Where history is kept; in memory only without.
+    pub(super) store: Option<RawStore>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,6 +54,17 @@ pub(super) struct RawIdentity {
     #[serde(default)]
     pub(super) responders: Vec<String>,
     pub(super) vantages: Option<String>,
+}
+
+/// Sizes with a binary unit, spans with d, h or m.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawStore {
+    pub(super) path: PathBuf,
+    pub(super) max_size: Option<String>,
+    pub(super) keep_incidents: Option<String>,
+    pub(super) keep_failures: Option<String>,
+    pub(super) keep_rollups: Option<String>,
 }
 
 /// A path, or the topology itself.

@@ -65,7 +65,7 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
         (
             "listen: 127.0.0.1:80\nretries: 3\n",
-            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls or identity"#,
+            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity or store"#,
         ),
         (
             "intervalMs: soon\n",
@@ -148,6 +148,41 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
             said[0]
         );
     }
+}
+
+#[test]
+fn a_store_is_named_with_its_limits_and_each_mistake_with_its_line() {
+    let none = load("").unwrap();
+    assert!(none.store.is_none(), "in memory only");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parallax.yaml");
+    fs::write(&path, "store: {path: data/history.db}\n").unwrap();
+    let defaults = Config::load(&path).unwrap().store.unwrap();
+    assert_eq!(defaults, StoreOptions::at(folder.path().join("data/history.db")));
+    fs::write(
+        &path,
+        "store: {path: /h.db, maxSize: 2GiB, keepIncidents: 30d, keepFailures: 90m, keepRollups: 12 h}\n",
+    )
+    .unwrap();
+    let set = Config::load(&path).unwrap().store.unwrap();
+    assert_eq!(set.path, Path::new("/h.db"));
+    assert_eq!(set.max_bytes, 2 << 30);
+    let kept = [set.keep_incidents, set.keep_failures, set.keep_rollups];
+    assert_eq!(kept, [30 * 86_400, 90 * 60, 12 * 3_600].map(Micros::from_secs));
+    assert_eq!(
+        complaints(
+            "store:\n  path: ..\n  maxSize: 10\n  keepIncidents: 5s\n  keepFailures: 1m\n  keepRollups: 9999999999999999999d\n"
+        ),
+        [
+            "parallax.yaml:2:9: store.path: expected the name of a file",
+            "parallax.yaml:3:12: store.maxSize: expected a size from 1MiB to 1024GiB like 256MiB, found \"10\"",
+            "parallax.yaml:4:18: store.keepIncidents: expected a span from 1h to 3650d like 90d or 12h, found \"5s\"",
+            "parallax.yaml:5:17: store.keepFailures: expected a span from 1h to 3650d like 90d or 12h, found \"1m\"",
+            "parallax.yaml:6:16: store.keepRollups: expected a span from 1h to 3650d like 90d or 12h, found \"9999999999999999999d\"",
+        ]
+    );
+    let said = complaints("store: {pth: x}\n");
+    assert!(said[0].contains("did you mean \"path\""), "{said:?}");
 }
 
 #[test]

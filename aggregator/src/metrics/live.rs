@@ -15,7 +15,12 @@ use prometheus_client::{
 };
 use tokio::sync::watch;
 
-use crate::{clock::Clock, severity::Severity, watch::TopologyState};
+use crate::{
+    clock::Clock,
+    severity::Severity,
+    store::{Status, StoreState},
+    watch::TopologyState,
+};
 
 /// The sources that a scrape reads.
 #[derive(Debug)]
@@ -23,6 +28,7 @@ pub(crate) struct Live {
     pub(crate) clock: Clock,
     pub(crate) views: watch::Receiver<Arc<View>>,
     pub(crate) topology: watch::Receiver<TopologyState>,
+    pub(crate) store: watch::Receiver<Arc<StoreState>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -106,8 +112,40 @@ impl Collector for Live {
         let help = "Time since the topology was last known to be current; zero while its source can be read.";
         encoder
             .encode_descriptor("topology_age_seconds", help, None, MetricType::Gauge)?
-            .encode_gauge(&age.as_secs_f64())
+            .encode_gauge(&age.as_secs_f64())?;
+        store(&mut encoder, &self.store.borrow().clone())
     }
+}
+
+/// Without a store there is nothing to be up or down, and no alert to raise.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a file of 2^52 bytes is beyond any limit"
+)]
+fn store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), fmt::Error> {
+    let up = match state.status {
+        Status::Off => None,
+        Status::Up => Some(1.0),
+        Status::Opening | Status::Down { .. } => Some(0.0),
+    };
+    for (name, help, value) in [
+        (
+            "store_up",
+            "1 while the store takes what it is given, 0 while it cannot be used; absent without a store.",
+            up,
+        ),
+        (
+            "store_bytes",
+            "Size of the store on the disk when last looked; absent without a store.",
+            up.map(|_| state.bytes as f64),
+        ),
+    ] {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        if let Some(value) = value {
+            family.encode_gauge(&value)?;
+        }
+    }
+    Ok(())
 }
 
 fn gauges<L: EncodeLabelSet>(

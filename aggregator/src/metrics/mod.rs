@@ -36,6 +36,7 @@ use crate::{
     identity::Reason,
     ingest::Receipt,
     serve::{ApiError, Shared},
+    store::What,
 };
 
 pub(crate) use live::Live;
@@ -72,6 +73,11 @@ struct ResultLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WhatLabel {
+    what: &'static str,
 }
 
 /// Why a report was refused as a whole.
@@ -152,6 +158,9 @@ pub(crate) struct Metrics {
     record_failing: Gauge,
     identity_refused: Family<ReasonLabel, Counter>,
     ca_unpublished: Gauge,
+    store_written: Family<WhatLabel, Counter>,
+    store_dropped: Family<WhatLabel, Counter>,
+    store_surplus: Counter,
     /// The series of each target that the topology names; only these may have any.
     series: Arc<Mutex<BTreeMap<TargetId, Series>>>,
 }
@@ -175,6 +184,9 @@ impl Metrics {
             record_failing: Gauge::default(),
             identity_refused: Family::default(),
             ca_unpublished: Gauge::default(),
+            store_written: Family::default(),
+            store_dropped: Family::default(),
+            store_surplus: Counter::default(),
             series: Arc::default(),
         };
         for result in LINE_RESULTS {
@@ -188,6 +200,10 @@ impl Metrics {
         }
         for reason in Reason::ALL.map(Reason::label) {
             drop(metrics.identity_refused.get_or_create(&ReasonLabel { reason }));
+        }
+        for what in What::ALL.map(What::label) {
+            drop(metrics.store_written.get_or_create(&WhatLabel { what }));
+            drop(metrics.store_dropped.get_or_create(&WhatLabel { what }));
         }
         metrics
     }
@@ -234,6 +250,21 @@ impl Metrics {
             "ca_unpublished",
             "1 while the CA of the aggregator cannot be published, so that probers do not trust it, else 0",
             self.ca_unpublished.clone(),
+        );
+        registry.register(
+            "store_written",
+            "Things written to the store, by sort",
+            self.store_written.clone(),
+        );
+        registry.register(
+            "store_dropped",
+            "Things that never reached the store because it was slow or could not be used, by sort; the least valuable go first",
+            self.store_dropped.clone(),
+        );
+        registry.register(
+            "store_surplus_failures",
+            "Raw failures beyond the number that is kept of a target and hour; roll-ups count them all the same",
+            self.store_surplus.clone(),
         );
         registry.register_collector(Box::new(live));
         registry
@@ -366,6 +397,30 @@ impl Metrics {
     /// Whether probers cannot be told whom to trust at present.
     pub(crate) fn ca_unpublished(&self, failing: bool) {
         self.ca_unpublished.set(i64::from(failing));
+    }
+
+    /// Counts things that the store took.
+    pub(crate) fn store_written(&self, what: What, n: u64) {
+        let what = what.label();
+        self.store_written.get_or_create(&WhatLabel { what }).inc_by(n);
+    }
+
+    /// Counts things that never reached the store.
+    pub(crate) fn store_dropped(&self, what: What, n: u64) {
+        let what = what.label();
+        self.store_dropped.get_or_create(&WhatLabel { what }).inc_by(n);
+    }
+
+    /// Counts a raw failure that is one too many.
+    pub(crate) fn store_surplus_failure(&self) {
+        self.store_surplus.inc();
+    }
+
+    /// What the counter says.
+    #[cfg(test)]
+    pub(crate) fn dropped_by_store(&self, what: What) -> u64 {
+        let what = what.label();
+        self.store_dropped.get_or_create(&WhatLabel { what }).get()
     }
 
     /// Counts one refused report.

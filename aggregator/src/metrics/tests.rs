@@ -29,6 +29,7 @@ fn scene(view: View, targets: &[&str]) -> Scene {
         clock: Clock::starting_at(fixtures::NOW),
         views: views_out,
         topology: topology_out,
+        store: crate::store::StoreHandle::off().state,
     });
     Scene {
         metrics,

@@ -3,6 +3,8 @@
 //! A snapshot first, then what changes, and a heartbeat when nothing does. The stream is pulled: a reader that does not
 //! read costs one socket and skips to the newest topology when it reads again; nothing is queued for it.
 
+mod questions;
+
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
@@ -17,7 +19,9 @@ use parallax_diagnosis::{
     plan::{PlanConfig, diff, with_asks},
     topology::Topology,
 };
-use parallax_model::{Assignment, Incarnation, Micros, PlanLine, PlanRevision, PlanSettings, Vantage};
+use parallax_model::{
+    Assignment, FactQuestions, Incarnation, Micros, PlanLine, PlanRevision, PlanSettings, Vantage,
+};
 use serde::Deserialize;
 use tokio::{
     sync::watch,
@@ -121,6 +125,8 @@ struct Feed {
     stopping: CancellationToken,
     /// What the reader knows; nothing before the snapshot.
     known: Option<(PlanRevision, Vec<Assignment>)>,
+    /// What it was told to ask of its node.
+    asked_of_node: FactQuestions,
     heartbeat: Interval,
 }
 
@@ -142,6 +148,7 @@ impl Feed {
             asks,
             stopping,
             known: None,
+            asked_of_node: FactQuestions::default(),
             heartbeat,
         }
     }
@@ -157,7 +164,7 @@ impl Feed {
     async fn next(&mut self) -> Option<Vec<PlanLine>> {
         loop {
             let Some((revision, _)) = self.known else {
-                return Some(vec![self.snapshot()]);
+                return Some(self.snapshot());
             };
             tokio::select! {
                 biased;
@@ -193,19 +200,32 @@ impl Feed {
         }
     }
 
-    fn snapshot(&mut self) -> PlanLine {
+    fn snapshot(&mut self) -> Vec<PlanLine> {
         let (revision, topology, asks) = self.current();
         let plan = self.plan(&topology, &asks);
         self.known = Some((revision, plan.clone()));
         self.heartbeat.reset();
-        PlanLine::Snapshot {
+        let snapshot = PlanLine::Snapshot {
             revision,
             settings: PlanSettings {
                 echo_nonce: self.planner.config.echo_nonce.clone(),
                 heartbeat: Micros::from(HEARTBEAT),
             },
             assignments: plan,
+        };
+        std::iter::once(snapshot)
+            .chain(self.questions(&topology))
+            .collect()
+    }
+
+    /// What is to be asked of the node, where that is not known yet.
+    fn questions(&mut self, topology: &Topology) -> Option<PlanLine> {
+        let questions = questions::questions(topology, &self.vantage);
+        if questions == self.asked_of_node {
+            return None;
         }
+        self.asked_of_node = questions.clone();
+        Some(PlanLine::Facts { questions })
     }
 
     /// What the newest topology and the newest asks change for this vantage; nothing of it where it changes others only.
@@ -219,7 +239,8 @@ impl Feed {
         }
         let plan = self.plan(&topology, &asks);
         let (_, before) = self.known.take()?;
-        let lines = diff(&before, &plan, revision);
+        let mut lines = diff(&before, &plan, revision);
+        lines.extend(self.questions(&topology));
         self.known = Some((revision, plan));
         Some(lines)
     }

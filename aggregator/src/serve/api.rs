@@ -2,16 +2,19 @@
 
 use axum::{
     Json,
-    extract::{Path, State},
-    http::StatusCode,
+    extract::State,
     response::{IntoResponse, Response},
 };
-use parallax_diagnosis::{verdict::Incident, view::View};
-use parallax_model::{Micros, TargetId};
+use parallax_diagnosis::view::View;
+use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 
 use super::{ApiError, Shared};
-use crate::{hub, ingest::ProberView};
+use crate::{
+    hub,
+    ingest::ProberView,
+    store::{Status, StoreState},
+};
 
 #[derive(Serialize)]
 struct StateAnswer<'a> {
@@ -25,6 +28,36 @@ struct StateAnswer<'a> {
     topology_age_us: Micros,
     topology_revision: u64,
     probers: &'a [ProberView],
+    store: StoreAnswer<'a>,
+}
+
+#[derive(Serialize)]
+struct StoreAnswer<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    /// Where it is; empty without one.
+    place: &'a str,
+    bytes: u64,
+    notices: Vec<StoreNotice<'a>>,
+}
+
+/// Something that was done to the store and that somebody should know.
+#[derive(Serialize)]
+struct StoreNotice<'a> {
+    at: EventTime,
+    text: &'a str,
+}
+
+impl<'a> StoreAnswer<'a> {
+    fn of(state: &'a StoreState) -> Self {
+        let notice = |(at, text): &'a (EventTime, String)| StoreNotice { at: *at, text };
+        Self {
+            status: &state.status,
+            place: &state.place,
+            bytes: state.bytes,
+            notices: state.notices.iter().map(notice).collect(),
+        }
+    }
 }
 
 /// `GET /v1/state`: everything the page shows.
@@ -32,6 +65,7 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
     let view = shared.outlook.views.borrow().clone();
     let topology = shared.topology.borrow().clone();
     let probers = shared.outlook.probers.borrow().clone();
+    let store = shared.store.now();
     Json(StateAnswer {
         view: &view,
         targets: topology.topology.targets().keys().collect(),
@@ -39,37 +73,9 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
         topology_age_us: topology.age(shared.clock.now()),
         topology_revision: topology.number,
         probers: &probers,
+        store: StoreAnswer::of(&store),
     })
     .into_response()
-}
-
-#[derive(Serialize)]
-struct IncidentsAnswer<'a> {
-    at: parallax_model::EventTime,
-    incidents: &'a [Incident],
-}
-
-/// `GET /v1/incidents`: open ones first, then closed ones, newest first.
-pub(crate) async fn incidents(State(shared): State<Shared>) -> Response {
-    let view = shared.outlook.views.borrow().clone();
-    Json(IncidentsAnswer {
-        at: view.at,
-        incidents: &view.incidents,
-    })
-    .into_response()
-}
-
-/// `GET /v1/incidents/{id}`.
-pub(crate) async fn incident(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    let view = shared.outlook.views.borrow().clone();
-    view.incidents
-        .iter()
-        .find(|incident| incident.id == id)
-        .map(|incident| Json(incident).into_response())
-        .ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "no incident of that id is kept"))
 }
 
 /// `GET /healthz`: the process answers.

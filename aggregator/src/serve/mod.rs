@@ -4,6 +4,7 @@ mod api;
 mod connections;
 mod error;
 mod gate;
+mod history;
 mod page;
 
 use std::{sync::Arc, time::Duration};
@@ -33,6 +34,7 @@ use crate::{
     ingest::{self, Report},
     metrics::{self, Metrics},
     plan::{self, Planner},
+    store::StoreHandle,
     watch::TopologyState,
 };
 
@@ -49,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
+    pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
@@ -128,8 +131,11 @@ pub(crate) fn router(shared: Shared) -> Router {
     };
     let api = Router::new()
         .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
-        .route("/v1/incidents", get(api::incidents))
-        .route("/v1/incidents/{id}", get(api::incident))
+        .route("/v1/incidents", get(history::incidents))
+        .route("/v1/incidents/{id}", get(history::incident))
+        .route("/v1/incidents/{id}/verdicts", get(history::verdicts))
+        .route("/v1/history/rollups", get(history::rollups))
+        .route("/v1/history/failures", get(history::failures))
         .route("/healthz", get(api::healthz))
         .route("/readyz", get(api::readyz))
         .merge(probers);

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+mod facts;
 mod ingest;
 mod plan;
 mod record;
 mod serve;
+mod store;

@@ -75,6 +75,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         resolv_conf: args.resolv_conf,
         extra_roots: roots(&args.extra_roots)?,
         spool_capacity: SPOOL_CAPACITY,
+        facts: parallax_prober::FactSources::default(),
     };
     // One thread: timings stay free of what other work would do to them, and a node has better uses for its cores.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -72,6 +72,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             role: Role::Prober,
             extra_roots: Vec::new(),
             spool_capacity: SPOOL_CAPACITY,
+            facts: parallax_prober::FactSources::default(),
         };
         println!("page and API at {url}");
         let prober = ProberThread::start(agent, stop.clone());

@@ -53,7 +53,11 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "reverse path filter or asymmetric route on the node",
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| kinds::LOOPBACK,
-        likelier: |_| 0.2,
+        likelier: |s| match s.filters_strictly() {
+            Some(true) => 1.0,
+            Some(false) => 0.02,
+            None => 0.2,
+        },
         mechanism: |_| {
             "packets that stay within a node come back on another way than they went, and are dropped"
                 .to_owned()

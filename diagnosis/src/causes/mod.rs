@@ -9,6 +9,7 @@ mod document;
 mod loopback;
 mod network;
 mod node;
+pub(crate) mod node_facts;
 pub(crate) mod nolocal;
 mod outside;
 mod target;
@@ -135,12 +136,19 @@ pub(crate) fn facts(
     world: &World,
     foreign_proxy: bool,
 ) -> Vec<PriorFact> {
-    let Some((info, service)) =
-        front.and_then(|f| Some((topology.fronts().get(f)?, topology.service_of(f)?)))
+    let mut facts = node_facts::everywhere(topology, world);
+    let Some((front, info, service)) =
+        front.and_then(|f| Some((f, topology.fronts().get(f)?, topology.service_of(f)?)))
     else {
-        return Vec::new();
+        return facts;
     };
-    let mut facts = Vec::new();
+    facts.extend(node_facts::of_front(
+        topology,
+        info,
+        service,
+        front.address.ip(),
+        world,
+    ));
     let mut add = |about, multiplier, text: String| {
         facts.push(PriorFact {
             about,

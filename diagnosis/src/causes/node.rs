@@ -23,7 +23,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "conntrack table full on a node",
         regions: &[RegionKind::Client, RegionKind::Bnode],
         profile: |_| kinds::CLIENT,
-        likelier: |_| 0.3,
+        likelier: |s| s.conntrack_full(),
         mechanism: |s| {
             format!(
                 "node {} drops new connections, as a full conntrack table does",

@@ -19,7 +19,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "externalTrafficPolicy: Local without a local endpoint, kube-proxy in IPVS mode",
         regions: REGIONS,
         profile: |_| kinds::NOLOCAL_REFUSES,
-        likelier: |s| balancer(s) * mode(s, ProxyMode::Ipvs) * if s.own_node_answers { 5.0 } else { 1.0 },
+        likelier: |s| {
+            let answers = if s.own_node_answers { 5.0 } else { 1.0 };
+            // Some clouds keep the address off the nodes: then nobody there can refuse.
+            let bound = if s.is_bound() == Some(false) { 0.1 } else { 1.0 };
+            balancer(s) * mode(s, ProxyMode::Ipvs) * answers * bound
+        },
         mechanism: |_| {
             "externalTrafficPolicy: Local, and kube-proxy in IPVS mode binds the balancer address on every node without \
              giving a node without an endpoint a destination for it"

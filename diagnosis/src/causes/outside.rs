@@ -12,10 +12,20 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
     title: "the balancer's health checks come from its own address, which the nodes take for theirs",
     regions: &[RegionKind::OutsideFrontNode, RegionKind::OutsideAll],
     profile: |_| kinds::VIP,
-    likelier: |s| match (s.info.map(|i| i.kind), s.mode()) {
-        (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Ipvs) => 1.0,
-        (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Unknown) => 0.2,
-        _ => 0.02,
+    likelier: |s| {
+        let mode = match (s.info.map(|i| i.kind), s.mode()) {
+            (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Ipvs) => 1.0,
+            (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Unknown) => 0.2,
+            _ => return 0.02,
+        };
+        // Every dropped health check is counted by the node that drops it.
+        let dropped = match s.drops_own_sources() {
+            Some(true) => 5.0,
+            Some(false) => 0.1,
+            None => 1.0,
+        };
+        let bound = if s.is_bound() == Some(false) { 0.1 } else { 1.0 };
+        mode * dropped * bound
     },
     mechanism: |_| {
         "kube-proxy in IPVS mode binds the balancer's address on every node, so the kernel drops health checks that come \

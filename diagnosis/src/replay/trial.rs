@@ -240,6 +240,7 @@ impl TopologyLine {
                 node_port: None,
             }],
             endpoints,
+            health_check_node_port: None,
             annotations: BTreeMap::new(),
             ingress_class: None,
         })

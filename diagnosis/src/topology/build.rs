@@ -121,6 +121,7 @@ impl Builder {
                     internal_traffic_policy: spec.internal_traffic_policy,
                     ports: spec.ports,
                     endpoints,
+                    health_check_node_port: spec.health_check_node_port,
                     annotations: spec.annotations,
                     ingress_class: spec.ingress_class,
                 },

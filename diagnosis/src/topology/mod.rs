@@ -6,6 +6,7 @@
 
 mod build;
 mod exposure;
+mod facts;
 mod placement;
 mod spec;
 
@@ -87,6 +88,8 @@ pub struct Service {
     pub ports: Vec<PortSpec>,
     /// All endpoints, sorted by pod.
     pub endpoints: Vec<Endpoint>,
+    /// Where kube-proxy of each node says how many endpoints it knows there.
+    pub health_check_node_port: Option<u16>,
     /// Annotations that speak of the balancer.
     pub annotations: BTreeMap<String, String>,
     /// The class whose controller stands behind it.
@@ -274,6 +277,13 @@ impl Service {
     #[must_use]
     pub fn usable(&self) -> Vec<&Endpoint> {
         usable(&self.endpoints.iter())
+    }
+
+    /// Endpoints on one node that are ready.
+    #[must_use]
+    pub fn ready_on(&self, node: &NodeName) -> usize {
+        let ready = |e: &&Endpoint| e.node.as_ref() == Some(node) && e.condition == EndpointCondition::Ready;
+        self.endpoints.iter().filter(ready).count()
     }
 
     /// The endpoints that new connections are sent to under a `Local` policy on one node.

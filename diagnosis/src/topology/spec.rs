@@ -3,7 +3,7 @@
 //! Kubernetes' own words in camelCase; unknown fields are refused.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
 };
 
@@ -124,6 +124,27 @@ pub struct NodeFacts {
     /// `status.nodeInfo.kubeProxyVersion`, or that of the kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_proxy_version: Option<ObjectName>,
+    /// What kube-proxy of this node says its mode is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_mode: Option<ProxyMode>,
+    /// Balancer addresses of Services that are on its `kube-ipvs0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipvs_addresses: Option<BTreeSet<IpAddr>>,
+    /// Some interface filters strictly by reverse path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict_rp_filter: Option<bool>,
+    /// How full the conntrack table is, in percent. In steps where it is measured: each step is a new topology.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conntrack_percent: Option<u8>,
+    /// It drops packets whose source is an address of its own (`in_martian_src` rises).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops_own_sources: Option<bool>,
+    /// Its kube-proxy says that it is healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_healthy: Option<bool>,
+    /// Endpoints on this node that its kube-proxy knows, by Service, where one has a health check port.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub local_endpoints: BTreeMap<ServiceKey, u32>,
 }
 
 impl NodeFacts {
@@ -131,6 +152,31 @@ impl NodeFacts {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// These, and what another source says where these say nothing: whoever wrote a fact down meant it.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut local_endpoints = other.local_endpoints.clone();
+        local_endpoints.extend(self.local_endpoints.clone());
+        Self {
+            hairpin: self.hairpin.or(other.hairpin),
+            bridge_nf_call_iptables: self.bridge_nf_call_iptables.or(other.bridge_nf_call_iptables),
+            kube_proxy_version: self
+                .kube_proxy_version
+                .clone()
+                .or_else(|| other.kube_proxy_version.clone()),
+            proxy_mode: self.proxy_mode.or(other.proxy_mode),
+            ipvs_addresses: self
+                .ipvs_addresses
+                .clone()
+                .or_else(|| other.ipvs_addresses.clone()),
+            strict_rp_filter: self.strict_rp_filter.or(other.strict_rp_filter),
+            conntrack_percent: self.conntrack_percent.or(other.conntrack_percent),
+            drops_own_sources: self.drops_own_sources.or(other.drops_own_sources),
+            proxy_healthy: self.proxy_healthy.or(other.proxy_healthy),
+            local_endpoints,
+        }
     }
 }
 
@@ -205,6 +251,9 @@ pub struct ServiceSpec {
     /// Endpoints of its EndpointSlices.
     #[serde(default)]
     pub endpoints: Vec<EndpointSpec>,
+    /// `spec.healthCheckNodePort`: where kube-proxy of each node says how many endpoints it knows there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_check_node_port: Option<u16>,
     /// `metadata.annotations`, as far as they speak of the balancer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,

@@ -32,6 +32,7 @@ pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),
         spool_capacity: SPOOL_CAPACITY,
+        facts: parallax_prober::FactSources::default(),
     }
 }
 
@@ -434,4 +435,36 @@ async fn an_aggregator_that_is_no_http_url_is_refused_at_once() {
         said.contains("ftp://agg") && said.contains("http://HOST:PORT"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_prober_on_the_host_network_reports_what_its_node_says_of_itself() {
+    let tree = tempfile::tempdir().unwrap();
+    let folder = tree.path().join("proc/sys/net/netfilter");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("nf_conntrack_count"), "97\n").unwrap();
+    std::fs::write(folder.join("nf_conntrack_max"), "100\n").unwrap();
+    let mut aggregator = Aggregator::start(Vec::new(), &[]).await;
+    let agent = Running::start(AgentConfig {
+        vantage: "n1/host".parse().unwrap(),
+        facts: parallax_prober::FactSources {
+            root: tree.path().to_owned(),
+            // Nobody listens there: the mode stays unknown.
+            kube_proxy: "127.0.0.1:1".parse().unwrap(),
+        },
+        ..config(aggregator.addr())
+    })
+    .await;
+    let facts = loop {
+        if let Some(facts) = aggregator.report().await.header.facts {
+            break facts;
+        }
+    };
+    assert_eq!(
+        facts.conntrack.and_then(parallax_model::Conntrack::percent),
+        Some(97)
+    );
+    assert_eq!((facts.proxy_mode, facts.hairpin), (None, None));
+    agent.stop().await;
+    aggregator.join().await;
 }

@@ -81,6 +81,7 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
         resolv_conf: PathBuf::from("/etc/resolv.conf"),
         extra_roots: vec![roots(args)?],
         spool_capacity: SPOOL_CAPACITY,
+        facts: parallax_prober::FactSources::default(),
     };
     let agent = Agent::bind(config).await?;
     println!("{}", agent.echo_addr());

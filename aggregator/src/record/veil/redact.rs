@@ -4,8 +4,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use parallax_diagnosis::topology::{
-    BalancerSpec, EndpointSpec, IngressSpec, LoadBalancerSpec, NodeSpec, PortSpec, ProberSpec, ResolversSpec,
-    ServiceSpec, TopologySpec,
+    BalancerSpec, EndpointSpec, IngressSpec, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec,
+    ResolversSpec, ServiceSpec, TopologySpec,
 };
 use parallax_model::{
     DnsAnswer, EchoIdentity, FailureKind, Front, HostName, InvalidName, ObjectName, Observation, Outcome,
@@ -254,7 +254,38 @@ impl Veil {
                 pod: self.veiled(pod),
                 address: self.socket(address),
             }),
-            facts,
+            facts: self.facts(facts),
+        }
+    }
+
+    fn facts(&mut self, facts: NodeFacts) -> NodeFacts {
+        let NodeFacts {
+            hairpin,
+            bridge_nf_call_iptables,
+            kube_proxy_version,
+            proxy_mode,
+            ipvs_addresses,
+            strict_rp_filter,
+            conntrack_percent,
+            drops_own_sources,
+            proxy_healthy,
+            local_endpoints,
+        } = facts;
+        NodeFacts {
+            hairpin,
+            bridge_nf_call_iptables,
+            kube_proxy_version,
+            proxy_mode,
+            ipvs_addresses: ipvs_addresses
+                .map(|addresses| addresses.into_iter().map(|address| self.ip(address)).collect()),
+            strict_rp_filter,
+            conntrack_percent,
+            drops_own_sources,
+            proxy_healthy,
+            local_endpoints: local_endpoints
+                .into_iter()
+                .map(|(key, n)| (self.service_key(key), n))
+                .collect(),
         }
     }
 
@@ -269,6 +300,7 @@ impl Veil {
             internal_traffic_policy,
             ports,
             endpoints,
+            health_check_node_port,
             mut annotations,
             ingress_class,
         } = service;
@@ -290,6 +322,7 @@ impl Veil {
             internal_traffic_policy,
             ports: ports.into_iter().map(|port| self.port_spec(port)).collect(),
             endpoints: endpoints.into_iter().map(|e| self.endpoint(e)).collect(),
+            health_check_node_port,
             annotations,
             ingress_class: ingress_class.map(|class| self.veiled(class)),
         }

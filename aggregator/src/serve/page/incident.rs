@@ -160,14 +160,6 @@ impl Card {
             .map(|incident| Self::of(incident, view))
             .collect()
     }
-
-    pub(super) fn closed(view: &View) -> Vec<Self> {
-        view.incidents
-            .iter()
-            .filter(|incident| !is_open(incident))
-            .map(|incident| Self::of(incident, view))
-            .collect()
-    }
 }
 
 const fn end(incident: &Incident, now: EventTime) -> EventTime {

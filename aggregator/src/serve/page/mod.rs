@@ -5,6 +5,7 @@ mod incident;
 mod matrix;
 mod model;
 mod notice;
+mod past;
 mod words;
 
 #[cfg(test)]
@@ -20,7 +21,7 @@ use axum::{
     routing::get,
 };
 
-use super::{ApiError, Shared};
+use super::{ApiError, Shared, history};
 use model::{Overview, Page};
 
 /// Nothing from elsewhere, nothing inline: text that slips through the escaping still cannot act.
@@ -84,7 +85,7 @@ impl Shared {
         let view = self.outlook.views.borrow().clone();
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
-        Overview::of(&view, &topology, &probers, self.clock.now())
+        Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now())
     }
 }
 
@@ -103,8 +104,30 @@ async fn fragment(State(shared): State<Shared>) -> Result<Html<String>, ApiError
     html(shared.overview().render())
 }
 
+/// One incident, from memory or from the store.
+async fn one(shared: &Shared, id: &str) -> model::One {
+    let view = shared.outlook.views.borrow().clone();
+    match history::find(shared, id).await {
+        Ok(Some(history::Shown::Live(incident))) => model::One::of(&incident, &view),
+        Ok(Some(history::Shown::Kept(kept))) => match serde_json::from_value(kept) {
+            Ok(incident) => model::One::of(&incident, &view),
+            Err(_) => model::One::missing(
+                id,
+                format!(
+                    "Another version wrote it in a form that this one does not show; ask /v1/incidents/{id} for it."
+                ),
+            ),
+        },
+        Ok(None) => model::One::missing(
+            id,
+            "Neither in memory nor in the store; the oldest are removed.".to_owned(),
+        ),
+        Err(error) => model::One::missing(id, format!("{error}.")),
+    }
+}
+
 async fn incident_page(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let found = model::One::of(&shared.outlook.views.borrow(), &id);
+    let found = one(&shared, &id).await;
     let status = if found.card.is_some() {
         StatusCode::OK
     } else {
@@ -118,6 +141,5 @@ async fn incident_fragment(
     State(shared): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let found = model::One::of(&shared.outlook.views.borrow(), &id);
-    Ok(html(found.render())?.into_response())
+    Ok(html(one(&shared, &id).await.render())?.into_response())
 }

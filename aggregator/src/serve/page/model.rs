@@ -3,6 +3,7 @@
 use askama::Template;
 use parallax_diagnosis::{
     findings::NameView,
+    verdict::Incident,
     view::{VantageState, View},
 };
 use parallax_model::{EventTime, Micros};
@@ -12,12 +13,20 @@ use super::{
     incident::Card,
     matrix::{self, Matrix},
     notice::Notice,
+    past::History,
     words,
 };
-use crate::{ingest::ProberView, watch::TopologyState};
+use crate::{
+    ingest::ProberView,
+    store::{Status, StoreState},
+    watch::TopologyState,
+};
 
 /// An engine that has not moved for this many intervals is said to stand still.
 const STALE_INTERVALS: u64 = 3;
+
+/// How long the page says that a corrupt store was moved aside.
+const NOTICE_FOR: Micros = Micros::from_secs(24 * 3_600);
 
 /// Everything on the first page, without its frame.
 #[derive(Debug, Template)]
@@ -35,7 +44,7 @@ pub(super) struct Overview {
     not_excluded: Vec<(String, String, String)>,
     names: Vec<NameRows>,
     investigating: Vec<Investigating>,
-    closed: Vec<Card>,
+    history: History,
     matrix: Matrix,
     silent: Vec<Silent>,
     waiting: Vec<String>,
@@ -81,7 +90,13 @@ struct Prober {
 }
 
 impl Overview {
-    pub(super) fn of(view: &View, topology: &TopologyState, probers: &[ProberView], now: EventTime) -> Self {
+    pub(super) fn of(
+        view: &View,
+        topology: &TopologyState,
+        probers: &[ProberView],
+        store: &StoreState,
+        now: EventTime,
+    ) -> Self {
         let reporting = view
             .vantages
             .iter()
@@ -95,7 +110,7 @@ impl Overview {
             .max();
         Self {
             headline: Headline::of(view),
-            warnings: warnings(view, topology, now),
+            warnings: warnings(view, topology, store, now),
             reporting: format!("{reporting} of {}", view.vantages.len()),
             targets: topology.topology.targets().len().max(view.matrix.len()),
             newest: newest.map_or_else(|| "none yet".to_owned(), |last| words::ago(last, now)),
@@ -118,7 +133,7 @@ impl Overview {
                     since: words::clock(investigation.since, now),
                 })
                 .collect(),
-            closed: Card::closed(view),
+            history: History::of(view, store, now),
             matrix: Matrix::of(view),
             silent: view
                 .vantages
@@ -144,7 +159,7 @@ impl Overview {
     }
 }
 
-fn warnings(view: &View, topology: &TopologyState, now: EventTime) -> Vec<Warning> {
+fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: EventTime) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(trouble) = &topology.trouble {
         warnings.push(Warning {
@@ -163,6 +178,20 @@ fn warnings(view: &View, topology: &TopologyState, now: EventTime) -> Vec<Warnin
             lines: vec!["What is shown is the last that was known, not the present.".to_owned()],
         });
     }
+    if let Status::Down { since, reason } = &store.status {
+        warnings.push(Warning {
+            title: format!(
+                "History is not kept since {}; probing and judging go on without it",
+                words::span(now - *since)
+            ),
+            lines: vec![reason.clone()],
+        });
+    }
+    let recent = |(at, _): &&(EventTime, String)| now - *at < NOTICE_FOR;
+    warnings.extend(store.notices.iter().filter(recent).map(|(at, text)| Warning {
+        title: format!("The history was begun anew at {}", words::clock(*at, now)),
+        lines: vec![text.clone()],
+    }));
     warnings
 }
 
@@ -261,17 +290,24 @@ impl Prober {
 pub(super) struct One {
     pub(super) card: Option<Card>,
     id: String,
+    /// Why there is none.
+    why: String,
 }
 
 impl One {
-    pub(super) fn of(view: &View, id: &str) -> Self {
+    pub(super) fn of(incident: &Incident, view: &View) -> Self {
         Self {
-            card: view
-                .incidents
-                .iter()
-                .find(|incident| incident.id == id)
-                .map(|incident| Card::of(incident, view)),
+            card: Some(Card::of(incident, view)),
+            id: incident.id.clone(),
+            why: String::new(),
+        }
+    }
+
+    pub(super) fn missing(id: &str, why: String) -> Self {
+        Self {
+            card: None,
             id: id.to_owned(),
+            why,
         }
     }
 }

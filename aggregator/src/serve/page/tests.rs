@@ -9,6 +9,7 @@ use parallax_model::Probability;
 use super::*;
 use crate::{
     fixtures::*,
+    store::{End, Ending, Status, StoreState, Summary},
     watch::{TopologyState, Trouble},
 };
 
@@ -18,7 +19,11 @@ fn sound() -> TopologyState {
 
 /// The whole page. With `PARALLAX_GALLERY` set it is also written there, to be looked at in a browser.
 fn page(name: &str, view: &View, topology: &TopologyState) -> String {
-    let overview = Overview::of(view, topology, &[], NOW);
+    page_with(name, view, topology, &StoreState::off())
+}
+
+fn page_with(name: &str, view: &View, topology: &TopologyState, store: &StoreState) -> String {
+    let overview = Overview::of(view, topology, &[], store, NOW);
     let html = Page::overview(&overview).and_then(|page| page.render()).unwrap();
     if let Some(folder) = std::env::var_os("PARALLAX_GALLERY") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.html")), &html).unwrap();
@@ -185,7 +190,7 @@ fn text_from_outside_stays_text() {
         assert!(!html.contains(raw), "{raw} reached the page as markup");
     }
     assert!(html.contains("&#60;script&#62;alert(1)"), "it is still shown");
-    let one = model::One::of(&view, EVIL);
+    let one = model::One::of(&view.incidents[0], &view);
     let html = Page::incident(&one).and_then(|page| page.render()).unwrap();
     assert!(!html.contains("<script>alert"));
     assert!(html.contains("data-fragment=\"/incident/%3Cscript%3E"));
@@ -193,9 +198,10 @@ fn text_from_outside_stays_text() {
 
 #[test]
 fn an_incident_that_is_not_kept_has_a_page_that_says_so() {
-    let one = model::One::of(&healthy(), "i-gone");
+    let one = model::One::missing("i-gone", "The store is slow.".to_owned());
     assert!(one.card.is_none());
     assert!(one.render().unwrap().contains("No incident i-gone is kept"));
+    assert!(one.render().unwrap().contains("The store is slow."));
 }
 
 #[test]
@@ -214,4 +220,85 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
     }
     assert!(!html.contains("about <it>"), "text is escaped");
     assert!(!html.contains("headline ok"), "something is to be done");
+}
+
+fn kept(id: &str, how: Option<Ending>) -> Summary {
+    let incident = outage().incidents.remove(0);
+    let mut summary = Summary::of(&incident, ago(60));
+    id.clone_into(&mut summary.id);
+    summary.end = how.map(|how| End { at: ago(60), how });
+    summary
+}
+
+#[test]
+fn the_page_says_whether_history_survives_a_restart() {
+    let html = page("healthy", &healthy(), &sound());
+    assert!(html.contains("History is in memory only: a restart forgets it. Set store.path"));
+    let mut store = StoreState::off();
+    store.place = "/data/history.db".to_owned();
+    store.bytes = 3 << 20;
+    store.status = Status::Up;
+    let html = page_with("kept", &healthy(), &sound(), &store);
+    assert!(
+        html.contains("History is kept in /data/history.db (3.0 MiB)."),
+        "{html}"
+    );
+
+    store.status = Status::Down {
+        since: ago(90),
+        reason: "cannot write to the store: <disk full>".to_owned(),
+    };
+    let html = page_with("store-down", &healthy(), &sound(), &store);
+    assert!(html.contains("History is not kept since 1 min 30 s; probing and judging go on without it"));
+    assert!(html.contains("&#60;disk full&#62;"));
+    assert!(
+        html.contains("headline ok"),
+        "the store says nothing about a target"
+    );
+}
+
+#[test]
+fn what_a_corrupt_store_cost_is_said_for_a_day() {
+    let mut store = StoreState::off();
+    store.status = Status::Up;
+    store.notices = vec![(ago(3_600), "moved aside".to_owned())];
+    assert!(page_with("anew", &healthy(), &sound(), &store).contains("The history was begun anew at"));
+    store.notices = vec![(ago(90_000), "moved aside".to_owned())];
+    assert!(!page_with("anew", &healthy(), &sound(), &store).contains("begun anew"));
+}
+
+#[test]
+fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_none_twice() {
+    let mut view = healthy();
+    let mut over = outage().incidents.remove(0);
+    over.state = parallax_diagnosis::verdict::IncidentState::Closed { closed: ago(30) };
+    view.incidents = vec![over.clone()];
+    let mut store = StoreState::off();
+    store.status = Status::Up;
+    store.history = Arc::new(vec![
+        kept(&over.id, Some(Ending::Judged)),
+        kept("i-judged", Some(Ending::Judged)),
+        kept("i-missed", Some(Ending::Restart)),
+        kept(
+            "i-goes-on",
+            Some(Ending::Continued {
+                by: "i-next".to_owned(),
+            }),
+        ),
+        kept("i-open", None),
+    ]);
+    let html = page_with("history", &view, &sound(), &store);
+    let listed = |id: &str| html.matches(&format!("href=\"/incident/{id}\"")).count();
+    for id in [over.id.as_str(), "i-judged", "i-missed", "i-goes-on", "i-open"] {
+        assert_eq!(listed(id), 1, "{id}");
+    }
+    for words in [
+        "closed 12:59:00 UTC, after 3 min 12 s",
+        "the aggregator restarted and its end was missed",
+        "goes on as #i-next since the aggregator restarted",
+        "open when the aggregator stopped, last seen 12:59:00 UTC",
+    ] {
+        assert!(html.contains(words), "{words}\n{html}");
+    }
+    assert!(html.contains("headline ok"), "what was is not what is");
 }

@@ -5,6 +5,7 @@
 mod hairpin;
 mod ipv6;
 mod loopback;
+mod node;
 mod policy;
 mod proxied;
 pub(crate) mod quota;
@@ -41,6 +42,12 @@ kinds! {
         SingleNode = "single-node", "I1", "one node holds every endpoint";
         /// A name has an IPv6 address that nobody serves.
         UnservedIpv6 = "unserved-ipv6", "F17", "an IPv6 address is published and not served";
+        /// A node's conntrack table is nearly full.
+        Conntrack = "conntrack", "F27", "a node's conntrack table is nearly full";
+        /// A node's kube-proxy is behind or ill.
+        StaleProxy = "stale-proxy", "F24", "a node's kube-proxy is behind or not healthy";
+        /// A node drops packets from its own addresses.
+        OwnSources = "own-sources", "F8", "nodes drop packets from their own addresses, as a balancer's health checks may be";
     }
 }
 
@@ -89,6 +96,7 @@ pub fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
     }
     all.extend(quota::hazards(topology));
     all.extend(hairpin::hazards(topology));
+    all.extend(node::hazards(topology));
     all.extend(ipv6::hazards(topology, facts));
     all.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     all

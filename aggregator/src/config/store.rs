@@ -1,0 +1,76 @@
+//! `store`: where history is kept and how much of it.
+
+use std::path::Path;
+
+use parallax_model::Micros;
+
+use super::raw::RawStore;
+use crate::store::StoreOptions;
+
+/// Shortest and longest time anything is kept, in seconds: an hour, ten years.
+const KEEP_S: (u64, u64) = (3_600, 10 * 365 * 86_400);
+
+/// Largest file: SQLite itself holds far more, and no history needs it.
+const MOST_BYTES: u64 = 1 << 40;
+
+/// The options, if every field is as it should be; `wrong` is told of each that is not.
+pub(super) fn checked(
+    raw: RawStore,
+    folder: &Path,
+    mut wrong: impl FnMut(&str, String),
+) -> Option<StoreOptions> {
+    let mut options = StoreOptions::at(folder.join(&raw.path));
+    let mut sound = true;
+    if raw.path.file_name().is_none() {
+        wrong("store.path", "expected the name of a file".to_owned());
+        sound = false;
+    }
+    if let Some(text) = raw.max_size {
+        match size(&text) {
+            Some(bytes) if (StoreOptions::LEAST_BYTES..=MOST_BYTES).contains(&bytes) => {
+                options.max_bytes = bytes;
+            }
+            _ => {
+                wrong(
+                    "store.maxSize",
+                    format!("expected a size from 1MiB to 1024GiB like 256MiB, found {text:?}"),
+                );
+                sound = false;
+            }
+        }
+    }
+    for (field, text, keep) in [
+        ("keepIncidents", raw.keep_incidents, &mut options.keep_incidents),
+        ("keepFailures", raw.keep_failures, &mut options.keep_failures),
+        ("keepRollups", raw.keep_rollups, &mut options.keep_rollups),
+    ] {
+        let Some(text) = text else { continue };
+        match span(&text) {
+            Some(seconds) if (KEEP_S.0..=KEEP_S.1).contains(&seconds) => *keep = Micros::from_secs(seconds),
+            _ => {
+                wrong(
+                    &format!("store.{field}"),
+                    format!("expected a span from 1h to 3650d like 90d or 12h, found {text:?}"),
+                );
+                sound = false;
+            }
+        }
+    }
+    sound.then_some(options)
+}
+
+fn size(text: &str) -> Option<u64> {
+    scaled(text, &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)])
+}
+
+fn span(text: &str) -> Option<u64> {
+    scaled(text, &[("m", 60), ("h", 3_600), ("d", 86_400)])
+}
+
+/// A whole number and one of the units.
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = units.iter().find(|(name, _)| *name == unit.trim())?.1;
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}

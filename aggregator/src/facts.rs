@@ -1,0 +1,277 @@
+//! From what probers say of their nodes to facts of the topology.
+//!
+//! A changed fact is a new topology for the engine, recorded like any other, so a replay knows it too. What is measured
+//! continually therefore comes in steps, and what is not said again is forgotten: old facts are no facts.
+
+use std::collections::BTreeMap;
+
+use parallax_diagnosis::topology::{FrontKind, NodeFacts, ProxyMode, Topology};
+use parallax_model::{Conntrack, EventTime, HostFacts, Micros, NodeName, Vantage};
+
+/// Probers say everything again each minute.
+const BELIEVED_FOR: Micros = Micros::from_secs(300);
+
+/// How long a count that rose counts as rising: balancers check health every few seconds.
+const RISING_FOR: Micros = Micros::from_secs(120);
+
+/// Shortest time between two topologies that only facts tell apart.
+const PATIENCE: Micros = Micros::from_secs(5);
+
+/// Fill of a conntrack table in percent, as far as it matters.
+const STEPS: [u8; 5] = [50, 80, 90, 95, 100];
+
+/// What one prober said last.
+#[derive(Debug)]
+struct Said {
+    facts: HostFacts,
+    at: EventTime,
+    /// When `martian_sources` was last seen to rise.
+    rose: Option<EventTime>,
+}
+
+/// What all probers say of their nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    by_vantage: BTreeMap<Vantage, Said>,
+    looked: Option<EventTime>,
+    /// What the engine's topology has of it.
+    applied: BTreeMap<NodeName, NodeFacts>,
+}
+
+impl Reported {
+    /// Takes what a prober says of its own node.
+    pub(crate) fn hear(&mut self, vantage: &Vantage, facts: &HostFacts, at: EventTime) {
+        if vantage.node().is_none() {
+            return;
+        }
+        let before = self.by_vantage.get(vantage);
+        let rises = before
+            .and_then(|said| said.facts.martian_sources)
+            .zip(facts.martian_sources)
+            .is_some_and(|(old, new)| new > old);
+        let rose = if rises {
+            Some(at)
+        } else {
+            before.and_then(|said| said.rose)
+        };
+        let said = Said {
+            facts: facts.clone(),
+            at,
+            rose,
+        };
+        self.by_vantage.insert(vantage.clone(), said);
+    }
+
+    /// Forgets vantages that are expected no more.
+    pub(crate) fn retain(&mut self, expected: &[Vantage]) {
+        self.by_vantage.retain(|vantage, _| expected.contains(vantage));
+    }
+
+    /// Whether the topology should be joined anew; asked often, looks now and then.
+    pub(crate) fn renew(&mut self, topology: &Topology, now: EventTime) -> bool {
+        if self.looked.is_some_and(|looked| now - looked < PATIENCE) {
+            return false;
+        }
+        self.looked = Some(now);
+        let facts = self.facts(topology, now);
+        let changed = facts != self.applied;
+        self.applied = facts;
+        changed
+    }
+
+    /// The topology with what is known of its nodes.
+    pub(crate) fn join(&mut self, topology: &Topology, now: EventTime) -> Option<Topology> {
+        self.applied = self.facts(topology, now);
+        (!self.applied.is_empty()).then(|| topology.with_facts(&self.applied))
+    }
+
+    fn facts(&self, topology: &Topology, now: EventTime) -> BTreeMap<NodeName, NodeFacts> {
+        let mut nodes: BTreeMap<NodeName, NodeFacts> = BTreeMap::new();
+        for (vantage, said) in &self.by_vantage {
+            let Some(node) = vantage.node().filter(|_| now - said.at <= BELIEVED_FOR) else {
+                continue;
+            };
+            let facts = of_node(topology, said, now);
+            // Pod and host network know different things.
+            let joined = nodes
+                .get(node)
+                .map_or_else(|| facts.clone(), |known| known.or(&facts));
+            if !joined.is_empty() {
+                nodes.insert(node.clone(), joined);
+            }
+        }
+        nodes
+    }
+}
+
+fn of_node(topology: &Topology, said: &Said, now: EventTime) -> NodeFacts {
+    let facts = &said.facts;
+    let port_of = |port: u16| {
+        topology
+            .services()
+            .values()
+            .find(|service| service.health_check_node_port == Some(port))
+            .map(|service| service.key.clone())
+    };
+    NodeFacts {
+        hairpin: facts.hairpin,
+        bridge_nf_call_iptables: facts.bridge_nf_call_iptables,
+        kube_proxy_version: None,
+        proxy_mode: facts.proxy_mode.as_deref().and_then(mode),
+        ipvs_addresses: facts.ipvs_addresses.as_ref().map(|addresses| {
+            // Cluster addresses are bound on every node and tell nothing.
+            let balancers = topology
+                .fronts()
+                .iter()
+                .filter(|(_, info)| matches!(info.kind, FrontKind::LoadBalancer(_)));
+            balancers
+                .map(|(front, _)| front.address.ip())
+                .filter(|address| addresses.contains(address))
+                .collect()
+        }),
+        strict_rp_filter: facts.strict_rp_filter,
+        conntrack_percent: facts.conntrack.and_then(Conntrack::percent).map(stepped),
+        drops_own_sources: facts
+            .martian_sources
+            .map(|_| said.rose.is_some_and(|rose| now - rose <= RISING_FOR)),
+        proxy_healthy: facts.proxy_healthy,
+        local_endpoints: facts
+            .health_checks
+            .iter()
+            .filter_map(|check| Some((port_of(check.port)?, check.local_endpoints)))
+            .collect(),
+    }
+}
+
+fn mode(word: &str) -> Option<ProxyMode> {
+    match word {
+        "iptables" => Some(ProxyMode::Iptables),
+        "ipvs" => Some(ProxyMode::Ipvs),
+        "nftables" => Some(ProxyMode::Nftables),
+        _ => None,
+    }
+}
+
+fn stepped(percent: u8) -> u8 {
+    STEPS.into_iter().rev().find(|step| percent >= *step).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::TopologySpec;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::NOW;
+
+    fn topology() -> Topology {
+        let spec: TopologySpec = serde_json::from_value(json!({
+            "nodes": [{"name": "n1"}, {"name": "n2"}],
+            "services": [{"namespace": "ingress", "name": "nginx", "type": "LoadBalancer", "clusterIPs": ["10.96.0.50"],
+                "loadBalancer": [{"ip": "203.0.113.10"}], "healthCheckNodePort": 30123,
+                "ports": [{"port": 80, "targetPort": 8080}]}],
+        }))
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    }
+
+    fn at(seconds: u64) -> EventTime {
+        NOW.plus(Micros::from_secs(seconds))
+    }
+
+    fn hear(reported: &mut Reported, vantage: &str, facts: Value, seconds: u64) {
+        let facts: HostFacts = serde_json::from_value(facts).unwrap();
+        reported.hear(&vantage.parse().unwrap(), &facts, at(seconds));
+    }
+
+    fn n1(reported: &Reported, seconds: u64) -> NodeFacts {
+        reported
+            .facts(&topology(), at(seconds))
+            .remove(&"n1".parse().unwrap())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn pod_and_host_of_one_node_complete_each_other_and_nobody_speaks_for_another() {
+        let mut reported = Reported::default();
+        hear(
+            &mut reported,
+            "n1/host",
+            json!({"proxy_mode": "ipvs", "ipvs_addresses": ["10.96.0.50", "203.0.113.10"],
+            "conntrack": {"count": 93, "max": 100}, "hairpin": false}),
+            0,
+        );
+        hear(
+            &mut reported,
+            "n1/pod",
+            json!({"proxy_healthy": true, "health_checks": [
+            {"port": 30123, "local_endpoints": 2}, {"port": 1, "local_endpoints": 9}]}),
+            0,
+        );
+        hear(&mut reported, "internet:laptop", json!({"hairpin": true}), 0);
+        let facts = n1(&reported, 1);
+        assert_eq!(facts.proxy_mode, Some(ProxyMode::Ipvs));
+        assert_eq!(facts.ipvs_addresses.unwrap().len(), 1, "of balancers only");
+        assert_eq!(
+            (facts.conntrack_percent, facts.hairpin, facts.proxy_healthy),
+            (Some(90), Some(false), Some(true))
+        );
+        let counts: Vec<_> = facts
+            .local_endpoints
+            .into_iter()
+            .map(|(key, n)| (key.to_string(), n))
+            .collect();
+        assert_eq!(
+            counts,
+            [("ingress/nginx".to_owned(), 2)],
+            "a port of nobody is nobody's"
+        );
+        assert_eq!(reported.facts(&topology(), at(1)).len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_said_again_is_forgotten() {
+        let mut reported = Reported::default();
+        hear(&mut reported, "n1/host", json!({"hairpin": false}), 0);
+        assert_eq!(n1(&reported, 300).hairpin, Some(false));
+        assert_eq!(n1(&reported, 301), NodeFacts::default());
+    }
+
+    #[test]
+    fn a_count_rises_while_it_grew_lately_and_not_because_it_is_large_or_began_anew() {
+        let mut reported = Reported::default();
+        let count = |reported: &mut Reported, n: u64, seconds| {
+            hear(reported, "n1/host", json!({"martian_sources": n}), seconds);
+            n1(reported, seconds).drops_own_sources
+        };
+        assert_eq!(count(&mut reported, 500, 0), Some(false));
+        assert_eq!(count(&mut reported, 501, 15), Some(true));
+        assert_eq!(count(&mut reported, 501, 135), Some(true));
+        assert_eq!(count(&mut reported, 501, 136), Some(false));
+        assert_eq!(
+            count(&mut reported, 3, 150),
+            Some(false),
+            "the node was started again"
+        );
+    }
+
+    #[test]
+    fn a_table_that_fills_makes_few_topologies() {
+        let mut reported = Reported::default();
+        let mut renewed = 0;
+        for percent in 0..=100_u64 {
+            hear(
+                &mut reported,
+                "n1/host",
+                json!({"conntrack": {"count": percent, "max": 100}}),
+                percent * 15,
+            );
+            renewed += u32::from(reported.renew(&topology(), at(percent * 15)));
+            assert!(
+                !reported.renew(&topology(), at(percent * 15 + 1)),
+                "not again at once"
+            );
+        }
+        assert_eq!(renewed, 6, "0, 50, 80, 90, 95 and 100");
+    }
+}

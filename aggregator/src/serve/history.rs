@@ -1,0 +1,292 @@
+//! Reading what was: incidents beyond those in memory, how verdicts changed, roll-ups and raw failures of a target.
+//!
+//! What is in memory is answered without the store, so an incident is shown whatever its disk does.
+
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use parallax_diagnosis::{
+    verdict::{Incident, IncidentState},
+    view::View,
+};
+use parallax_model::{EventTime, Micros};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ApiError, Shared};
+use crate::store::{AskError, Cursor, Step};
+
+/// Entries of one answer where none is asked for, and the most that may be.
+const LIMIT: (usize, usize) = (100, 500);
+
+/// Roll-ups of one answer.
+const ROLLUPS: usize = 5_000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Page {
+    before: Option<String>,
+    limit: Option<usize>,
+}
+
+impl Page {
+    fn before(&self) -> Result<Option<Cursor>, ApiError> {
+        self.before
+            .as_deref()
+            .map(|text| text.parse().map_err(ApiError::bad_request))
+            .transpose()
+    }
+
+    fn limit(&self) -> Result<usize, ApiError> {
+        let limit = self.limit.unwrap_or(LIMIT.0);
+        if (1..=LIMIT.1).contains(&limit) {
+            Ok(limit)
+        } else {
+            Err(ApiError::bad_request(format_args!(
+                "expected a limit from 1 to {}, found {limit}",
+                LIMIT.1
+            )))
+        }
+    }
+}
+
+/// An incident of the engine, or one as it was written once.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Shown {
+    Live(Box<Incident>),
+    Kept(Value),
+}
+
+impl Shown {
+    fn live(incident: &Incident) -> Self {
+        Self::Live(Box::new(incident.clone()))
+    }
+}
+
+#[derive(Serialize)]
+struct IncidentsAnswer {
+    at: EventTime,
+    incidents: Vec<Shown>,
+    /// What `before` continues with; null at the end of what is kept.
+    next: Option<String>,
+    /// Why only what is in memory is listed; null where the store was asked.
+    incomplete: Option<String>,
+}
+
+/// `GET /v1/incidents`: open ones first, then those that are over, latest first. `before` (the `next` of an earlier
+/// answer, or a time) leaves out the open ones and continues there; `limit` bounds those that are over.
+pub(crate) async fn incidents(
+    State(shared): State<Shared>,
+    Query(page): Query<Page>,
+) -> Result<Response, ApiError> {
+    let (before, limit) = (page.before()?, page.limit()?);
+    let view = shared.outlook.views.borrow().clone();
+    let (kept, incomplete) = {
+        let before = before.clone();
+        // One more than asked for says whether there are more.
+        match shared
+            .store
+            .ask(move |store| store.ended(before.as_ref(), limit + 1))
+            .await
+        {
+            Ok(kept) => (kept, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        }
+    };
+    let mut over: Vec<(Cursor, Shown)> = closed(&view)
+        .filter(|(at, incident)| before.as_ref().is_none_or(|b| b.precedes(*at, &incident.id)))
+        .map(|(at, incident)| {
+            let place = Cursor {
+                at,
+                id: Some(incident.id.clone()),
+            };
+            (place, Shown::live(incident))
+        })
+        .collect();
+    for one in kept {
+        // What the engine still holds it knows best.
+        let held = view
+            .incidents
+            .iter()
+            .any(|incident| incident.id == one.summary.id);
+        if let Some(place) = one.summary.cursor().filter(|_| !held) {
+            over.push((place, Shown::Kept(one.into_json())));
+        }
+    }
+    over.sort_by(|(a, _), (b, _)| b.at.cmp(&a.at).then_with(|| a.id.cmp(&b.id)));
+    let more = over.len() > limit;
+    over.truncate(limit);
+    let next = over.last().filter(|_| more).map(|(place, _)| place.to_string());
+    let mut incidents: Vec<Shown> = Vec::new();
+    if before.is_none() {
+        incidents.extend(view.incidents.iter().filter(|i| is_open(i)).map(Shown::live));
+    }
+    incidents.extend(over.into_iter().map(|(_, incident)| incident));
+    Ok(Json(IncidentsAnswer {
+        at: view.at,
+        incidents,
+        next,
+        incomplete,
+    })
+    .into_response())
+}
+
+fn closed(view: &View) -> impl Iterator<Item = (EventTime, &Incident)> {
+    view.incidents.iter().filter_map(|incident| match incident.state {
+        IncidentState::Closed { closed } => Some((closed, incident)),
+        IncidentState::Open | IncidentState::Recovering => None,
+    })
+}
+
+fn is_open(incident: &Incident) -> bool {
+    !matches!(incident.state, IncidentState::Closed { .. })
+}
+
+/// An incident, from memory or from the store.
+pub(super) async fn find(shared: &Shared, id: &str) -> Result<Option<Shown>, AskError> {
+    let view = shared.outlook.views.borrow().clone();
+    if let Some(incident) = view.incidents.iter().find(|incident| incident.id == id) {
+        return Ok(Some(Shown::live(incident)));
+    }
+    let id = id.to_owned();
+    let kept = shared.store.ask(move |store| store.incident(&id)).await?;
+    Ok(kept.map(|kept| Shown::Kept(kept.into_json())))
+}
+
+/// `GET /v1/incidents/{id}`.
+pub(crate) async fn incident(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    match find(&shared, &id).await {
+        Ok(Some(incident)) => Ok(Json(incident).into_response()),
+        Ok(None) | Err(AskError::Off) => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no incident of that id is kept",
+        )),
+        Err(error) => Err(ApiError::unavailable(error)),
+    }
+}
+
+/// `GET /v1/incidents/{id}/verdicts`: how its verdict changed, oldest first.
+pub(crate) async fn verdicts(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let changes = shared
+        .store
+        .ask(move |store| store.changes(&id))
+        .await
+        .map_err(unanswered)?;
+    Ok(Json(json!({"verdicts": changes})).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfTarget {
+    target: String,
+    step: Option<String>,
+    from: Option<i64>,
+    to: Option<i64>,
+    before: Option<i64>,
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct RollupRow {
+    start: EventTime,
+    channel: String,
+    placement: String,
+    probes: u64,
+    failures: u64,
+    results: std::collections::BTreeMap<std::borrow::Cow<'static, str>, u64>,
+    /// Total time of the probes that succeeded, to within 5 %.
+    p50_us: Option<Micros>,
+    p90_us: Option<Micros>,
+    p99_us: Option<Micros>,
+}
+
+/// `GET /v1/history/rollups?target=URL`: counts by channel and placement, `step=5m` (the default) or `1h`, of the last
+/// day or week, or `from` and `to` in microseconds.
+pub(crate) async fn rollups(
+    State(shared): State<Shared>,
+    Query(asked): Query<OfTarget>,
+) -> Result<Response, ApiError> {
+    let (step, span) = match asked.step.as_deref() {
+        None | Some("5m") => (Step::Fine, Micros::from_secs(24 * 3_600)),
+        Some("1h") => (Step::Coarse, Micros::from_secs(7 * 24 * 3_600)),
+        Some(other) => {
+            return Err(ApiError::bad_request(format_args!(
+                "expected step=5m or step=1h, found {other:?}"
+            )));
+        }
+    };
+    let to = asked.to.map_or_else(|| shared.clock.now(), EventTime);
+    let from = asked.from.map_or_else(|| to.minus(span), EventTime);
+    let target = asked.target.clone();
+    let mut rows = shared
+        .store
+        .ask(move |store| store.rollups(step, &target, from..to, ROLLUPS + 1))
+        .await
+        .map_err(unanswered)?;
+    // The rest is asked for from where this ends.
+    let more = rows.len() > ROLLUPS;
+    rows.truncate(ROLLUPS);
+    let next = rows.last().filter(|_| more).map(|(key, _)| key.start);
+    if let Some(next) = next {
+        // A start is answered whole.
+        rows.retain(|(key, _)| key.start < next);
+    }
+    let rows: Vec<RollupRow> = rows
+        .into_iter()
+        .map(|(key, rollup)| {
+            let (probes, failures) = rollup.totals();
+            RollupRow {
+                start: key.start,
+                channel: key.channel.into_owned(),
+                placement: key.placement.into_owned(),
+                probes,
+                failures,
+                p50_us: rollup.latency.quantile(0.5),
+                p90_us: rollup.latency.quantile(0.9),
+                p99_us: rollup.latency.quantile(0.99),
+                results: rollup.results,
+            }
+        })
+        .collect();
+    Ok(Json(json!({
+        "target": asked.target, "step_s": step.seconds(), "from": from, "to": to, "rollups": rows, "next_from": next,
+    }))
+    .into_response())
+}
+
+/// `GET /v1/history/failures?target=URL`: raw failures, newest first, `before` a time in microseconds.
+pub(crate) async fn failures(
+    State(shared): State<Shared>,
+    Query(asked): Query<OfTarget>,
+) -> Result<Response, ApiError> {
+    let limit = Page {
+        before: None,
+        limit: asked.limit,
+    }
+    .limit()?;
+    let before = EventTime(asked.before.unwrap_or(i64::MAX));
+    let target = asked.target.clone();
+    let rows = shared
+        .store
+        .ask(move |store| store.failures(&target, before, limit))
+        .await
+        .map_err(unanswered)?;
+    Ok(Json(json!({"target": asked.target, "failures": rows})).into_response())
+}
+
+fn unanswered(error: AskError) -> ApiError {
+    match error {
+        AskError::Off => ApiError::new(StatusCode::NOT_FOUND, error),
+        AskError::Down(_) | AskError::Slow => ApiError::unavailable(error),
+    }
+}

@@ -1,0 +1,210 @@
+//! The hub's end of the store: picks what is worth keeping, and never waits.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use parallax_diagnosis::{
+    Booked,
+    topology::Topology,
+    verdict::{Incident, IncidentState, RegionRef, Subject},
+    view::View,
+};
+use parallax_model::{Channel, EventTime, Micros, Outcome, Placement, Recorded, Round, TargetId};
+
+use super::{
+    kept::{ChangeRow, IncidentRow},
+    rollup::{NOT_ASKED, OK, Rollup, RollupKey, Step},
+    waiting::Waiting,
+};
+use crate::metrics::Metrics;
+
+/// How much of what was counted a killed process may lose.
+const FLUSH: Micros = Micros::from_secs(60);
+
+/// How often an open incident is kept anew though nothing but its counts changed.
+const REFRESH: Micros = Micros::from_secs(60);
+
+/// Raw failures kept of one target and hour; roll-ups count all of them.
+const FAILURES: u32 = 100;
+
+/// What was last kept of an incident. Its counts are left out: they change with every round and are no news.
+#[derive(Debug, PartialEq)]
+struct Told {
+    state: IncidentState,
+    occurrences: u32,
+    verdict: Essence,
+}
+
+/// What makes a verdict another one.
+#[derive(Debug, PartialEq)]
+struct Essence {
+    subject: Subject,
+    region: RegionRef,
+    class: Vec<RegionRef>,
+    causes: Vec<String>,
+    targets: Vec<TargetId>,
+}
+
+impl Told {
+    fn of(incident: &Incident) -> Self {
+        let verdict = &incident.verdict;
+        Self {
+            state: incident.state,
+            occurrences: incident.occurrences,
+            verdict: Essence {
+                subject: verdict.subject.clone(),
+                region: verdict.region.clone(),
+                class: verdict.class.clone(),
+                causes: verdict.causes.iter().map(|cause| cause.id.clone()).collect(),
+                targets: verdict.targets.clone(),
+            },
+        }
+    }
+}
+
+/// Counts of one target until they are handed on.
+type Tally = BTreeMap<(EventTime, Channel, Placement), Rollup>;
+
+/// The hub's end.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    waiting: Arc<Waiting>,
+    metrics: Metrics,
+    told: BTreeMap<String, (Told, EventTime)>,
+    /// The round that was judged when incidents were last looked at.
+    judged: Option<Round>,
+    tallies: BTreeMap<TargetId, Tally>,
+    flushed: Option<EventTime>,
+    /// The hour, and raw failures kept in it.
+    hour: EventTime,
+    failures: BTreeMap<TargetId, u32>,
+}
+
+impl Keeper {
+    pub(super) fn new(waiting: Arc<Waiting>, metrics: Metrics) -> Self {
+        Self {
+            waiting,
+            metrics,
+            told: BTreeMap::new(),
+            judged: None,
+            tallies: BTreeMap::new(),
+            flushed: None,
+            hour: EventTime::default(),
+            failures: BTreeMap::new(),
+        }
+    }
+
+    /// After `engine.observe(recorded)`. Late ones belong to history all the same.
+    pub(crate) fn observed(&mut self, recorded: &Recorded, booked: Booked, topology: &Topology) {
+        let seen = &recorded.observation;
+        let placement = match booked {
+            Booked::Unknown | Booked::Implausible => return,
+            Booked::Counted { placement } => placement,
+            Booked::Late | Booked::OwnFault => {
+                topology.placement(&recorded.vantage, seen.front.as_ref(), seen.entry.as_ref())
+            }
+        };
+        let result = match &seen.outcome {
+            Outcome::Ok { .. } => OK,
+            Outcome::Failed { kind, .. } => kind.metric_label(),
+            Outcome::NotAsked { .. } => NOT_ASKED,
+        };
+        if !self.tallies.contains_key(&seen.target) {
+            self.tallies.insert(seen.target.clone(), Tally::new());
+        }
+        if let Some(tally) = self.tallies.get_mut(&seen.target) {
+            tally
+                .entry((Step::Fine.start(seen.at), seen.channel, placement))
+                .or_default()
+                .count(result, seen.times.total);
+        }
+        if seen.outcome.is_failure() {
+            self.failed(recorded);
+        }
+    }
+
+    fn failed(&mut self, recorded: &Recorded) {
+        let target = &recorded.observation.target;
+        let hour = Step::Coarse.start(recorded.observation.at);
+        if hour > self.hour {
+            self.hour = hour;
+            self.failures.clear();
+        }
+        let kept = self.failures.entry(target.clone()).or_default();
+        if *kept < FAILURES {
+            *kept += 1;
+            self.waiting.failure(recorded.clone());
+        } else {
+            self.metrics.store_surplus_failure();
+        }
+    }
+
+    /// With each view.
+    pub(crate) fn published(&mut self, view: &View) {
+        if self.judged != view.judged {
+            self.judged = view.judged;
+            self.incidents(view);
+        }
+        match self.flushed {
+            Some(flushed) if view.at - flushed < FLUSH => {}
+            _ => {
+                self.flushed = Some(view.at);
+                self.flush();
+            }
+        }
+    }
+
+    fn incidents(&mut self, view: &View) {
+        for incident in &view.incidents {
+            let told = Told::of(incident);
+            let before = self.told.get(&incident.id);
+            let is_open = !matches!(incident.state, IncidentState::Closed { .. });
+            let stale =
+                before.is_none_or(|(before, at)| *before != told || is_open && view.at - *at >= REFRESH);
+            if !stale {
+                continue;
+            }
+            if before.is_none_or(|(before, _)| before.verdict != told.verdict) {
+                self.waiting.change(ChangeRow {
+                    incident: incident.id.clone(),
+                    at: view.at,
+                    verdict: incident.verdict.clone(),
+                });
+            }
+            self.told.insert(incident.id.clone(), (told, view.at));
+            self.waiting.incident(IncidentRow {
+                incident: incident.clone(),
+                seen: view.at,
+            });
+        }
+        self.told
+            .retain(|id, _| view.incidents.iter().any(|incident| incident.id == *id));
+    }
+
+    /// Hands on what was counted, for both lengths.
+    fn flush(&mut self) {
+        let tallies = std::mem::take(&mut self.tallies);
+        self.waiting
+            .rollups(tallies.into_iter().flat_map(|(target, tally)| {
+                tally
+                    .into_iter()
+                    .flat_map(move |((start, channel, placement), rollup)| {
+                        let key = |step: Step| RollupKey {
+                            start: step.start(start),
+                            step,
+                            target: target.clone(),
+                            channel: Cow::Borrowed(channel.label()),
+                            placement: Cow::Borrowed(placement.label()),
+                        };
+                        Step::ALL.map(|step| (key(step), rollup.clone()))
+                    })
+            }));
+    }
+}
+
+impl Drop for Keeper {
+    /// The hub is gone: the last counts are handed on, and the worker ends once all of it is written.
+    fn drop(&mut self) {
+        self.flush();
+        self.waiting.close();
+    }
+}

@@ -1,0 +1,91 @@
+//! One writer a file. SQLite would let two aggregators take turns, each with half of the history and both tidying.
+
+use std::{
+    fs::{File, TryLockError},
+    io::{Read, Seek, Write},
+    path::Path,
+};
+
+use super::{Sort, Trouble, beside};
+
+/// Held as long as it lives; the system releases it when the process ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(path: &Path) -> Result<Self, Trouble> {
+        let name = beside(path, ".lock");
+        let unusable = |error: std::io::Error| {
+            let (sort, advice) = match error.kind() {
+                std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => (
+                    Sort::ReadOnly,
+                    "make its folder writable for this user, or name another store.path",
+                ),
+                std::io::ErrorKind::StorageFull => {
+                    (Sort::Full, "free space on its disk; it goes on by itself")
+                }
+                _ => (
+                    Sort::Missing,
+                    "look whether its volume is mounted and its folder exists",
+                ),
+            };
+            Trouble::new(
+                sort,
+                format!(
+                    "cannot open the store {}: {}: {error}; {advice}",
+                    path.display(),
+                    name.display()
+                ),
+            )
+        };
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&name)
+            .map_err(unusable)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who holds it is a courtesy; a lock without a name is held all the same.
+                let _ = Read::by_ref(&mut file).take(200).read_to_string(&mut holder);
+                let holder: String = holder.chars().filter(|c| !c.is_control()).collect();
+                let holder = if holder.is_empty() {
+                    "another process"
+                } else {
+                    &holder
+                };
+                return Err(Trouble::new(
+                    Sort::Held,
+                    format!(
+                        "cannot open the store {}: {holder} has it open; give each aggregator a store.path of its own",
+                        path.display()
+                    ),
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        }
+        // As above: without a name it works too, and a full disk must not keep the history from being read.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", whoami()));
+        Ok(Self { _file: file })
+    }
+}
+
+fn whoami() -> String {
+    let host = std::env::var("HOSTNAME").ok().or_else(|| {
+        std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .ok()
+            .map(|name| name.trim().to_owned())
+    });
+    match host {
+        Some(host) => format!("process {} on {host}", std::process::id()),
+        None => format!("process {}", std::process::id()),
+    }
+}

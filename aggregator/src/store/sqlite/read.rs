@@ -1,0 +1,170 @@
+//! Reading, always a bounded number of rows.
+
+use std::{borrow::Cow, ops::Range};
+
+use parallax_model::{EventTime, Probability, TargetId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    super::{
+        Cursor, Kept, RollupKey, Step, Summary,
+        kept::{Change, End, Ending},
+        rollup::Rollup,
+    },
+    write::parsed,
+};
+
+/// The columns of a [`Summary`], before anything else that is read of an incident.
+const SUMMARY: &str =
+    "id, subject, region, sentence, probability, since, opened, seen, ended, ending, continued_by";
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    let ended: Option<i64> = row.get(8)?;
+    let ending: Option<String> = row.get(9)?;
+    let end = match ended {
+        None => None,
+        Some(at) => Some(End {
+            at: EventTime(at),
+            how: match ending.as_deref() {
+                Some("restart") => Ending::Restart,
+                Some("continued") => Ending::Continued {
+                    by: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
+                },
+                _ => Ending::Judged,
+            },
+        }),
+    };
+    Ok(Summary {
+        id: row.get(0)?,
+        subject: row.get(1)?,
+        region: row.get(2)?,
+        sentence: row.get(3)?,
+        probability: Probability::new(row.get(4)?).unwrap_or_default(),
+        since: EventTime(row.get(5)?),
+        opened: EventTime(row.get(6)?),
+        seen: EventTime(row.get(7)?),
+        end,
+    })
+}
+
+fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
+    Ok(Kept {
+        summary: summary(row)?,
+        incident: parsed(row, 11)?,
+    })
+}
+
+pub(super) fn ended(
+    connection: &Connection,
+    before: Option<&Cursor>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Kept>> {
+    let start = Cursor {
+        at: EventTime(i64::MAX),
+        id: None,
+    };
+    let before = before.unwrap_or(&start);
+    let sql = format!(
+        "SELECT {SUMMARY}, incident FROM incidents WHERE ended IS NOT NULL AND (ended < ?1 OR ended = ?1 AND id > ?2) ORDER BY ended DESC, id LIMIT ?3"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_map(params![before.at.0, before.id, count(limit)], kept)?
+        .collect()
+}
+
+pub(super) fn summaries(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Summary>> {
+    let sql =
+        format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NOT NULL ORDER BY ended DESC, id LIMIT ?1");
+    connection
+        .prepare_cached(&sql)?
+        .query_map([count(limit)], summary)?
+        .collect()
+}
+
+pub(super) fn unended(connection: &Connection) -> rusqlite::Result<Vec<Summary>> {
+    // Far more than can be open at one time.
+    let sql =
+        format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NULL ORDER BY opened DESC, id LIMIT 10000");
+    connection.prepare_cached(&sql)?.query_map([], summary)?.collect()
+}
+
+pub(super) fn incident(connection: &Connection, id: &str) -> rusqlite::Result<Option<Kept>> {
+    let sql = format!("SELECT {SUMMARY}, incident FROM incidents WHERE id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id], kept).optional()
+}
+
+pub(super) fn changes(connection: &Connection, id: &str) -> rusqlite::Result<Vec<Change>> {
+    connection
+        .prepare_cached("SELECT at, verdict FROM verdicts WHERE incident = ?1 ORDER BY at LIMIT 1000")?
+        .query_map([id], |row| {
+            Ok(Change {
+                at: EventTime(row.get(0)?),
+                verdict: parsed(row, 1)?,
+            })
+        })?
+        .collect()
+}
+
+pub(super) fn rollups(
+    connection: &Connection,
+    step: Step,
+    target: &str,
+    span: &Range<EventTime>,
+    limit: usize,
+) -> rusqlite::Result<Vec<(RollupKey, Rollup)>> {
+    let Ok(id) = TargetId::new(target) else {
+        return Ok(Vec::new());
+    };
+    // A roll-up begins at a whole second.
+    let second = |at: EventTime| at.0.div_euclid(1_000_000) + i64::from(at.0.rem_euclid(1_000_000) > 0);
+    connection
+        .prepare_cached(
+            "SELECT start, channel, placement, results, latency FROM rollups
+             WHERE target = (SELECT number FROM targets WHERE id = ?1) AND step = ?2 AND start >= ?3 AND start < ?4
+             ORDER BY start, channel, placement LIMIT ?5",
+        )?
+        .query_map(
+            params![
+                target,
+                step.seconds(),
+                second(span.start),
+                second(span.end),
+                count(limit)
+            ],
+            |row| {
+                let key = RollupKey {
+                    start: EventTime(row.get::<_, i64>(0)?.saturating_mul(1_000_000)),
+                    step,
+                    target: id.clone(),
+                    channel: Cow::Owned(row.get(1)?),
+                    placement: Cow::Owned(row.get(2)?),
+                };
+                let rollup = Rollup {
+                    results: parsed(row, 3)?,
+                    latency: parsed(row, 4)?,
+                };
+                Ok((key, rollup))
+            },
+        )?
+        .collect()
+}
+
+pub(super) fn failures(
+    connection: &Connection,
+    target: &str,
+    before: EventTime,
+    limit: usize,
+) -> rusqlite::Result<Vec<serde_json::Value>> {
+    connection
+        .prepare_cached(
+            "SELECT recorded FROM failures WHERE target = (SELECT number FROM targets WHERE id = ?1) AND at < ?2
+             ORDER BY at DESC, number DESC LIMIT ?3",
+        )?
+        .query_map(params![target, before.0, count(limit)], |row| parsed(row, 0))?
+        .collect()
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,148 @@
+//! Writing: one transaction a batch.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::super::{
+    Batch, RollupKey,
+    kept::{End, Ending, Summary},
+    rollup::Rollup,
+};
+
+pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    incidents(&transaction, batch)?;
+    ends(&transaction, &batch.ends)?;
+    for (key, rollup) in &batch.rollups {
+        add(&transaction, key, rollup)?;
+    }
+    failures(&transaction, batch)?;
+    transaction.commit()
+}
+
+fn incidents(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<()> {
+    let mut put = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO incidents (id, subject, region, sentence, probability, since, opened, seen, ended, ending, continued_by, incident)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?;
+    for row in batch.incidents.values() {
+        let summary = Summary::of(&row.incident, row.seen);
+        let (ended, ending, by) = columns(summary.end.as_ref());
+        put.execute(params![
+            summary.id,
+            summary.subject,
+            summary.region,
+            summary.sentence,
+            summary.probability.get(),
+            summary.since.0,
+            summary.opened.0,
+            summary.seen.0,
+            ended,
+            ending,
+            by,
+            json(&row.incident)?,
+        ])?;
+    }
+    let mut put = transaction
+        .prepare_cached("INSERT OR REPLACE INTO verdicts (incident, at, verdict) VALUES (?1, ?2, ?3)")?;
+    for row in &batch.changes {
+        put.execute(params![row.incident, row.at.0, json(&row.verdict)?])?;
+    }
+    Ok(())
+}
+
+fn columns(end: Option<&End>) -> (Option<i64>, Option<&'static str>, Option<&str>) {
+    let Some(end) = end else { return (None, None, None) };
+    let (how, by) = match &end.how {
+        Ending::Judged => ("judged", None),
+        Ending::Restart => ("restart", None),
+        Ending::Continued { by } => ("continued", Some(by.as_str())),
+    };
+    (Some(end.at.0), Some(how), by)
+}
+
+fn ends(transaction: &Transaction<'_>, ends: &[(String, End)]) -> rusqlite::Result<()> {
+    let mut put = transaction.prepare_cached(
+        "UPDATE incidents SET ended = ?2, ending = ?3, continued_by = ?4 WHERE id = ?1 AND ended IS NULL",
+    )?;
+    for (id, end) in ends {
+        let (ended, ending, by) = columns(Some(end));
+        put.execute(params![id, ended, ending, by])?;
+    }
+    Ok(())
+}
+
+fn target(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<i64> {
+    let known = transaction
+        .prepare_cached("SELECT number FROM targets WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    if let Some(number) = known {
+        return Ok(number);
+    }
+    transaction
+        .prepare_cached("INSERT INTO targets (id) VALUES (?1)")?
+        .insert([id])
+}
+
+/// Adds to what the roll-up holds already: it comes in several parts.
+fn add(transaction: &Transaction<'_>, key: &RollupKey, rollup: &Rollup) -> rusqlite::Result<()> {
+    let target = target(transaction, key.target.as_str())?;
+    let place = params![
+        target,
+        key.step.seconds(),
+        key.start.0 / 1_000_000,
+        key.channel,
+        key.placement
+    ];
+    let known = transaction
+        .prepare_cached(
+            "SELECT results, latency FROM rollups WHERE target = ?1 AND step = ?2 AND start = ?3 AND channel = ?4 AND placement = ?5",
+        )?
+        .query_row(place, |row| {
+            Ok(Rollup {
+                results: parsed(row, 0)?,
+                latency: parsed(row, 1)?,
+            })
+        })
+        .optional()?;
+    let mut sum = known.unwrap_or_default();
+    sum.merge(rollup);
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO rollups (target, step, start, channel, placement, results, latency) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            target,
+            key.step.seconds(),
+            key.start.0 / 1_000_000,
+            key.channel,
+            key.placement,
+            json(&sum.results)?,
+            json(&sum.latency)?,
+        ])?;
+    Ok(())
+}
+
+fn failures(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<()> {
+    let mut put =
+        transaction.prepare_cached("INSERT INTO failures (target, at, recorded) VALUES (?1, ?2, ?3)")?;
+    for recorded in &batch.failures {
+        let seen = &recorded.observation;
+        let target = target(transaction, seen.target.as_str())?;
+        put.execute(params![target, seen.at.0, json(recorded)?])?;
+    }
+    Ok(())
+}
+
+fn json<T: Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// JSON in a column.
+pub(super) fn parsed<T: DeserializeOwned>(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })
+}

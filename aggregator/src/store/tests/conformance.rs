@@ -1,0 +1,223 @@
+//! What every back end must do. A second one adds a line to `each_back_end`.
+
+use parallax_diagnosis::verdict::IncidentState;
+use parallax_model::Micros;
+use proptest::prelude::*;
+
+use super::{
+    super::kept::{End, Ending},
+    *,
+};
+
+/// Runs a test against a new store of each sort.
+fn each_back_end(test: impl Fn(&mut dyn Store)) {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, said) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
+    assert!(said.is_empty(), "{said:?}");
+    test(store.as_mut());
+}
+
+fn ids(kept: &[Kept]) -> Vec<&str> {
+    kept.iter().map(|kept| kept.summary.id.as_str()).collect()
+}
+
+#[test]
+fn an_incident_is_read_as_it_was_written_and_a_later_state_replaces_an_earlier_one() {
+    each_back_end(|store| {
+        let open = incident("i-1", IncidentState::Open);
+        store.write(&with_incidents([open.clone()])).unwrap();
+        let kept = store.incident("i-1").unwrap().unwrap();
+        assert_eq!(kept.incident, serde_json::to_value(&open).unwrap());
+        assert_eq!(kept.summary, Summary::of(&open, NOW));
+        assert_eq!(store.unended().unwrap(), [Summary::of(&open, NOW)]);
+        assert!(store.ended(None, 10).unwrap().is_empty());
+
+        let over = closed("i-1", NOW);
+        store.write(&with_incidents([over.clone()])).unwrap();
+        assert!(store.unended().unwrap().is_empty());
+        let kept = store.ended(None, 10).unwrap();
+        assert_eq!(ids(&kept), ["i-1"]);
+        assert_eq!(kept[0].summary, Summary::of(&over, NOW));
+        assert_eq!(store.incident("i-2").unwrap(), None);
+    });
+}
+
+#[test]
+fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_at_once() {
+    each_back_end(|store| {
+        let all: Vec<_> = (0..25)
+            .map(|i| closed(&format!("i-{i:02}"), NOW.minus(Micros::from_secs(i / 10))))
+            .collect();
+        store.write(&with_incidents(all)).unwrap();
+        let mut seen = Vec::new();
+        let mut before: Option<Cursor> = None;
+        loop {
+            let page = store.ended(before.as_ref(), 7).unwrap();
+            let Some(last) = page.last() else { break };
+            // The way over the wire and back.
+            before = last
+                .summary
+                .cursor()
+                .map(|cursor| cursor.to_string().parse().unwrap());
+            seen.extend(ids(&page).into_iter().map(ToOwned::to_owned));
+        }
+        let expected: Vec<_> = (0..25).map(|i| format!("i-{i:02}")).collect();
+        assert_eq!(seen, expected);
+        assert_eq!(store.summaries(3).unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn changes_of_a_verdict_are_kept_in_order() {
+    each_back_end(|store| {
+        let incident = incident("i-1", IncidentState::Open);
+        let mut batch = Batch::default();
+        for i in [2, 1] {
+            let mut verdict = incident.verdict.clone();
+            verdict.sentence = format!("sentence {i}");
+            batch.changes.push_back(ChangeRow {
+                incident: "i-1".to_owned(),
+                at: NOW.plus(Micros::from_secs(i)),
+                verdict,
+            });
+        }
+        store.write(&batch).unwrap();
+        let said: Vec<_> = store
+            .changes("i-1")
+            .unwrap()
+            .iter()
+            .map(|change| change.verdict["sentence"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(said, ["sentence 1", "sentence 2"]);
+    });
+}
+
+#[test]
+fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_end_keeps_it() {
+    each_back_end(|store| {
+        store
+            .write(&with_incidents([
+                incident("i-1", IncidentState::Open),
+                closed("i-2", NOW),
+            ]))
+            .unwrap();
+        let end = |how| End {
+            at: NOW.minus(Micros(5)),
+            how,
+        };
+        let batch = Batch {
+            ends: vec![
+                ("i-1".to_owned(), end(Ending::Continued { by: "i-3".to_owned() })),
+                ("i-2".to_owned(), end(Ending::Restart)),
+            ],
+            ..Batch::default()
+        };
+        store.write(&batch).unwrap();
+        let how =
+            |store: &mut dyn Store, id: &str| store.incident(id).unwrap().unwrap().summary.end.unwrap().how;
+        assert_eq!(how(store, "i-1"), Ending::Continued { by: "i-3".to_owned() });
+        assert_eq!(how(store, "i-2"), Ending::Judged);
+        let said = store.incident("i-1").unwrap().unwrap().into_json();
+        assert_eq!(said["state"], "closed");
+        assert_eq!(said["ended"], json!({"how": "continued", "by": "i-3"}));
+    });
+}
+
+#[test]
+fn failures_of_a_target_are_read_newest_first_from_before_a_time() {
+    each_back_end(|store| {
+        let batch = Batch {
+            failures: (0..5)
+                .map(|i| failure(i, EventTime(NOW.0 + i64::try_from(i).unwrap())))
+                .collect(),
+            ..Batch::default()
+        };
+        store.write(&batch).unwrap();
+        let seqs = |rows: Vec<serde_json::Value>| -> Vec<u64> {
+            rows.iter().map(|row| row["seq"].as_u64().unwrap()).collect()
+        };
+        let target = "http://a.example.test/";
+        assert_eq!(
+            seqs(store.failures(target, EventTime(i64::MAX), 3).unwrap()),
+            [4, 3, 2]
+        );
+        assert_eq!(
+            seqs(store.failures(target, EventTime(NOW.0 + 2), 3).unwrap()),
+            [1, 0]
+        );
+        assert!(
+            store
+                .failures("http://nobody/", EventTime(i64::MAX), 3)
+                .unwrap()
+                .is_empty()
+        );
+    });
+}
+
+/// Observations as the hub may count them: minute, target, channel, result and time.
+fn counted() -> impl Strategy<Value = Vec<(i64, u8, bool, u64)>> {
+    prop::collection::vec((0_i64..200, 0_u8..3, any::<bool>(), 1_u64..5_000_000), 0..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn roll_ups_add_up_to_what_was_counted_in_however_many_parts_they_came(
+        parts in prop::collection::vec(counted(), 1..4)
+    ) {
+        each_back_end(|store| {
+            let mut whole: std::collections::BTreeMap<RollupKey, Rollup> = std::collections::BTreeMap::new();
+            for part in &parts {
+                let mut batch = Batch::default();
+                for (minute, target, ok, total) in part {
+                    let at = EventTime(NOW.0 + minute * 60_000_000);
+                    for step in Step::ALL {
+                        let key = RollupKey {
+                            start: step.start(at),
+                            step,
+                            target: format!("http://t{target}/").parse().unwrap(),
+                            channel: "vip".into(),
+                            placement: "self".into(),
+                        };
+                        for rollups in [&mut batch.rollups, &mut whole] {
+                            let result = if *ok { "ok" } else { "refused" };
+                            rollups.entry(key.clone()).or_default().count(result, Some(Micros(*total)));
+                        }
+                    }
+                }
+                store.write(&batch).unwrap();
+            }
+            let all = EventTime(0)..EventTime(i64::MAX);
+            let mut read = Vec::new();
+            for step in Step::ALL {
+                for target in 0..3 {
+                    read.extend(store.rollups(step, &format!("http://t{target}/"), all.clone(), 10_000).unwrap());
+                }
+            }
+            read.sort_by(|(a, _), (b, _)| a.cmp(b));
+            assert_eq!(read, whole.into_iter().collect::<Vec<_>>());
+        });
+    }
+
+    #[test]
+    fn whatever_text_and_numbers_an_incident_carries_they_are_read_back(
+        id in "[a-z0-9]{1,16}", sentence in any::<String>(), member in any::<String>(), factor in 1e-6_f64..1e6,
+        since in any::<i64>(), digits in 0.0_f64..=1.0
+    ) {
+        each_back_end(|store| {
+            let mut one = closed(&id, NOW);
+            one.verdict.sentence.clone_from(&sentence);
+            one.verdict.region.members = vec![member.clone()];
+            one.verdict.facts[0].multiplier = factor;
+            one.verdict.probability = parallax_model::Probability::new(digits).unwrap();
+            one.since = EventTime(since);
+            store.write(&with_incidents([one.clone()])).unwrap();
+            let kept = store.incident(&id).unwrap().unwrap();
+            assert_eq!(&kept.summary, &Summary::of(&one, NOW));
+            let text = |value: &serde_json::Value| serde_json::to_string(value).unwrap();
+            let written: serde_json::Value = serde_json::from_str(&serde_json::to_string(&one).unwrap()).unwrap();
+            assert_eq!(text(&kept.incident), text(&written));
+        });
+    }
+}

@@ -1,0 +1,335 @@
+//! A file that is full, held, read-only, corrupt, another program's, or of another version.
+
+use std::fs;
+
+use parallax_diagnosis::verdict::IncidentState;
+use parallax_model::Micros;
+use rusqlite::Connection;
+
+use super::{
+    super::{
+        sqlite::{Sqlite, schema},
+        trouble::{Sort, Trouble},
+    },
+    *,
+};
+
+fn refused(options: &StoreOptions) -> Trouble {
+    Sqlite::open(options, NOW).map(drop).unwrap_err()
+}
+
+#[test]
+fn two_on_one_file_are_told_apart_and_the_second_says_who_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Sqlite::open(&options(&folder), NOW).unwrap();
+    let trouble = refused(&options(&folder));
+    assert_eq!(trouble.sort, Sort::Held);
+    let said = trouble.message;
+    assert!(
+        said.contains(&format!("process {}", std::process::id())),
+        "{said}"
+    );
+    assert!(said.contains("store.path of its own"), "{said}");
+    drop(first);
+    Sqlite::open(&options(&folder), NOW).unwrap();
+}
+
+#[test]
+fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(&folder).path;
+    let rubbish = b"this is no database, and long enough not to be taken for an empty one".repeat(100);
+    for round in 0..5 {
+        fs::write(&path, &rubbish).unwrap();
+        let now = NOW.plus(Micros::from_secs(round));
+        let (mut store, said) = Sqlite::open(&options(&folder), now).unwrap();
+        let aside = format!("{}.corrupt-{}", path.display(), now.0 / 1_000_000);
+        assert!(said.len() == 1 && said[0].contains(&aside), "{said:?}");
+        assert_eq!(fs::read(&aside).unwrap(), rubbish, "nothing of it is lost");
+        store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
+        drop(store);
+        fs::remove_file(&path).unwrap();
+    }
+    let kept = fs::read_dir(folder.path())
+        .unwrap()
+        .filter(|entry| {
+            entry
+                .as_ref()
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .contains("corrupt")
+        })
+        .count();
+    assert_eq!(kept, 3, "a bad disk is not filled by what it spoils");
+}
+
+#[test]
+fn a_damaged_page_is_found_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    let batch = Batch {
+        failures: (0..5_000).map(|i| failure(i, NOW)).collect(),
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    drop(store);
+    let path = options(&folder).path;
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2 / 4_096 * 4_096;
+    bytes[middle..middle + 2_048].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let (_, said) = Sqlite::open(&options(&folder), NOW).unwrap();
+    assert!(said.len() == 1 && said[0].contains("is corrupt"), "{said:?}");
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_full_and_goes_on_once_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    store.limit(0).unwrap();
+    let mut batch = with_incidents((0..50).map(|i| closed(&format!("i-{i}"), NOW)));
+    let trouble = store.write(&batch).unwrap_err();
+    assert_eq!(trouble.sort, Sort::Full, "{trouble}");
+    assert!(trouble.message.contains("raise store.maxSize"), "{trouble}");
+    assert!(
+        store.summaries(10).unwrap().is_empty(),
+        "nothing of the batch is kept"
+    );
+    store.limit(64 << 20).unwrap();
+    batch.ends.clear();
+    store.write(&batch).unwrap();
+    assert_eq!(store.summaries(100).unwrap().len(), 50);
+}
+
+#[test]
+fn what_can_only_be_read_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
+    store.read_only().unwrap();
+    let trouble = store.write(&with_incidents([closed("i-2", NOW)])).unwrap_err();
+    assert_eq!(trouble.sort, Sort::ReadOnly, "{trouble}");
+    assert_eq!(
+        store.summaries(10).unwrap().len(),
+        1,
+        "what is there is still shown"
+    );
+}
+
+#[test]
+fn a_folder_that_is_missing_is_said_with_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let trouble = refused(&StoreOptions::at(folder.path().join("nowhere/history.db")));
+    assert_eq!(trouble.sort, Sort::Missing);
+    assert!(trouble.message.contains("its folder exists"), "{trouble}");
+    let trouble = refused(&StoreOptions::at(folder.path()));
+    assert_eq!(trouble.sort, Sort::Missing, "{trouble}");
+}
+
+#[test]
+fn another_programs_database_and_a_newer_versions_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(&folder).path;
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("CREATE TABLE notes (text)")
+        .unwrap();
+    let before = fs::read(&path).unwrap();
+    let trouble = refused(&options(&folder));
+    assert_eq!(trouble.sort, Sort::Foreign);
+    assert!(trouble.message.contains("another program's"), "{trouble}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    fs::remove_file(&path).unwrap();
+    drop(Sqlite::open(&options(&folder), NOW).unwrap());
+    Connection::open(&path)
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let trouble = refused(&options(&folder));
+    assert_eq!(trouble.sort, Sort::Foreign);
+    assert!(trouble.message.contains("schema 99"), "{trouble}");
+}
+
+/// `tests/store/vN.sql` is what version N left on a disk; such a file is never changed, only added.
+#[test]
+fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
+    /// One a version.
+    const LEFT: &[(u32, &str)] = &[(1, include_str!("../../../tests/store/v1.sql"))];
+    for (version, dump) in LEFT {
+        let folder = tempfile::tempdir().unwrap();
+        Connection::open(options(&folder).path)
+            .unwrap()
+            .execute_batch(dump)
+            .unwrap();
+        let (mut store, said) = Sqlite::open(&options(&folder), NOW).unwrap();
+        assert!(said.is_empty(), "{said:?}");
+        let kept = store.ended(None, 10).unwrap();
+        assert_eq!(kept.len(), 1, "version {version}");
+        assert_eq!(
+            kept[0].summary.sentence,
+            "pods on n2 are refused by their own node"
+        );
+        assert_eq!(kept[0].incident["occurrences"], 2);
+        assert_eq!(store.unended().unwrap().len(), 1);
+        assert_eq!(store.changes("i-1").unwrap().len(), 1);
+        let target = "http://a.example.test/";
+        let all = EventTime(0)..EventTime(i64::MAX);
+        let rollups = store.rollups(Step::Coarse, target, all, 10).unwrap();
+        assert_eq!(rollups[0].1.totals(), (12, 2));
+        assert_eq!(store.failures(target, EventTime(i64::MAX), 10).unwrap().len(), 1);
+        store.write(&with_incidents([closed("i-9", NOW)])).unwrap();
+    }
+}
+
+#[test]
+fn the_fixture_of_the_newest_version_has_its_tables() {
+    let tables = |connection: &Connection| -> Vec<String> {
+        connection
+            .prepare(
+                "SELECT type || ' ' || name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY 1",
+            )
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    };
+    let fixture = Connection::open_in_memory().unwrap();
+    fixture
+        .execute_batch(include_str!("../../../tests/store/v1.sql"))
+        .unwrap();
+    let mut new = Connection::open_in_memory().unwrap();
+    schema::migrate(&mut new, schema::STEPS).unwrap();
+    assert_eq!(tables(&fixture), tables(&new));
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_version_before_it() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    schema::migrate(&mut connection, schema::STEPS).unwrap();
+    let mut steps = schema::STEPS.to_vec();
+    steps.extend(["CREATE TABLE runs (id TEXT)", "CREATE TABLE runs (id TEXT)"]);
+    schema::migrate(&mut connection, &steps).unwrap_err();
+    let version: u32 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version as usize, schema::STEPS.len());
+    let runs: i64 = connection
+        .query_row(
+            "SELECT count(*) FROM sqlite_schema WHERE name = 'runs'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(runs, 0);
+}
+
+fn tidied(store: &mut Sqlite, now: EventTime) -> usize {
+    let mut steps = 0;
+    while store.tidy(now).unwrap() {
+        steps += 1;
+        assert!(steps < 10_000, "it ends");
+    }
+    steps
+}
+
+#[test]
+fn what_is_too_old_goes_and_the_rest_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    let days = |n: u64| NOW.minus(Micros::from_secs(n * 86_400));
+    let mut batch = with_incidents([closed("old", days(366)), closed("new", days(364))]);
+    let mut open = incident("open", IncidentState::Open);
+    open.opened = days(1_000);
+    batch.incidents.extend(with_incidents([open]).incidents);
+    batch.failures = [failure(1, days(8)), failure(2, days(6))].into();
+    for (step, day) in [
+        (Step::Fine, 8),
+        (Step::Fine, 6),
+        (Step::Coarse, 91),
+        (Step::Coarse, 89),
+    ] {
+        batch.rollups.extend([rollup("http://a/", step, days(day), 1)]);
+    }
+    batch
+        .rollups
+        .extend([rollup("http://gone/", Step::Coarse, days(91), 1)]);
+    store.write(&batch).unwrap();
+    tidied(&mut store, NOW);
+    let left: Vec<_> = store
+        .summaries(10)
+        .unwrap()
+        .into_iter()
+        .map(|one| one.id)
+        .collect();
+    assert_eq!(left, ["new"]);
+    assert!(store.changes("old").unwrap().is_empty() && !store.changes("new").unwrap().is_empty());
+    assert_eq!(
+        store.unended().unwrap().len(),
+        1,
+        "without an end it is never removed"
+    );
+    assert_eq!(
+        store.failures("http://a.example.test/", NOW, 10).unwrap().len(),
+        1
+    );
+    for step in Step::ALL {
+        assert_eq!(
+            store
+                .rollups(step, "http://a/", EventTime(0)..NOW, 10)
+                .unwrap()
+                .len(),
+            1
+        );
+    }
+    assert_eq!(store.targets().unwrap(), ["http://a.example.test/", "http://a/"]);
+}
+
+#[test]
+fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut small = options(&folder);
+    small.max_bytes = 4 << 20;
+    let (mut store, _) = Sqlite::open(&small, NOW).unwrap();
+    store
+        .write(&with_incidents((0..20).map(|i| closed(&format!("i-{i}"), NOW))))
+        .unwrap();
+    let mut n = 0;
+    let full = loop {
+        let batch = Batch {
+            failures: (0..1_000).map(|i| failure(n * 1_000 + i, NOW)).collect(),
+            ..Batch::default()
+        };
+        n += 1;
+        if let Err(trouble) = store.write(&batch) {
+            break trouble;
+        }
+    };
+    assert_eq!(full.sort, Sort::Full);
+    assert!(store.main_bytes() <= 4 << 20, "it never exceeds its limit");
+    assert!(tidied(&mut store, NOW) > 0);
+    assert!(
+        store.used_bytes() <= (4 << 20) * 90 / 100,
+        "{}",
+        store.used_bytes()
+    );
+    assert_eq!(store.summaries(100).unwrap().len(), 20, "incidents last");
+    assert!(
+        !store
+            .failures("http://a.example.test/", EventTime(i64::MAX), 1)
+            .unwrap()
+            .is_empty(),
+        "no more than needed"
+    );
+    store.write(&with_incidents([closed("after", NOW)])).unwrap();
+
+    // With a smaller limit next time, more goes.
+    drop(store);
+    small.max_bytes = 1 << 20;
+    let (mut store, _) = Sqlite::open(&small, NOW).unwrap();
+    tidied(&mut store, NOW);
+    assert!(store.main_bytes() <= 2 << 20, "{}", store.main_bytes());
+    assert_eq!(store.summaries(100).unwrap().len(), 21);
+}

@@ -1,0 +1,222 @@
+//! The store from outside: history over a restart, paging, and a store that cannot be used.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::common::{HEADER, Running, observation};
+
+/// Fast rounds, so that an incident takes a second or two.
+const QUICK: &str = "intervalMs: 200\ntimeoutMs: 100\n";
+
+fn with_store(path: &Path) -> String {
+    format!("{QUICK}store: {{path: {}}}\n", path.display())
+}
+
+/// The state once the store says so.
+async fn until(running: &Running, wanted: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let state = running.json("/v1/state").await;
+        if wanted(&state["store"]) {
+            return state;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn refused(seq: u64) -> String {
+    observation(seq).replace(
+        r#""result":"ok","status":200"#,
+        r#""result":"failed","phase":"connect","kind":"refused""#,
+    )
+}
+
+#[tokio::test]
+async fn without_a_store_the_page_says_so_and_questions_of_history_are_answered_with_what_to_do() {
+    let running = Running::start().await;
+    assert_eq!(running.json("/v1/state").await["store"]["state"], "off");
+    assert!(running.text("/").await.contains("a restart forgets it"));
+    assert_eq!(running.metric("parallax_store_up").await, None);
+    let answer = running.json("/v1/incidents").await;
+    assert_eq!(answer["incidents"], json!([]));
+    assert!(answer["incomplete"].as_str().unwrap().contains("set `store`"));
+    let failures = running
+        .get("/v1/history/failures?target=http://a.example.test/")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(failures.status(), 404);
+    for wrong in ["before=yesterday", "limit=0", "limit=501", "befor=1"] {
+        let answer = running
+            .get(&format!("/v1/incidents?{wrong}"))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), 400, "{wrong}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_failed_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    let first = Running::with(&with_store(&path)).await;
+    until(&first, |store| store["state"] == "up").await;
+    let sent = first
+        .send(&[HEADER, &observation(1), &refused(2), &refused(3)])
+        .await;
+    assert!(sent.status().is_success());
+    assert_eq!(first.metric("parallax_store_up").await, Some(1.0));
+    first.stop().await;
+
+    let second = Running::with(&with_store(&path)).await;
+    until(&second, |store| store["state"] == "up").await;
+    let failures = second
+        .json("/v1/history/failures?target=http://a.example.test/")
+        .await;
+    let seqs: Vec<_> = failures["failures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["seq"].clone())
+        .collect();
+    assert_eq!(seqs, [json!(3), json!(2)]);
+    for step in ["5m", "1h"] {
+        let answer = second
+            .json(&format!(
+                "/v1/history/rollups?target=http://a.example.test/&step={step}"
+            ))
+            .await;
+        let rows = answer["rollups"].as_array().unwrap();
+        let sum = |field: &str| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>();
+        assert_eq!((sum("probes"), sum("failures")), (3, 2), "{answer}");
+        assert_eq!(rows[0]["channel"], "vip");
+        assert!(
+            rows.iter()
+                .any(|row| row["p50_us"].as_u64().is_some_and(|us| us.abs_diff(4_200) < 210))
+        );
+    }
+    let wrong = second
+        .get("/v1/history/rollups?target=http://a/&step=2m")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(wrong.status(), 400);
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn incidents_of_former_lives_are_listed_paged_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    let dump = include_str!("../store/v1.sql");
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(dump)
+        .unwrap();
+    let running = Running::with(&with_store(&path)).await;
+    until(&running, |store| store["state"] == "up").await;
+    let answer = running.json("/v1/incidents?limit=1").await;
+    assert_eq!(answer["incidents"][0]["id"], "i-1");
+    assert_eq!(answer["incidents"][0]["ended"], json!({"how": "judged"}));
+    assert_eq!(
+        (&answer["next"], &answer["incomplete"]),
+        (&Value::Null, &Value::Null)
+    );
+    let before = running.json("/v1/incidents?before=1795179100000000").await;
+    assert_eq!(before["incidents"], json!([]), "strictly before");
+    let one = running.json("/v1/incidents/i-2").await;
+    assert_eq!(
+        one["ended"],
+        json!({"how": "interrupted"}),
+        "nobody knows of it any more: not open"
+    );
+    assert_eq!(
+        running.json("/v1/incidents/i-1/verdicts").await["verdicts"][0]["at"],
+        1_795_179_010_000_000_i64
+    );
+    let page = running.text("/").await;
+    assert!(
+        page.contains("Pods on n2 are refused by their own node"),
+        "{page}"
+    );
+    assert!(page.contains("open when the aggregator stopped"));
+    // The fixture holds less than this version shows, as another version's may.
+    let one = running.get("/incident/i-1").send().await.unwrap();
+    assert_eq!(one.status(), 404);
+    assert!(one.text().await.unwrap().contains("Another version wrote it"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume/history.db");
+    let running = Running::with(&with_store(&path)).await;
+    let state = until(&running, |store| store["state"] == "down").await;
+    let reason = state["store"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("history.db") && reason.contains("folder exists"),
+        "{reason}"
+    );
+    assert_eq!(running.metric("parallax_store_up").await, Some(0.0));
+    assert!(running.text("/").await.contains("History is not kept since"));
+    assert!(
+        running
+            .send(&[HEADER, &observation(1), &refused(2)])
+            .await
+            .status()
+            .is_success()
+    );
+    let mut views = running.views.clone();
+    views.wait_for(|view| view.judged.is_some()).await.unwrap();
+    let answer = running.json("/v1/incidents").await;
+    assert!(
+        answer["incomplete"].as_str().unwrap().contains("does not answer"),
+        "{answer}"
+    );
+
+    fs::create_dir(folder.path().join("volume")).unwrap();
+    until(&running, |store| store["state"] == "up").await;
+    running.stop().await;
+    let again = Running::with(&with_store(&path)).await;
+    until(&again, |store| store["state"] == "up").await;
+    let failures = again
+        .json("/v1/history/failures?target=http://a.example.test/")
+        .await;
+    assert_eq!(
+        failures["failures"].as_array().unwrap().len(),
+        1,
+        "what came meanwhile was kept"
+    );
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn a_corrupt_store_is_replaced_aloud() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    fs::write(&path, "not a database at all, whatever its name says".repeat(100)).unwrap();
+    let running = Running::with(&with_store(&path)).await;
+    let state = until(&running, |store| store["state"] == "up").await;
+    let said = state["store"]["notices"][0]["text"].as_str().unwrap();
+    assert!(said.contains("moved aside"), "{said}");
+    assert!(running.text("/").await.contains("The history was begun anew"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_aggregator_on_the_same_file_runs_without_it_and_says_who_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    let first = Running::with(&with_store(&path)).await;
+    until(&first, |store| store["state"] == "up").await;
+    let second = Running::with(&with_store(&path)).await;
+    let state = until(&second, |store| store["state"] == "down").await;
+    let reason = state["store"]["reason"].as_str().unwrap();
+    assert!(reason.contains("has it open"), "{reason}");
+    first.stop().await;
+    until(&second, |store| store["state"] == "up").await;
+    second.stop().await;
+}

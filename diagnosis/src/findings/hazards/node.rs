@@ -1,0 +1,157 @@
+//! What a node itself says is wrong with it, before anybody fails: a conntrack table that fills, a kube-proxy that is
+//! behind or ill, packets dropped because they come from the node's own addresses.
+
+use std::collections::BTreeSet;
+
+use parallax_model::NodeName;
+
+use super::{Hazard, HazardKind, id, listed, who};
+use crate::{
+    causes::{
+        node_facts::{nodes_with, stale},
+        plural,
+    },
+    findings::Severity,
+    topology::{FrontKind, IpMode, ProxyMode, Topology},
+    verdict::Remedy,
+};
+
+/// A table this full is worth a look; at 95 the diagnosis reckons with it.
+const FILLING_PERCENT: u8 = 80;
+
+pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
+    [conntrack(topology), behind(topology), own_sources(topology)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn owned(nodes: Vec<&NodeName>) -> BTreeSet<NodeName> {
+    nodes.into_iter().cloned().collect()
+}
+
+fn conntrack(topology: &Topology) -> Option<Hazard> {
+    let fill = |percent: Option<u8>| percent.filter(|percent| *percent >= FILLING_PERCENT);
+    let nodes = owned(nodes_with(topology, |facts| {
+        fill(facts.conntrack_percent).is_some()
+    }));
+    let first = nodes.first()?;
+    let evidence = nodes
+        .iter()
+        .filter_map(|node| {
+            let percent = fill(topology.nodes().get(node)?.facts.conntrack_percent)?;
+            Some(format!("the conntrack table of {node} is {percent} % full"))
+        })
+        .collect();
+    let remedy = Remedy::new(
+        "raise net.netfilter.nf_conntrack_max, or find who opens so many connections",
+        Some(format!(
+            "kubectl debug node/{first} -it --image=busybox -- sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max"
+        )),
+        "about 300 bytes of kernel memory per entry; kube-proxy sets the limit by --conntrack-max-per-core",
+    )
+    .not_when("connections are opened without end: a larger table then fills, too");
+    let who = who(&nodes, topology, "clients on ");
+    Some(Hazard {
+        id: id(HazardKind::Conntrack, "conntrack"),
+        kind: HazardKind::Conntrack,
+        severity: Severity::Warning,
+        subject: format!("conntrack on {}", listed(&nodes)),
+        sentence: format!(
+            "{} would get no new connections now and then: the conntrack table is nearly full there",
+            who.words
+        ),
+        who,
+        evidence,
+        remedies: vec![remedy],
+    })
+}
+
+fn behind(topology: &Topology) -> Option<Hazard> {
+    let mut nodes = BTreeSet::new();
+    let mut evidence = Vec::new();
+    for service in topology.services().values() {
+        for (node, known, published) in stale(topology, service) {
+            nodes.insert(node.name.clone());
+            evidence.push(format!(
+                "kube-proxy of {} knows {} of Service {} there, the EndpointSlices have {published}",
+                node.name,
+                plural(usize::try_from(known).unwrap_or(usize::MAX), "endpoint"),
+                service.key
+            ));
+        }
+    }
+    for node in nodes_with(topology, |facts| facts.proxy_healthy == Some(false)) {
+        nodes.insert(node.clone());
+        evidence.push(format!("kube-proxy of {node} says that it is not healthy"));
+    }
+    let first = nodes.first()?;
+    let remedy = Remedy::new(
+        format!("look at kube-proxy on {first} and restart it"),
+        Some(format!(
+            "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={first}"
+        )),
+        "its rules are rewritten once; established connections stay",
+    )
+    .not_when("kube-proxy cannot reach the API server: it then comes back with the same old rules");
+    let who = who(&nodes, topology, "clients on ");
+    Some(Hazard {
+        id: id(HazardKind::StaleProxy, "kube-proxy"),
+        kind: HazardKind::StaleProxy,
+        severity: Severity::Warning,
+        subject: format!("kube-proxy on {}", listed(&nodes)),
+        sentence: format!(
+            "{} would be sent to endpoints that are gone, or balancers to nodes without any: kube-proxy there is behind or ill",
+            who.words
+        ),
+        who,
+        evidence,
+        remedies: vec![remedy],
+    })
+}
+
+fn own_sources(topology: &Topology) -> Option<Hazard> {
+    let nodes = owned(nodes_with(topology, |facts| {
+        facts.drops_own_sources == Some(true)
+    }));
+    let first = nodes.first()?;
+    let services: BTreeSet<_> = topology
+        .fronts()
+        .values()
+        .filter(|info| info.kind == FrontKind::LoadBalancer(IpMode::Vip))
+        .map(|info| &info.service)
+        .collect();
+    // Elsewhere nobody's address is on the nodes, and such packets are somebody else's mistake.
+    if topology.proxy_mode() != ProxyMode::Ipvs || services.is_empty() {
+        return None;
+    }
+    let who = who(&nodes, topology, "clients outside that the balancer sends to ");
+    let mut evidence = vec![format!(
+        "in_martian_src of /proc/net/stat/rt_cache rises on {}",
+        listed(&nodes)
+    )];
+    evidence.push(format!(
+        "kube-proxy in IPVS mode binds the balancer addresses of {}",
+        listed(services)
+    ));
+    Some(Hazard {
+        id: id(HazardKind::OwnSources, "martian sources"),
+        kind: HazardKind::OwnSources,
+        severity: Severity::Warning,
+        subject: format!("packets from own addresses on {}", listed(&nodes)),
+        sentence: format!(
+            "{} would fail while everybody inside passes: the nodes drop packets from their own addresses, and health checks from a balancer's address are such",
+            who.words
+        ),
+        who,
+        evidence,
+        remedies: vec![
+            Remedy::new(
+                "have the balancer check from other addresses than its own, or the cloud controller set ipMode: Proxy",
+                Some(format!("kubectl debug node/{first} -it --image=busybox -- cat /proc/net/stat/rt_cache")),
+                "a setting of the provider; with ipMode: Proxy every connection from inside makes the detour over the balancer",
+            )
+            .not_when("the packets come from elsewhere: look at their source with tcpdump first"),
+        ],
+    })
+}

@@ -1,0 +1,97 @@
+//! What host vantages and kube-proxies say, joined to what the configuration and the API say of the nodes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parallax_model::NodeName;
+
+use super::{NodeFacts, ProxyMode, Topology, Written};
+
+impl Topology {
+    /// The same topology with facts that were reported, where nothing is written. The mode of the whole cluster, where
+    /// that is not written, is what every reporting node agrees on. The written form has them too, so that a recording
+    /// builds the same.
+    #[must_use]
+    pub fn with_facts(&self, reported: &BTreeMap<NodeName, NodeFacts>) -> Self {
+        let mut topology = self.clone();
+        let mut spec = self.spec().clone();
+        for (name, node) in &mut topology.nodes {
+            if let Some(said) = reported.get(name) {
+                node.facts = node.facts.or(said);
+            }
+        }
+        for node in &mut spec.nodes {
+            if let Some(joined) = topology.nodes.get(&node.name) {
+                node.facts = joined.facts.clone();
+            }
+        }
+        if topology.proxy_mode == ProxyMode::Unknown {
+            let mut modes: Vec<ProxyMode> = topology
+                .nodes
+                .values()
+                .filter_map(|node| node.facts.proxy_mode)
+                .collect();
+            modes.dedup();
+            if let [one] = modes[..] {
+                topology.proxy_mode = one;
+                spec.proxy_mode = one;
+            }
+        }
+        topology.written = Written(Arc::new(spec));
+        topology
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::topology::TopologySpec;
+
+    fn topology(mode: &str) -> Topology {
+        let spec: TopologySpec = serde_json::from_value(json!({
+            "proxyMode": mode,
+            "nodes": [{"name": "n1", "facts": {"hairpin": true}}, {"name": "n2"}],
+        }))
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    }
+
+    fn reported(modes: [&str; 2]) -> BTreeMap<NodeName, NodeFacts> {
+        ["n1", "n2", "n9"]
+            .into_iter()
+            .zip(modes.into_iter().chain(["nftables"]))
+            .map(|(name, mode)| {
+                let facts = serde_json::from_value(json!({"proxyMode": mode, "hairpin": false})).unwrap();
+                (name.parse().unwrap(), facts)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_written_wins_and_what_is_reported_fills_the_rest() {
+        let joined = topology("unknown").with_facts(&reported(["ipvs", "ipvs"]));
+        let hairpin = |name: &str| joined.nodes()[&name.parse::<NodeName>().unwrap()].facts.hairpin;
+        assert_eq!((hairpin("n1"), hairpin("n2")), (Some(true), Some(false)));
+        assert_eq!(joined.proxy_mode(), ProxyMode::Ipvs);
+        assert_eq!(
+            joined.nodes().len(),
+            2,
+            "a node that the API does not know is none"
+        );
+    }
+
+    #[test]
+    fn a_mode_that_is_written_or_on_which_nodes_disagree_is_left() {
+        let kept = topology("iptables").with_facts(&reported(["ipvs", "ipvs"]));
+        assert_eq!(kept.proxy_mode(), ProxyMode::Iptables);
+        let mixed = topology("unknown").with_facts(&reported(["ipvs", "iptables"]));
+        assert_eq!(mixed.proxy_mode(), ProxyMode::Unknown);
+    }
+
+    #[test]
+    fn the_written_form_builds_the_same_topology() {
+        let joined = topology("unknown").with_facts(&reported(["ipvs", "ipvs"]));
+        assert_eq!(Topology::try_from(joined.spec().clone()).unwrap(), joined);
+    }
+}

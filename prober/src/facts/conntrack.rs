@@ -1,0 +1,15 @@
+//! How full the conntrack table of the node is.
+
+use std::path::Path;
+
+use parallax_model::Conntrack;
+
+use super::number;
+
+pub(super) fn read(root: &Path) -> Option<Conntrack> {
+    let folder = root.join("proc/sys/net/netfilter");
+    Some(Conntrack {
+        count: number(&folder.join("nf_conntrack_count"))?,
+        max: number(&folder.join("nf_conntrack_max"))?,
+    })
+}

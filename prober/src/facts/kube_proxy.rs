@@ -1,0 +1,90 @@
+//! What kube-proxy says of itself over HTTP.
+
+use std::{net::SocketAddr, time::Duration};
+
+use parallax_model::HealthCheck;
+use reqwest::{Client, Response, StatusCode, redirect};
+use serde_json::Value;
+
+use crate::tls::Tls;
+
+/// It answers from memory.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Its answers have some hundred bytes.
+const LONGEST: usize = 4 << 10;
+/// Health check ports asked at one look.
+pub(super) const MOST_CHECKS: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct KubeProxy(Client);
+
+impl KubeProxy {
+    pub(super) fn new() -> Result<Self, reqwest::Error> {
+        // It speaks plain HTTP only; the client must have a TLS configuration all the same, so it gets an empty one.
+        Client::builder()
+            .tls_backend_preconfigured(Tls::with_roots([]).control())
+            .http1_only()
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .timeout(TIMEOUT)
+            .build()
+            .map(Self)
+    }
+
+    async fn get(&self, address: SocketAddr, path: &str) -> Option<Response> {
+        self.0.get(format!("http://{address}{path}")).send().await.ok()
+    }
+
+    /// Its mode in its own words.
+    pub(super) async fn mode(&self, address: SocketAddr) -> Option<String> {
+        let response = self.get(address, "/proxyMode").await?;
+        if response.status() != StatusCode::OK {
+            return None;
+        }
+        mode(&body(response).await?)
+    }
+
+    /// Whether it takes itself for healthy; none where nobody answers, as with another Service implementation.
+    pub(super) async fn healthy(&self, address: SocketAddr) -> Option<bool> {
+        match self.get(address, "/healthz").await?.status() {
+            StatusCode::OK => Some(true),
+            StatusCode::SERVICE_UNAVAILABLE => Some(false),
+            _ => None,
+        }
+    }
+
+    /// What it answers a balancer on the health check port of a Service. 503 says that there is no endpoint: an answer
+    /// like any other.
+    pub(super) async fn health_check(&self, address: SocketAddr) -> Option<HealthCheck> {
+        let response = self.get(address, "/").await?;
+        health_check(address.port(), &body(response).await?)
+    }
+}
+
+async fn body(mut response: Response) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.ok()? {
+        if body.len() + part.len() > LONGEST {
+            return None;
+        }
+        body.extend_from_slice(&part);
+    }
+    Some(body)
+}
+
+/// A word; anything else is not kube-proxy.
+pub(super) fn mode(body: &[u8]) -> Option<String> {
+    let word = std::str::from_utf8(body).ok()?.trim();
+    let plain = !word.is_empty() && word.len() <= 32 && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    plain.then(|| word.to_owned())
+}
+
+/// `{"service": {…}, "localEndpoints": 1, "serviceProxyHealthy": true}`; the last since Kubernetes 1.28.
+pub(super) fn health_check(port: u16, body: &[u8]) -> Option<HealthCheck> {
+    let said: Value = serde_json::from_slice(body).ok()?;
+    Some(HealthCheck {
+        port,
+        local_endpoints: u32::try_from(said.get("localEndpoints")?.as_u64()?).ok()?,
+        proxy_healthy: said.get("serviceProxyHealthy").and_then(Value::as_bool),
+    })
+}

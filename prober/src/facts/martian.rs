@@ -1,0 +1,25 @@
+//! `/proc/net/stat/rt_cache`: a line of names, then one of hexadecimal counts for each CPU.
+
+use std::path::Path;
+
+use super::text;
+
+/// Packets dropped so far because their source is an address of the node.
+pub(super) fn read(root: &Path) -> Option<u64> {
+    parse(&text(&root.join("proc/net/stat/rt_cache"))?)
+}
+
+pub(super) fn parse(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let column = lines
+        .next()?
+        .split_whitespace()
+        .position(|name| name == "in_martian_src")?;
+    let counts: Option<Vec<u64>> = lines
+        .map(|line| u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok())
+        .collect();
+    // Each is 32 bits wide and wraps by itself.
+    counts
+        .filter(|counts| !counts.is_empty())
+        .map(|counts| counts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)))
+}
