@@ -23,8 +23,8 @@ use crate::{
     booking::Split,
     engine::{Booked, Engine, Rules, Settings},
     topology::{
-        EndpointSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
-        ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
+        EndpointSpec, Hints, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
+        ServiceProbe, ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
     },
 };
 
@@ -211,6 +211,7 @@ impl TopologyLine {
                 ready: true,
                 serving: None,
                 terminating: false,
+                hints: Hints::default(),
             })
             .collect();
         Ok(ServiceSpec {
@@ -242,6 +243,7 @@ impl TopologyLine {
             endpoints,
             annotations: BTreeMap::new(),
             ingress_class: None,
+            probe: ServiceProbe::default(),
         })
     }
 
