@@ -18,7 +18,7 @@ use crate::{
     plan::Planner,
     record::{RecordError, Recorder, Writer},
     serve::{self, Shared},
-    watch::{self as topology_watch, TopologyState},
+    watch::{self as topology_watch, TopologyState, kube::Watches},
 };
 
 /// The aggregator cannot start.
@@ -78,6 +78,7 @@ pub struct Aggregator {
     shared: Shared,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
+    watches: watch::Sender<Watches>,
 }
 
 impl Aggregator {
@@ -101,6 +102,7 @@ impl Aggregator {
         }
 
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
+        let (watches, watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let metrics = Metrics::new();
         let settings = Settings {
@@ -121,6 +123,7 @@ impl Aggregator {
             clock,
             views: outlook.views.clone(),
             topology: topology_out.clone(),
+            watches: watches_out,
         };
         let planner = Planner {
             config: PlanConfig {
@@ -151,6 +154,7 @@ impl Aggregator {
             shared,
             source: config.source,
             topology,
+            watches,
         })
     }
 
@@ -188,6 +192,7 @@ impl Aggregator {
             parts.spawn(topology_watch::follow(
                 self.source,
                 self.topology.clone(),
+                self.watches,
                 self.clock,
                 stopping.clone(),
             )),

@@ -11,7 +11,7 @@ use parallax_model::{Micros, TargetId};
 use serde::Serialize;
 
 use super::{ApiError, Shared};
-use crate::{hub, ingest::ProberView};
+use crate::{hub, ingest::ProberView, watch::Note};
 
 #[derive(Serialize)]
 struct StateAnswer<'a> {
@@ -24,6 +24,8 @@ struct StateAnswer<'a> {
     /// How long ago the topology was last known to be current.
     topology_age_us: Micros,
     topology_revision: u64,
+    /// What was found odd in the cluster's objects.
+    notes: &'a [Note],
     probers: &'a [ProberView],
 }
 
@@ -38,6 +40,7 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
         topology_error: topology.trouble.as_ref().map(|trouble| trouble.message.as_str()),
         topology_age_us: topology.age(shared.clock.now()),
         topology_revision: topology.number,
+        notes: &topology.notes,
         probers: &probers,
     })
     .into_response()

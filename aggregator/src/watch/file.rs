@@ -13,10 +13,10 @@ use crate::{clock::Clock, config::TopologySource};
 
 /// How often the file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
 /// an editor may write twice within one tick of the file system's clock.
-pub(crate) const POLL: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 
 /// Follows the file until cancelled; without a file there is nothing to follow.
-pub(crate) async fn follow(
+pub(super) async fn follow(
     source: TopologySource,
     state: watch::Sender<TopologyState>,
     clock: Clock,

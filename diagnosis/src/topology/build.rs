@@ -1,7 +1,7 @@
 //! From the written form to the checked one: all complaints at once, each with its path in the file.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fmt,
     net::SocketAddr,
     sync::Arc,
@@ -372,10 +372,14 @@ impl Builder {
             dial,
             origin,
         };
-        if self.topology.targets.contains_key(&id) {
-            self.wrong(path, format!("the target {id} is listed twice"));
-        } else {
-            self.topology.targets.insert(id, placed);
+        match self.topology.targets.entry(id) {
+            Entry::Vacant(free) => {
+                free.insert(placed);
+            }
+            Entry::Occupied(taken) => {
+                let message = format!("the target {} is listed twice", taken.key());
+                self.wrong(path, message);
+            }
         }
     }
 }

@@ -314,7 +314,9 @@ impl Veil {
             wanted,
             path: path.map(|path| {
                 let id = self.id(&format!("http://x{path}"));
-                id.splitn(4, '/').last().map_or_else(|| path.clone(), |veiled| format!("/{veiled}"))
+                id.splitn(4, '/')
+                    .last()
+                    .map_or_else(|| path.clone(), |veiled| format!("/{veiled}"))
             }),
             expect_status,
             interval_ms,

@@ -9,7 +9,7 @@ use parallax_model::Probability;
 use super::*;
 use crate::{
     fixtures::*,
-    watch::{TopologyState, Trouble},
+    watch::{Note, TopologyState, Trouble},
 };
 
 fn sound() -> TopologyState {
@@ -214,4 +214,18 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
     }
     assert!(!html.contains("about <it>"), "text is escaped");
     assert!(!html.contains("headline ok"), "something is to be done");
+}
+
+#[test]
+fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
+    assert!(!page("healthy", &healthy(), &sound()).contains("Odd in the cluster"));
+    let mut topology = sound();
+    topology.notes = Arc::from([Note {
+        object: "Ingress shop/web".to_owned(),
+        text: "parallax.dev/path: expected a path, got \"<b>\"".to_owned(),
+    }]);
+    let html = page("noted", &healthy(), &topology);
+    assert!(html.contains("Odd in the cluster"));
+    assert!(html.contains("Ingress shop/web") && html.contains("parallax.dev/path: expected a path"));
+    assert!(!html.contains("<b>\"") && !html.contains("\"<b>"));
 }
