@@ -67,6 +67,8 @@ pub(crate) struct TopologySource {
     config: Option<Arc<Document>>,
     targets: Vec<TargetSpec>,
     vantages: Vec<Vantage>,
+    /// Vantages that no file names: the program around the aggregator expects them.
+    expected: Vec<Vantage>,
     resolvers: ResolversSpec,
     balancers: Vec<BalancerSpec>,
 }
@@ -152,6 +154,7 @@ impl Config {
             config: Some(Arc::new(document.clone())),
             targets: raw.targets,
             vantages,
+            expected: Vec::new(),
             resolvers: raw.resolvers,
             balancers: raw.balancers,
         };
@@ -189,6 +192,7 @@ impl Config {
                 config: None,
                 targets: Vec::new(),
                 vantages: Vec::new(),
+                expected: Vec::new(),
                 resolvers: ResolversSpec::default(),
                 balancers: Vec::new(),
             },
@@ -199,7 +203,7 @@ impl Config {
     #[must_use]
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
-        self.source.vantages.push(vantage);
+        self.source.expected.push(vantage);
         self
     }
 
@@ -290,8 +294,20 @@ impl TopologySource {
     pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
         self.vantages
             .iter()
+            .chain(&self.expected)
             .cloned()
             .fold(topology, Topology::with_vantage)
+    }
+
+    /// The file that all of this was read from.
+    pub(crate) fn config_file(&self) -> &Path {
+        &self.config_file
+    }
+
+    /// Expects the same vantages from the program around as another source does.
+    pub(crate) fn expecting_as(mut self, other: &Self) -> Self {
+        self.expected.clone_from(&other.expected);
+        self
     }
 }
 

@@ -3,7 +3,7 @@
 mod file;
 pub(crate) mod kube;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, hash::Hasher, sync::Arc, time::Duration};
 
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{EventTime, Micros};
@@ -13,6 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use self::kube::Watches;
 use crate::{clock::Clock, config::TopologySource};
+
+/// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
+/// an editor may write twice within one tick of the file system's clock.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Enough to see that a file changed; what it says is compared afterwards.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
 
 /// Follows the source until cancelled.
 pub(crate) async fn follow(
@@ -62,6 +73,19 @@ pub(crate) struct Trouble {
     pub(crate) message: String,
     /// When the source was last known to be good.
     pub(crate) since: EventTime,
+}
+
+impl Trouble {
+    /// Two troubles at once are one, as old as the older.
+    fn both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(Self {
+                message: format!("{}\n{}", one.message, other.message),
+                since: one.since.min(other.since),
+            }),
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 impl TopologyState {

@@ -10,6 +10,10 @@ use crate::topology::{PlacedTarget, Service, Topology};
 /// Up to this many nodes, everybody probes everything.
 const SMALL_CLUSTER: usize = 16;
 
+/// Most nodes beside an entry that ask for one target, whatever the size of the cluster: an entry on every node (a
+/// `DaemonSet`) must not have every node ask.
+pub(super) const MOST_HOSTS: usize = 64;
+
 /// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
 /// host; more hosts would repeat it, and a question about one host can be asked when it arises.
 pub(super) const DIRECT_HOSTS: usize = 3;
@@ -25,8 +29,10 @@ pub(crate) struct Index {
 /// Who asks for a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sampled {
-    /// Probers next to an entry, by number; all of them ask.
+    /// Probers next to an entry, by number.
     hosts: Vec<usize>,
+    /// Those of them that ask: all, up to a limit. Sorted.
+    asking: Vec<usize>,
     /// Where on the ring the others begin.
     start: usize,
     /// Its entries are dialled directly.
@@ -51,9 +57,11 @@ impl Index {
                     .collect();
                 hosts.sort_unstable();
                 hosts.dedup();
+                let start = rings.start(id.as_str());
                 Sampled {
+                    asking: rings.nearest(start, &hosts, MOST_HOSTS),
                     hosts,
-                    start: rings.start(id.as_str()),
+                    start,
                     direct: direct.contains(id),
                 }
             })
@@ -73,7 +81,7 @@ impl Index {
     pub(super) fn asks(&self, target: &Sampled, own: usize) -> bool {
         let probers = self.rings.probers().len();
         probers <= SMALL_CLUSTER
-            || target.hosts.contains(&own)
+            || target.asking.binary_search(&own).is_ok()
             || self
                 .rings
                 .samples(target.start, others_per_target(probers), own, &target.hosts)

@@ -14,6 +14,7 @@ mod health;
 mod objects;
 mod reflect;
 mod resource;
+mod settings;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ use parallax_model::EventTime;
 use tokio::{
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
-    time::{Instant, sleep_until},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -39,8 +40,9 @@ use self::{
     cluster::Cluster,
     convert::Notes,
     reflect::{Reflector, Told},
+    settings::{Look, Settings},
 };
-use super::{Note, TopologyState, Trouble};
+use super::{Note, POLL, TopologyState, Trouble};
 use crate::{clock::Clock, config::TopologySource};
 
 /// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
@@ -131,6 +133,8 @@ pub(crate) async fn follow(
         cluster: Cluster::default(),
         dirty: None,
         building: None,
+        refused: None,
+        waiting: Vec::new(),
     };
     cancelled.run_until_cancelled(follower.run()).await;
 }
@@ -146,6 +150,10 @@ struct Follower {
     /// Something changed: first and last time.
     dirty: Option<(Instant, Instant)>,
     building: Option<JoinHandle<Built>>,
+    /// Why the configuration cannot be used any more; the former one stays.
+    refused: Option<Trouble>,
+    /// What of the configuration waits for a start.
+    waiting: Vec<Note>,
 }
 
 /// What a build came to.
@@ -156,6 +164,7 @@ struct Built {
 
 impl Follower {
     async fn run(mut self) {
+        let mut settings = Settings::begin(&self.source).await;
         let client = self.connect().await;
         let (out, mut told) = mpsc::channel(QUEUE);
         let mut reflectors = JoinSet::new();
@@ -173,6 +182,8 @@ impl Follower {
             reflectors.spawn(reflector.run());
         }
         drop(out);
+        let mut poll = interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let due = self.due();
             tokio::select! {
@@ -188,8 +199,45 @@ impl Follower {
                     self.take(resource, first);
                     self.report();
                 }
+                _ = poll.tick() => {
+                    let look = match &mut settings {
+                        Some(settings) => settings.look(&self.source).await,
+                        None => None,
+                    };
+                    if let Some(look) = look {
+                        self.configure(look);
+                    }
+                }
             }
         }
+    }
+
+    /// Takes what the configuration says now.
+    fn configure(&mut self, look: Look) {
+        match look {
+            Look::Refused(message) => {
+                tracing::warn!(%message, "the configuration cannot be used; the former one stays");
+                let since = self
+                    .refused
+                    .as_ref()
+                    .map_or_else(|| self.clock.now(), |trouble| trouble.since);
+                self.refused = Some(Trouble { message, since });
+            }
+            Look::Taken(source, waiting) => {
+                tracing::info!(file = %source.config_file().display(), "configuration read");
+                self.refused = None;
+                self.source = Arc::from(source);
+                self.waiting = waiting;
+                self.touch();
+            }
+        }
+        self.report();
+    }
+
+    /// Has the topology built anew, after a moment's quiet.
+    fn touch(&mut self) {
+        let now = Instant::now();
+        self.dirty = Some((self.dirty.map_or(now, |(first, _)| first), now));
     }
 
     /// A client of the API server; what stands in the way is shown and tried again.
@@ -248,14 +296,14 @@ impl Follower {
             changed |= first && watches.settled();
         });
         if changed {
-            let now = Instant::now();
-            self.dirty = Some((self.dirty.map_or(now, |(first, _)| first), now));
+            self.touch();
         }
     }
 
     /// Shows what is wrong with the watches, or that nothing is any more.
     fn report(&self) {
-        let trouble = self.watches.borrow().trouble(self.start);
+        let watches = self.watches.borrow().trouble(self.start);
+        let trouble = Trouble::both(self.refused.clone(), watches);
         self.state.send_if_modified(|state| {
             let changed = state.trouble != trouble;
             state.trouble = trouble;
@@ -280,8 +328,9 @@ impl Follower {
         }));
     }
 
-    fn publish(&mut self, built: Built) {
+    fn publish(&mut self, mut built: Built) {
         self.building = None;
+        built.notes.extend(self.waiting.iter().cloned());
         self.state.send_if_modified(|state| {
             let before = state.number;
             let noted = *state.notes != *built.notes;

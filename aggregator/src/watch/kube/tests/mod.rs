@@ -39,7 +39,7 @@ struct Scene {
     cancelled: CancellationToken,
     clock: Clock,
     task: JoinHandle<()>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 async fn server(yaml: &str) -> ApiServer {
@@ -84,7 +84,7 @@ fn follow_at(server: ApiServer, config: &str, pace: Pace) -> Scene {
         cancelled,
         clock,
         task,
-        _folder: folder,
+        folder,
     }
 }
 
@@ -517,4 +517,48 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
     tokio::time::timeout(DEADLINE, waiting).await.unwrap().unwrap();
     cancelled.cancel();
     task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves_the_former() {
+    let mut scene = shop().await;
+    let file = scene.folder.path().join("parallax.yaml");
+    let source = "topology: {kubernetes: {kubeconfig: kubeconfig}}\n";
+    std::fs::write(
+        &file,
+        format!("{source}targets: [{{url: 'http://more.example.test/'}}]\n"),
+    )
+    .unwrap();
+    scene
+        .until(|state| planned(state, "vip|http://more.example.test/"))
+        .await;
+
+    std::fs::write(
+        &file,
+        format!("{source}targets: [{{ulr: 'http://less.example.test/'}}]\n"),
+    )
+    .unwrap();
+    let state = scene.until(|state| state.trouble.is_some()).await;
+    let message = &state.trouble.as_ref().unwrap().message;
+    assert!(
+        message.contains("parallax.yaml:2:12: targets[0].ulr: unknown field"),
+        "{message}"
+    );
+    assert!(planned(&state, "vip|http://more.example.test/"));
+
+    std::fs::write(&file, format!("{source}intervalMs: 1000\n")).unwrap();
+    let state = scene.until(|state| state.trouble.is_none()).await;
+    let state = if planned(&state, "vip|http://more.example.test/") {
+        scene
+            .until(|state| !planned(state, "vip|http://more.example.test/"))
+            .await
+    } else {
+        state
+    };
+    let notes: Vec<String> = state.notes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        notes,
+        ["configuration: intervalMs changed; it takes effect with the next start"]
+    );
+    scene.stop().await;
 }
