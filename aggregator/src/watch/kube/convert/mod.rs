@@ -109,4 +109,4 @@ impl<'a> Wanted<'a> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

@@ -15,7 +15,7 @@ const ODD: &str = include_str!("fixtures/odd.yaml");
 const GATEWAY: &str = include_str!("fixtures/gateway.yaml");
 
 /// The objects of a fixture, as the API server would tell them.
-pub(in crate::watch::kube) fn objects(yaml: &str) -> Vec<(Resource, Value)> {
+fn objects(yaml: &str) -> Vec<(Resource, Value)> {
     let values: Vec<Value> = serde_saphyr::from_str(yaml).unwrap();
     values
         .into_iter()

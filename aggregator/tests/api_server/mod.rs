@@ -24,7 +24,7 @@ const PAGE: usize = 2;
 
 /// How it answers for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(crate) enum Manner {
     #[default]
     Sound,
     /// Every request is answered so.
@@ -53,7 +53,7 @@ struct Store {
 
 /// The server. Dropped, it is gone.
 #[derive(Debug)]
-pub(super) struct ApiServer {
+pub(crate) struct ApiServer {
     store: Arc<Mutex<Store>>,
     changed: watch::Sender<()>,
     address: SocketAddr,
@@ -68,7 +68,7 @@ struct Shared {
 
 impl ApiServer {
     /// Knows these resources only as absent until they are defined.
-    pub(super) async fn start(absent: &[&str]) -> Self {
+    pub(crate) async fn start(absent: &[&str]) -> Self {
         let store = Store {
             version: 100,
             absent: absent.iter().map(|name| (*name).to_owned()).collect(),
@@ -85,7 +85,7 @@ impl ApiServer {
     }
 
     /// A kubeconfig that leads here.
-    pub(super) fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters: [{{name: test, cluster: {{server: 'http://{}'}}}}]\n\
              contexts: [{{name: test, context: {{cluster: test, user: test, namespace: parallax}}}}]\nusers: [{{name: test, user: {{}}}}]\n",
@@ -94,14 +94,14 @@ impl ApiServer {
     }
 
     /// Refuses connections and breaks those there are.
-    pub(super) async fn go_away(&mut self) {
+    pub(crate) async fn go_away(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.shutdown().await;
         }
     }
 
     /// Listens at the same address as before.
-    pub(super) async fn come_back(&mut self) {
+    pub(crate) async fn come_back(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.address = listener.local_addr().unwrap();
         let shared = Shared {
@@ -123,43 +123,61 @@ impl ApiServer {
         self.running = Some(running);
     }
 
+    /// Puts every object of a YAML list; Pods get the labels of probers.
+    pub(crate) fn apply(&self, yaml: &str) {
+        let objects: Vec<Value> = serde_saphyr::from_str(yaml).unwrap();
+        for mut object in objects {
+            let kind = object["kind"].as_str().unwrap().to_lowercase();
+            if kind == "pod" {
+                object["metadata"]["labels"] =
+                    json!({"app.kubernetes.io/name": "parallax", "app.kubernetes.io/component": "prober"});
+            }
+            let plural = if kind.ends_with('s') {
+                format!("{kind}es")
+            } else {
+                format!("{kind}s")
+            };
+            self.put(&plural, object);
+        }
+    }
+
     fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }
 
-    pub(super) fn put(&self, resource: &str, object: Value) {
+    pub(crate) fn put(&self, resource: &str, object: Value) {
         self.store().put(resource, object);
         self.changed.send_replace(());
     }
 
-    pub(super) fn delete(&self, resource: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&self, resource: &str, namespace: &str, name: &str) {
         self.store().delete(resource, namespace, name);
         self.changed.send_replace(());
     }
 
     /// Ends every watch in the middle.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.store().cuts += 1;
         self.changed.send_replace(());
     }
 
     /// Forgets what happened so far.
-    pub(super) fn compact(&self) {
+    pub(crate) fn compact(&self) {
         let mut store = self.store();
         store.oldest = store.version;
     }
 
-    pub(super) fn behave(&self, resource: &str, manner: Manner) {
+    pub(crate) fn behave(&self, resource: &str, manner: Manner) {
         self.store().manners.insert(resource.to_owned(), manner);
     }
 
     /// From now on the resource is there.
-    pub(super) fn define(&self, resource: &str) {
+    pub(crate) fn define(&self, resource: &str) {
         self.store().absent.remove(resource);
     }
 
     /// From now on the resource is not there any more.
-    pub(super) fn undefine(&self, resource: &str) {
+    pub(crate) fn undefine(&self, resource: &str) {
         let mut store = self.store();
         store.absent.insert(resource.to_owned());
         store.objects.retain(|(kind, ..), _| kind != resource);
@@ -168,7 +186,7 @@ impl ApiServer {
     }
 
     /// First pages of lists that were asked for.
-    pub(super) fn lists(&self, resource: &str) -> u64 {
+    pub(crate) fn lists(&self, resource: &str) -> u64 {
         self.store().lists.get(resource).copied().unwrap_or(0)
     }
 }

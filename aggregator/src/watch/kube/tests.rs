@@ -1,5 +1,6 @@
 //! The whole way from an API server to topology and plan, over real connections.
 
+#[path = "../../../tests/api_server/mod.rs"]
 mod api_server;
 
 use std::time::Duration;
@@ -11,11 +12,11 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use self::api_server::{ApiServer, Manner};
-use super::{convert::tests::objects, *};
+use super::*;
 use crate::config::Config;
 
-const SHOP: &str = include_str!("../convert/fixtures/shop.yaml");
-const GATEWAY: &str = include_str!("../convert/fixtures/gateway.yaml");
+const SHOP: &str = include_str!("convert/fixtures/shop.yaml");
+const GATEWAY: &str = include_str!("convert/fixtures/gateway.yaml");
 const GATEWAYS: &[&str] = &["gateways", "httproutes"];
 
 /// Only a failing test waits so long.
@@ -44,14 +45,7 @@ struct Scene {
 
 async fn server(yaml: &str) -> ApiServer {
     let server = ApiServer::start(GATEWAYS).await;
-    for (resource, mut value) in objects(yaml) {
-        if resource == Resource::Pods {
-            value["metadata"]["labels"] = json!({
-                "app.kubernetes.io/name": "parallax", "app.kubernetes.io/component": "prober",
-            });
-        }
-        server.put(resource.label(), value);
-    }
+    server.apply(yaml);
     server
 }
 
