@@ -1,11 +1,18 @@
 //! A cluster's objects in, plans, page and metrics out: the whole aggregator before an API server.
 
-use std::{fs, time::Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use parallax_model::PlanLine;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{api_server::ApiServer, common::Running, plan::Lines};
+
+/// Only a failing test waits so long.
+const DEADLINE: Duration = Duration::from_mins(1);
 
 const SHOP: &str = include_str!("../../src/watch/kube/convert/fixtures/shop.yaml");
 
@@ -28,22 +35,30 @@ async fn start() -> (ApiServer, Running) {
 
 /// Reads on until an assignment is new or changed.
 async fn upsert(plan: &mut Lines, id: &str) {
-    loop {
-        let line = plan.change().await.expect("the plan goes on");
-        if matches!(&line, PlanLine::Upsert { assignment, .. } if assignment.id.as_str() == id) {
-            return;
+    let read = async {
+        loop {
+            let line = plan.change().await.expect("the plan goes on");
+            if matches!(&line, PlanLine::Upsert { assignment, .. } if assignment.id.as_str() == id) {
+                return;
+            }
         }
-    }
+    };
+    timeout(DEADLINE, read).await.expect("the plan does not get it");
 }
 
 /// Asks for the state until it is as wanted.
 async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
-    loop {
-        let state = aggregator.json("/v1/state").await;
-        if wanted(&state) {
-            return state;
+    let asked = async {
+        loop {
+            let state = aggregator.json("/v1/state").await;
+            if wanted(&state) {
+                return state;
+            }
         }
-    }
+    };
+    timeout(DEADLINE, asked)
+        .await
+        .expect("the state does not become so")
 }
 
 #[tokio::test]

@@ -50,11 +50,6 @@ pub(super) fn wish(object: &str, meta: &Meta, notes: &mut Notes) -> Wish {
 }
 
 impl Wish {
-    /// Whether to probe, where the object's own word comes before its namespace's and that before the default.
-    pub(super) fn wants(&self, namespace: Option<bool>, default: bool) -> bool {
-        self.probe.or(namespace).unwrap_or(default)
-    }
-
     fn take(&mut self, word: &str, value: &str) -> Result<(), String> {
         match word {
             "probe" => {

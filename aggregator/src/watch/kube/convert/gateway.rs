@@ -27,7 +27,7 @@ pub(super) fn claims(
     for (key, route) in &cluster.routes {
         let owner = format!("HTTPRoute {key}");
         let wish = wish(&owner, &route.metadata, notes);
-        if !wanted.target(&wish, &key.namespace, true) {
+        if !wanted.target(&wish, &key.namespace) {
             continue;
         }
         refusals(&owner, route, notes);

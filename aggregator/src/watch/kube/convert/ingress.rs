@@ -28,7 +28,7 @@ pub(super) fn claims(
     for (key, ingress) in &cluster.ingresses {
         let owner = format!("Ingress {key}");
         let wish = wish(&owner, &ingress.metadata, notes);
-        if !wanted.target(&wish, &key.namespace, true) {
+        if !wanted.target(&wish, &key.namespace) {
             continue;
         }
         let class = entries.class(ingress);

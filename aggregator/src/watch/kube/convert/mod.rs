@@ -86,7 +86,15 @@ impl<'a> Wanted<'a> {
             .values()
             .filter_map(|namespace| {
                 let name = namespace.metadata.name.as_str();
-                let wish = annotations::wish(&format!("Namespace {name}"), &namespace.metadata, notes);
+                let label = format!("Namespace {name}");
+                let wish = annotations::wish(&label, &namespace.metadata, notes);
+                let probe = Wish {
+                    probe: wish.probe,
+                    ..Wish::default()
+                };
+                if wish != probe {
+                    notes.say(label, "of its annotations only parallax.dev/probe counts");
+                }
                 Some((name, wish.probe?))
             })
             .collect();
@@ -101,10 +109,9 @@ impl<'a> Wanted<'a> {
         wish.probe.or_else(|| self.namespaces.get(namespace).copied())
     }
 
-    /// Whether something is a target that is one by default, or not.
-    fn target(&self, wish: &Wish, namespace: &str, usual: bool) -> bool {
-        let said = self.namespaces.get(namespace).copied();
-        wish.wants(said, usual && self.by_default)
+    /// Whether something is a target that is one by default.
+    fn target(&self, wish: &Wish, namespace: &str) -> bool {
+        self.probe(wish, namespace).unwrap_or(self.by_default)
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn targets(
             None if wanted.by_default => None,
             None => Some(false),
         };
-        if !wanted.target(&found.wish, namespace, true) {
+        if !wanted.target(&found.wish, namespace) {
             continue;
         }
         let before = published.len();
