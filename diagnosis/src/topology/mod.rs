@@ -4,6 +4,7 @@
 
 mod build;
 mod exposure;
+mod own;
 mod placement;
 mod spec;
 mod usable;

@@ -149,13 +149,14 @@ fn every_impossible_reference_is_reported_at_once_with_its_path() {
 fn a_published_target_enters_and_originates_where_it_says_and_gives_exposure_its_class() {
     let mut json = three_nodes();
     json["ingresses"] = serde_json::json!([]);
-    json["services"][1] = serde_json::json!({
+    let services = json["services"].as_array_mut().unwrap();
+    services.push(serde_json::json!({
         "namespace": "ingress", "name": "inner", "loadBalancer": [{"ip": "203.0.113.20"}],
         "ports": [{"port": 80, "targetPort": 8080}], "ingressClass": "inner",
-    });
-    json["services"][2] = serde_json::json!({
+    }));
+    services.push(serde_json::json!({
         "namespace": "shop", "name": "web", "ports": [{"port": 80, "targetPort": 3000}],
-    });
+    }));
     json["published"] = serde_json::json!([{
         "target": {"url": "http://a.example.test/ready"}, "service": "ingress/nginx", "port": 80,
         "class": "public", "origin": "shop/web",
@@ -213,8 +214,10 @@ fn a_services_wishes_decide_whether_and_how_its_cluster_address_is_asked() {
     let ids = |probe: serde_json::Value| -> Vec<String> {
         let mut json = three_nodes();
         json["ingresses"] = serde_json::json!([]);
-        json["services"][0]["ports"][1] =
-            serde_json::json!({"name": "amqp", "port": 5672, "targetPort": 5672});
+        json["services"][0]["ports"]
+            .as_array_mut()
+            .unwrap()
+            .push(serde_json::json!({"name": "amqp", "port": 5672, "targetPort": 5672}));
         json["services"][0]["probe"] = probe;
         build(json)
             .unwrap()
