@@ -187,6 +187,7 @@ impl Follower {
         loop {
             let due = self.due();
             tokio::select! {
+                // What is told comes last: a flood of it must hold up nothing else.
                 biased;
                 Some(ended) = reflectors.join_next() => match ended {
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -195,10 +196,6 @@ impl Follower {
                 },
                 built = finished(&mut self.building) => self.publish(built),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.build(),
-                Some((resource, first)) = told.recv() => {
-                    self.take(resource, first);
-                    self.report();
-                }
                 _ = poll.tick() => {
                     let look = match &mut settings {
                         Some(settings) => settings.look(&self.source).await,
@@ -207,6 +204,10 @@ impl Follower {
                     if let Some(look) = look {
                         self.configure(look);
                     }
+                }
+                Some((resource, news)) = told.recv() => {
+                    self.take(resource, news);
+                    self.report();
                 }
             }
         }
