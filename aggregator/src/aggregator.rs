@@ -20,7 +20,7 @@ use crate::{
     record::{RecordError, Recorder, Writer},
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, TopologyState},
+    watch::{self as topology_watch, TopologyState, kube::Watches},
 };
 
 /// The aggregator cannot start.
@@ -86,6 +86,7 @@ pub struct Aggregator {
     joining: Option<Joining>,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
+    watches: watch::Sender<Watches>,
 }
 
 impl Aggregator {
@@ -111,6 +112,7 @@ impl Aggregator {
         }
 
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
+        let (watches, watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
         let settings = Settings {
@@ -141,6 +143,7 @@ impl Aggregator {
             views: outlook.views.clone(),
             topology: topology_out.clone(),
             store: store.state.clone(),
+            watches: watches_out,
         };
         let planner = Planner {
             config: PlanConfig {
@@ -175,6 +178,7 @@ impl Aggregator {
             joining,
             source: config.source,
             topology,
+            watches,
         })
     }
 
@@ -228,6 +232,7 @@ impl Aggregator {
             parts.spawn(topology_watch::follow(
                 self.source,
                 self.topology.clone(),
+                self.watches,
                 self.clock,
                 stopping.clone(),
             )),

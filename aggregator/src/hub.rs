@@ -142,6 +142,10 @@ impl Hub {
     fn replace_topology(&mut self) {
         let now = self.clock.now();
         let topology = self.topology.borrow_and_update().topology.clone();
+        // What is said of the source changes too; that is no business of the engine's.
+        if Arc::ptr_eq(&topology, &self.held) {
+            return;
+        }
         self.metrics.keep_series_of(&topology);
         let vantages = topology.vantages();
         self.lives.retain(&vantages);

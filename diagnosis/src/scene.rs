@@ -122,17 +122,15 @@ impl Scene {
     ) -> Self {
         let usable = service.usable();
         self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
-        self.local = usable
-            .iter()
-            .filter_map(|e| e.node.as_ref())
+        let policy = topology.policy(front, service);
+        self.local = service
+            .holders(policy)
+            .into_iter()
             .filter_map(|n| world.nodes.get(n))
             .collect();
         let external = service.external_traffic_policy == TrafficPolicy::Local;
         let kind = topology.fronts().get(front).map(|info| info.kind);
-        self.strict = match kind {
-            Some(FrontKind::ClusterIp) => service.internal_traffic_policy == TrafficPolicy::Local,
-            _ => external,
-        };
+        self.strict = policy == TrafficPolicy::Local;
         if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
             // Under policy Local a balancer leaves out nodes without an endpoint, unless all of its checks fail: then it
             // sends to every node.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::{
     error::{Complaint, ConfigError},
     read,
-    tree::{self, Node, Place},
+    tree::{self, Node, Place, Value},
 };
 
 /// No configuration of ours is larger; a wrong path may be anything.
@@ -74,6 +74,21 @@ impl Document {
                 .collect();
             ConfigError::new(complaints)
         })
+    }
+
+    /// Whether there is anything at a path of keys, be it null.
+    pub(super) fn has(&self, path: &[&str]) -> bool {
+        let mut here = &self.root;
+        for key in path {
+            let Value::Map(entries) = &here.value else {
+                return false;
+            };
+            let Some((_, value)) = entries.iter().find(|(k, _)| k.name == *key) else {
+                return false;
+            };
+            here = value;
+        }
+        true
     }
 
     /// A complaint about the value at a path.

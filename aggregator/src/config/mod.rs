@@ -12,13 +12,14 @@ mod words;
 mod wrong;
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
-use parallax_model::{Micros, TargetSpec, Vantage};
+use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
 
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
@@ -26,9 +27,18 @@ pub use error::{Complaint, ConfigError};
 pub use token::Token;
 pub use tree::Place;
 
-use raw::{RawConfig, RawTopology};
+use raw::{RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
-use crate::{api_client::ApiClient, identity::Pods, record::RecordOptions, store::StoreOptions};
+use crate::{
+    api_client::ApiClient,
+    identity::Pods,
+    record::RecordOptions,
+    store::StoreOptions,
+    watch::kube::{Access, Defaults, Kubernetes, Pace},
+};
+
+/// Labels of the prober Pods as they are installed.
+const PROBERS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=prober";
 
 /// Shortest and longest interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -67,10 +77,14 @@ pub struct Config {
 pub(crate) struct TopologySource {
     /// The file to keep reading; absent for an inline topology.
     pub(crate) file: Option<PathBuf>,
+    /// The cluster to watch.
+    pub(crate) kubernetes: Option<Kubernetes>,
     config_file: PathBuf,
     config: Option<Arc<Document>>,
     targets: Vec<TargetSpec>,
     vantages: Vec<Vantage>,
+    /// Vantages that no file names: the program around the aggregator expects them.
+    expected: Vec<Vantage>,
     resolvers: ResolversSpec,
     balancers: Vec<BalancerSpec>,
 }
@@ -79,7 +93,36 @@ impl Config {
     /// Reads, checks and completes a configuration file and the topology file it names.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let document = Document::open(path, "the configuration")?;
-        let raw: RawConfig = document.read()?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // Read as one or the other, so that complaints speak of the fields that the one meant has.
+        if document.has(&["topology", "kubernetes"]) {
+            let mut raw: RawConfig<RawCluster> = document.read()?;
+            let kubernetes = raw.topology.take().and_then(|topology| topology.kubernetes);
+            let kubernetes = kubernetes.unwrap_or_default().read(folder);
+            Self::checked(path, &document, raw, |source, _| {
+                source.kubernetes = Some(kubernetes);
+                source.build(TopologySpec::default(), &document, "")
+            })
+        } else {
+            let raw: RawConfig<RawTopology> = document.read()?;
+            Self::checked(path, &document, raw, |source, topology| match topology {
+                None => source.build(TopologySpec::default(), &document, ""),
+                Some(RawTopology::Inline(spec)) => source.build(spec, &document, "topology"),
+                Some(RawTopology::File(file)) => {
+                    source.file = Some(folder.join(file));
+                    source.reload()
+                }
+            })
+        }
+    }
+
+    /// Checks everything but the topology, which is built as its source demands.
+    fn checked<T>(
+        path: &Path,
+        document: &Document,
+        raw: RawConfig<T>,
+        build: impl FnOnce(&mut TopologySource, Option<T>) -> Result<Topology, ConfigError>,
+    ) -> Result<Self, ConfigError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut found = Vec::new();
         let mut wrong = |field: &str, message: String| found.push(document.complaint(field, message));
@@ -130,22 +173,17 @@ impl Config {
 
         let mut source = TopologySource {
             file: None,
+            kubernetes: None,
             config_file: path.to_owned(),
             config: Some(Arc::new(document.clone())),
             targets: raw.targets,
             vantages,
+            expected: Vec::new(),
             resolvers: raw.resolvers,
             balancers: raw.balancers,
         };
-        let built = match raw.topology {
-            None => source.build(TopologySpec::default(), &document, ""),
-            Some(RawTopology::Inline(spec)) => source.build(spec, &document, "topology"),
-            Some(RawTopology::File(file)) => {
-                source.file = Some(folder.join(file));
-                source.reload()
-            }
-        };
-        match built {
+        let topology = build(&mut source, raw.topology);
+        match topology {
             Ok(topology) if found.is_empty() => Ok(Self {
                 listen,
                 interval,
@@ -183,10 +221,12 @@ impl Config {
             initial: Arc::new(topology),
             source: TopologySource {
                 file: None,
+                kubernetes: None,
                 config_file: PathBuf::new(),
                 config: None,
                 targets: Vec::new(),
                 vantages: Vec::new(),
+                expected: Vec::new(),
                 resolvers: ResolversSpec::default(),
                 balancers: Vec::new(),
             },
@@ -197,7 +237,7 @@ impl Config {
     #[must_use]
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
-        self.source.vantages.push(vantage);
+        self.source.expected.push(vantage);
         self
     }
 
@@ -256,11 +296,8 @@ impl TopologySource {
 
     /// Joins what the topology says with the targets and vantages of the configuration.
     fn build(&self, mut spec: TopologySpec, document: &Document, at: &str) -> Result<Topology, ConfigError> {
-        let own = spec.targets.len();
-        spec.targets.extend(self.targets.iter().cloned());
-        let own_balancers = spec.balancers.len();
-        spec.balancers.extend(self.balancers.iter().cloned());
-        spec.resolvers.public.extend(&self.resolvers.public);
+        let (own, own_balancers) = (spec.targets.len(), spec.balancers.len());
+        self.add(&mut spec);
         let topology = Topology::try_from(spec).map_err(|problems| {
             let complaints = problems
                 .into_iter()
@@ -274,11 +311,80 @@ impl TopologySource {
                 .collect();
             ConfigError::new(complaints)
         })?;
-        Ok(self
-            .vantages
+        Ok(self.with_vantages(topology))
+    }
+
+    /// Adds what the configuration knows.
+    fn add(&self, spec: &mut TopologySpec) {
+        spec.targets.extend(self.targets.iter().cloned());
+        spec.balancers.extend(self.balancers.iter().cloned());
+        spec.resolvers.public.extend(&self.resolvers.public);
+    }
+
+    /// Adds what the configuration knows to what was discovered. Of a target that is both, the configuration says what is
+    /// asked and the cluster how it enters.
+    pub(crate) fn join(&self, spec: &mut TopologySpec) {
+        let named = |target: &TargetSpec| Some(Target::try_from(target.clone()).ok()?.id);
+        let mut own: BTreeMap<TargetId, &TargetSpec> = self
+            .targets
             .iter()
+            .filter_map(|target| Some((named(target)?, target)))
+            .collect();
+        let mut targets = self.targets.clone();
+        if !own.is_empty() {
+            for published in &mut spec.published {
+                if let Some(target) = named(&published.target).and_then(|id| own.remove(&id)) {
+                    published.target = target.clone();
+                    targets.retain(|other| other != target);
+                }
+            }
+            spec.targets
+                .retain(|target| named(target).is_none_or(|id| !own.contains_key(&id)));
+        }
+        spec.targets.append(&mut targets);
+        spec.balancers.extend(self.balancers.iter().cloned());
+        spec.resolvers.public.extend(&self.resolvers.public);
+    }
+
+    pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
+        self.vantages
+            .iter()
+            .chain(&self.expected)
             .cloned()
-            .fold(topology, Topology::with_vantage))
+            .fold(topology, Topology::with_vantage)
+    }
+
+    /// The file that all of this was read from.
+    pub(crate) fn config_file(&self) -> &Path {
+        &self.config_file
+    }
+
+    /// Expects the same vantages from the program around as another source does.
+    pub(crate) fn expecting_as(mut self, other: &Self) -> Self {
+        self.expected.clone_from(&other.expected);
+        self
+    }
+}
+
+impl RawKubernetes {
+    fn read(self, folder: &Path) -> Kubernetes {
+        let context = self.context;
+        Kubernetes {
+            access: match self.kubeconfig {
+                Some(path) => Access::File {
+                    path: folder.join(path),
+                    context,
+                },
+                None => Access::Inferred { context },
+            },
+            prober_namespace: self.prober_namespace.map(String::from),
+            prober_selector: self.prober_selector.unwrap_or_else(|| PROBERS.to_owned()),
+            defaults: match self.targets {
+                RawDefaults::Published => Defaults::Published,
+                RawDefaults::Annotated => Defaults::Annotated,
+            },
+            pace: Pace::default(),
+        }
     }
 }
 

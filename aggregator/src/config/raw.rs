@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, TopologySpec};
-use parallax_model::TargetSpec;
+use parallax_model::{Namespace, TargetSpec};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
@@ -11,11 +11,11 @@ use serde::{
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct RawConfig {
+pub(super) struct RawConfig<T> {
     pub(super) listen: Option<String>,
     pub(super) interval_ms: Option<u64>,
     pub(super) timeout_ms: Option<u64>,
-    pub(super) topology: Option<RawTopology>,
+    pub(super) topology: Option<T>,
     #[serde(default)]
     pub(super) targets: Vec<TargetSpec>,
     /// Vantages that no node of the topology holds.
@@ -65,6 +65,41 @@ pub(super) struct RawStore {
     pub(super) keep_incidents: Option<String>,
     pub(super) keep_failures: Option<String>,
     pub(super) keep_rollups: Option<String>,
+}
+
+/// `topology: {kubernetes: …}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCluster {
+    pub(super) kubernetes: Option<RawKubernetes>,
+}
+
+/// The cluster as the source of the topology.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawKubernetes {
+    /// A kubeconfig; without it the Pod's ServiceAccount, and outside of a cluster the usual kubeconfig.
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig.
+    pub(super) context: Option<String>,
+    /// Where the prober Pods are; the aggregator's own namespace where absent.
+    pub(super) prober_namespace: Option<Namespace>,
+    /// Labels of the prober Pods.
+    pub(super) prober_selector: Option<String>,
+    /// What is probed without anybody saying so.
+    #[serde(default)]
+    pub(super) targets: RawDefaults,
+}
+
+/// What is probed without anybody saying so.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawDefaults {
+    /// Hosts, balancers and what says that it speaks HTTP.
+    #[default]
+    Published,
+    /// Nothing but what says `parallax.dev/probe: "true"`.
+    Annotated,
 }
 
 /// A path, or the topology itself.

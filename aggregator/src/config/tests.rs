@@ -304,3 +304,45 @@ fn quotas_and_public_resolvers_come_from_the_configuration_whatever_the_topology
         "{found:?}"
     );
 }
+
+#[test]
+fn the_cluster_as_source_needs_nothing_but_its_name() {
+    let config = load("topology: {kubernetes: }\ntargets: [{url: 'http://a.example.test/'}]\n").unwrap();
+    let kubernetes = config.source.kubernetes.unwrap();
+    assert_eq!(kubernetes.access, Access::Inferred { context: None });
+    assert_eq!(kubernetes.prober_namespace, None);
+    assert_eq!(kubernetes.prober_selector, PROBERS);
+    assert_eq!(kubernetes.defaults, Defaults::Published);
+    assert_eq!(
+        config.initial.targets().len(),
+        1,
+        "what is named here is probed from the start"
+    );
+}
+
+#[test]
+fn what_is_said_of_the_cluster_is_taken_relative_to_the_file() {
+    let yaml = "topology:\n  kubernetes:\n    kubeconfig: kube/config\n    context: blue\n    proberNamespace: mesh\n    \
+                proberSelector: app=prober\n    targets: annotated\n";
+    let kubernetes = load(yaml).unwrap().source.kubernetes.unwrap();
+    let Access::File { path, context } = kubernetes.access else {
+        panic!("a kubeconfig was named");
+    };
+    assert!(path.is_absolute() && path.ends_with("kube/config"));
+    assert_eq!(context.as_deref(), Some("blue"));
+    assert_eq!(kubernetes.prober_namespace.as_deref(), Some("mesh"));
+    assert_eq!(kubernetes.prober_selector, "app=prober");
+    assert_eq!(kubernetes.defaults, Defaults::Annotated);
+}
+
+#[test]
+fn a_mistake_in_what_is_said_of_the_cluster_has_its_line() {
+    assert_eq!(
+        complaints("topology:\n  kubernetes:\n    contxt: blue\n    targets: everything\n  nodes: []\n"),
+        [
+            "parallax.yaml:3:5: topology.kubernetes.contxt: unknown field \"contxt\"; did you mean \"context\"?",
+            "parallax.yaml:4:14: topology.kubernetes.targets: expected published or annotated, found \"everything\"",
+            "parallax.yaml:5:3: topology.nodes: unknown field \"nodes\"; expected kubernetes",
+        ]
+    );
+}

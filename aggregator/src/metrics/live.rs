@@ -10,7 +10,7 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros, Placement};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet},
+    encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet},
     metrics::MetricType,
 };
 use tokio::sync::watch;
@@ -19,7 +19,10 @@ use crate::{
     clock::Clock,
     severity::Severity,
     store::{Status, StoreState},
-    watch::TopologyState,
+    watch::{
+        TopologyState,
+        kube::{Condition, Reason, Resource, WatchState, Watches},
+    },
 };
 
 /// The sources that a scrape reads.
@@ -29,6 +32,7 @@ pub(crate) struct Live {
     pub(crate) views: watch::Receiver<Arc<View>>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
+    pub(crate) watches: watch::Receiver<Watches>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -61,6 +65,17 @@ struct HazardLabels {
     hazard: &'static str,
     subject: String,
     severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ResourceLabel {
+    resource: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ResourceReason {
+    resource: &'static str,
+    reason: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -113,8 +128,83 @@ impl Collector for Live {
         encoder
             .encode_descriptor("topology_age_seconds", help, None, MetricType::Gauge)?
             .encode_gauge(&age.as_secs_f64())?;
+        let notes = self.topology.borrow().notes.len();
+        let help =
+            "Objects of the cluster whose annotations or references cannot be followed; the page lists them.";
+        encoder
+            .encode_descriptor("topology_notes", help, None, MetricType::Gauge)?
+            .encode_gauge(&u32::try_from(notes).map_or(f64::INFINITY, f64::from))?;
+        let watches = self.watches.borrow().clone();
+        watched(&mut encoder, &watches)?;
         store(&mut encoder, &self.store.borrow().clone())
     }
+}
+
+/// How the watches of the cluster fare; no series without a cluster.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "objects of one cluster are far below 2^52"
+)]
+fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(), fmt::Error> {
+    let label = |resource: Resource| ResourceLabel {
+        resource: resource.label(),
+    };
+    let up = watches.iter().map(|(resource, watch)| {
+        let up = matches!(watch.condition, Condition::Live | Condition::Absent);
+        (label(resource), f64::from(u8::from(up)))
+    });
+    gauges(
+        encoder,
+        "watch_up",
+        "1 while every change of such objects is told, or the API server knows no such objects; 0 while what is known is the last that could be read.",
+        up.collect(),
+    )?;
+    gauges(
+        encoder,
+        "watch_objects",
+        "Objects known, by resource.",
+        watches
+            .iter()
+            .map(|(resource, watch)| (label(resource), watch.objects as f64))
+            .collect(),
+    )?;
+    let mut counters = |name: &str, help: &str, count: fn(&WatchState) -> u64| -> Result<(), fmt::Error> {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (resource, watch) in watches.iter() {
+            family
+                .encode_family(&label(resource))?
+                .encode_counter::<NoLabelSet, _, u64>(&count(watch), None)?;
+        }
+        Ok(())
+    };
+    counters("watch_events", "Changes told by the API server.", |watch| {
+        watch.events
+    })?;
+    counters(
+        "watch_lists",
+        "Complete lists read: one at the start, one more after each loss of history.",
+        |watch| watch.lists,
+    )?;
+    counters(
+        "watch_unreadable",
+        "Objects left out because they could not be read; the log names them.",
+        |watch| watch.unreadable,
+    )?;
+    let help = "Lists and watches that failed, by reason.";
+    let mut family = encoder.encode_descriptor("watch_errors", help, None, MetricType::Counter)?;
+    for (resource, watch) in watches.iter() {
+        for reason in Reason::ALL {
+            let labels = ResourceReason {
+                resource: resource.label(),
+                reason: reason.label(),
+            };
+            let count = watch.errors.get(&reason).copied().unwrap_or(0);
+            family
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+    }
+    Ok(())
 }
 
 /// Without a store there is nothing to be up or down, and no alert to raise.

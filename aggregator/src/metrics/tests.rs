@@ -3,7 +3,11 @@ use parallax_model::{EventTime, Micros, Placement, TargetSpec};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{clock::Clock, fixtures, watch::TopologyState};
+use crate::{
+    clock::Clock,
+    fixtures,
+    watch::{TopologyState, kube::Watches},
+};
 
 struct Scene {
     metrics: Metrics,
@@ -30,6 +34,7 @@ fn scene(view: View, targets: &[&str]) -> Scene {
         views: views_out,
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
+        watches: watch::channel(Watches::starting()).1,
     });
     Scene {
         metrics,
@@ -73,6 +78,22 @@ fn names_types_and_help_texts_are_an_api() {
     let text = scene.text();
     let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
     insta::assert_snapshot!(described.join("\n"));
+}
+
+#[test]
+fn every_watch_has_its_series_from_the_start() {
+    let text = scene(fixtures::waiting(), &[]).text();
+    for line in [
+        r#"parallax_watch_up{resource="endpointslices"} 0.0"#,
+        r#"parallax_watch_objects{resource="services"} 0.0"#,
+        r#"parallax_watch_events_total{resource="nodes"} 0"#,
+        r#"parallax_watch_lists_total{resource="nodes"} 0"#,
+        r#"parallax_watch_unreadable_total{resource="ingresses"} 0"#,
+        r#"parallax_watch_errors_total{resource="httproutes",reason="forbidden"} 0"#,
+        "parallax_topology_notes 0.0",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 #[test]

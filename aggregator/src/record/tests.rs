@@ -527,13 +527,20 @@ proptest! {
                 "prober": {"pod": words[6], "address": format!("{}:9095", ip(2))}}],
             "services": [{"namespace": words[7], "name": words[8], "clusterIPs": [ip(3)],
                 "ports": [{"name": "http-main", "port": 80, "targetPort": 8080}, {"name": words[9], "port": 443, "targetPort": 8443}],
-                "endpoints": [{"pod": words[10], "address": ip(4), "node": format!("{}.{}", words[0], words[1])}]}],
+                "probe": {"wanted": true, "path": format!("/{}/{}?{}", words[0], words[5], words[3])},
+                "endpoints": [{"pod": words[10], "address": ip(4), "node": format!("{}.{}", words[0], words[1]),
+                    "hints": {"forZones": [words[2]], "forNodes": [format!("{}.{}", words[0], words[1])]}}]}],
+            "published": [{"target": {"url": format!("http://{}.{host}/{}", words[9], words[1])}, "port": 80,
+                "service": format!("{}/{}", words[7], words[8]), "class": words[2],
+                "origin": format!("{}/{}", words[7], words[8])}],
             "ingresses": [{"namespace": words[7], "name": words[11], "service": format!("{}/{}", words[7], words[8]),
                 "hosts": [host], "tls": true}],
             "targets": [{"url": format!("http://{host}:8080/{}/{}?{}={}", words[0], words[1], words[2], words[3])},
                 {"url": format!("tls://{host}:993"), "expectTls": {"name": host, "issuer": words[9]}},
                 {"url": format!("dns://{host}"), "resolver": format!("{}:53", ip(5)), "search": "musl"},
                 {"url": format!("http://{host}/#x"), "keepAlive": true},
+                {"url": format!("tcp://{}:80", ip(3))},
+                {"url": format!("http://{}.{}.svc/", words[8], words[7])},
                 {"url": format!("http://[2001:db8::{:x}]/", octets[3])}],
         })).unwrap();
         let plain = Topology::try_from(spec.clone()).unwrap();
@@ -557,7 +564,8 @@ proptest! {
             let seen = veil.recorded(&recorded);
             let placed_again = veiled.targets().get(&seen.observation.target);
             prop_assert!(placed_again.is_some(), "{id} became {}", seen.observation.target);
-            prop_assert_eq!(placed_again.unwrap().entry.is_some(), placed.entry.is_some());
+            prop_assert_eq!(placed_again.unwrap().entry.is_some(), placed.entry.is_some(), "{}", id);
+            prop_assert_eq!(placed_again.unwrap().origin.is_some(), placed.origin.is_some(), "{}", id);
             prop_assert!(veiled.nodes().contains_key(seen.vantage.node().unwrap()));
             prop_assert!(veiled.fronts().contains_key(&seen.observation.front.unwrap()));
         }

@@ -14,6 +14,7 @@ use crate::{
     hub,
     ingest::ProberView,
     store::{Status, StoreState},
+    watch::Note,
 };
 
 #[derive(Serialize)]
@@ -27,6 +28,8 @@ struct StateAnswer<'a> {
     /// How long ago the topology was last known to be current.
     topology_age_us: Micros,
     topology_revision: u64,
+    /// What was found odd in the cluster's objects.
+    notes: &'a [Note],
     probers: &'a [ProberView],
     store: StoreAnswer<'a>,
 }
@@ -72,6 +75,7 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
         topology_error: topology.trouble.as_ref().map(|trouble| trouble.message.as_str()),
         topology_age_us: topology.age(shared.clock.now()),
         topology_revision: topology.number,
+        notes: &topology.notes,
         probers: &probers,
         store: StoreAnswer::of(&store),
     })

@@ -1,22 +1,16 @@
 //! Reads the topology file again whenever its content changes. A file that cannot be used keeps the last topology.
 
-use std::{hash::Hasher, time::Duration};
-
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::TopologyState;
+use super::{POLL, TopologyState, fingerprint};
 use crate::{clock::Clock, config::TopologySource};
 
-/// How often the file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
-/// an editor may write twice within one tick of the file system's clock.
-pub(crate) const POLL: Duration = Duration::from_millis(500);
-
 /// Follows the file until cancelled; without a file there is nothing to follow.
-pub(crate) async fn follow(
+pub(super) async fn follow(
     source: TopologySource,
     state: watch::Sender<TopologyState>,
     clock: Clock,
@@ -65,13 +59,6 @@ pub(crate) async fn follow(
             }
         }
     }
-}
-
-/// Enough to see a change; the topology itself is compared afterwards.
-fn fingerprint(bytes: &[u8]) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 #[cfg(test)]

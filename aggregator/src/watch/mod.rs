@@ -1,13 +1,43 @@
 //! Where the topology comes from, and the state of that source.
 
 mod file;
+pub(crate) mod kube;
 
-use std::sync::Arc;
+use std::{fmt, hash::Hasher, sync::Arc, time::Duration};
 
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{EventTime, Micros};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-pub(crate) use file::follow;
+use self::kube::Watches;
+use crate::{clock::Clock, config::TopologySource};
+
+/// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
+/// an editor may write twice within one tick of the file system's clock.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Enough to see that a file changed; what it says is compared afterwards.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Follows the source until cancelled.
+pub(crate) async fn follow(
+    source: TopologySource,
+    state: watch::Sender<TopologyState>,
+    watches: watch::Sender<Watches>,
+    clock: Clock,
+    cancelled: CancellationToken,
+) {
+    match source.kubernetes.clone() {
+        Some(kubernetes) => kube::follow(source, kubernetes, state, watches, clock, cancelled).await,
+        None => file::follow(source, state, clock, cancelled).await,
+    }
+}
 
 /// The last topology that could be read, and what has been wrong with its source since.
 #[derive(Debug, Clone)]
@@ -17,6 +47,23 @@ pub(crate) struct TopologyState {
     pub(crate) number: u64,
     /// Why the source cannot be read at present. The topology above is then the last-known one.
     pub(crate) trouble: Option<Trouble>,
+    /// What was found odd in the source's objects, in order.
+    pub(crate) notes: Arc<[Note]>,
+}
+
+/// Something odd in the cluster's objects that keeps a target from being probed, or from being judged with placement.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Note {
+    /// What it is about: `Ingress shop/web`.
+    pub(crate) object: String,
+    /// What was found and what was expected.
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.text)
+    }
 }
 
 /// The source cannot be read.
@@ -28,12 +75,26 @@ pub(crate) struct Trouble {
     pub(crate) since: EventTime,
 }
 
+impl Trouble {
+    /// Two troubles at once are one, as old as the older.
+    fn both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(Self {
+                message: format!("{}\n{}", one.message, other.message),
+                since: one.since.min(other.since),
+            }),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
 impl TopologyState {
     pub(crate) fn new(topology: Arc<Topology>) -> Self {
         Self {
             topology,
             number: 0,
             trouble: None,
+            notes: Arc::from([]),
         }
     }
 
@@ -46,6 +107,11 @@ impl TopologyState {
 
     fn heal(&mut self, topology: Topology) {
         self.trouble = None;
+        self.replace(topology);
+    }
+
+    /// Takes another topology; one that is the same makes no new revision.
+    fn replace(&mut self, topology: Topology) {
         if *self.topology != topology {
             self.topology = Arc::new(topology);
             self.number += 1;

@@ -61,7 +61,13 @@ impl Running {
         let config = format!("listen: 127.0.0.1:0\ntopology: topology.yaml\n{more}");
         let path = folder.path().join("parallax.yaml");
         fs::write(&path, config).unwrap();
-        let config = Config::load(&path).unwrap().with_record(record);
+        Self::of(folder, record).await
+    }
+
+    /// With the `parallax.yaml` of a folder.
+    pub(crate) async fn of(folder: tempfile::TempDir, record: Option<RecordOptions>) -> Self {
+        let config = Config::load(&folder.path().join("parallax.yaml"));
+        let config = config.unwrap().with_record(record);
         let aggregator = Aggregator::bind(config).await.unwrap();
         let views = aggregator.views();
         let cancelled = CancellationToken::new();

@@ -6,13 +6,13 @@ use crate::common::{Running, TOPOLOGY, json};
 use parallax_model::{PlanLine, PlanRevision};
 
 /// Reads a stream line by line.
-struct Lines {
+pub(crate) struct Lines {
     response: reqwest::Response,
     buffer: Vec<u8>,
 }
 
 impl Lines {
-    async fn open(aggregator: &Running, vantage: &str) -> Self {
+    pub(crate) async fn open(aggregator: &Running, vantage: &str) -> Self {
         let path = format!("/v1/plan?vantage={vantage}&incarnation=life-1");
         let response = aggregator.get(&path).send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -34,7 +34,7 @@ impl Lines {
     }
 
     /// The next line that is no heartbeat.
-    async fn change(&mut self) -> Option<PlanLine> {
+    pub(crate) async fn change(&mut self) -> Option<PlanLine> {
         loop {
             match self.next().await? {
                 PlanLine::Heartbeat { .. } => {}

@@ -27,6 +27,7 @@ pub(super) fn document() -> String {
         topology: &topology,
         info: None,
         service: None,
+        origin: None,
         members: vec!["NODE".to_owned(), "NODE".to_owned()],
         kinds: Profile::default(),
         own_node_answers: false,

@@ -36,6 +36,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) info: Option<&'a FrontInfo>,
     pub(crate) service: Option<&'a Service>,
+    /// The Service whose pods answer in the end, where the one above only passes on to them.
+    pub(crate) origin: Option<&'a Service>,
     /// Members of the named region, as printed.
     pub(crate) members: Vec<String>,
     /// Failures inside the region by class, as whole probes.

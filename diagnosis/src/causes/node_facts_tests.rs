@@ -49,6 +49,7 @@ fn factors(moved: &[(f64, String)]) -> Vec<f64> {
 fn ranked(topology: &Topology, region: RegionKind, members: &[&str]) -> Vec<(&'static str, f64)> {
     let (_, info) = topology.fronts().iter().next().unwrap();
     let situation = Situation {
+        origin: None,
         topology,
         info: Some(info),
         service: topology.service(&info.service),

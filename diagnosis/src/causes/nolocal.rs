@@ -155,6 +155,7 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
         topology,
         info,
         service: Some(service),
+        origin: None,
         members: Vec::new(),
         kinds: kinds::Profile::default(),
         own_node_answers: false,

@@ -65,19 +65,33 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| [0.5, 0.3, 0.5, 0.1, 0.5, 0.1, 0.5, 8.0, 0.1, 0.1],
         likelier: |s| {
-            if s.share(&[KindClass::Http5xx]) > 0.0 {
-                1.0
-            } else {
-                0.02
+            let empty = s.origin.is_some_and(|origin| origin.usable().is_empty());
+            match s.share(&[KindClass::Http5xx]) > 0.0 {
+                true if empty => 8.0,
+                true => 1.0,
+                false => 0.02,
             }
         },
-        mechanism: |_| {
-            "the controller answers for the host and finds no application pod that serves".to_owned()
+        mechanism: |s| match s.origin {
+            Some(origin) if origin.usable().is_empty() => format!(
+                "the controller answers for the host, and Service {} behind it has no usable endpoint",
+                origin.key
+            ),
+            _ => "the controller answers for the host and finds no application pod that serves".to_owned(),
         },
-        remedies: |_| {
+        remedies: |s| {
+            let command = s.origin.map_or_else(
+                || "kubectl get pods -A --field-selector status.phase!=Running".to_owned(),
+                |origin| {
+                    format!(
+                        "kubectl -n {} get endpointslices,pods -l kubernetes.io/service-name={} -o wide",
+                        origin.key.namespace, origin.key.name
+                    )
+                },
+            );
             vec![remedy(
                 "look at the pods of the Service that the route leads to",
-                Some("kubectl get pods -A --field-selector status.phase!=Running".to_owned()),
+                Some(command),
                 "nothing: reading only",
             )]
         },

@@ -7,6 +7,7 @@ fn situation<'a>(topology: &'a Topology, members: &[&str]) -> Situation<'a> {
         topology,
         info: None,
         service: None,
+        origin: None,
         members: members.iter().map(|m| (*m).to_owned()).collect(),
         kinds: [1.0; 10],
         own_node_answers: false,
@@ -206,4 +207,29 @@ mod outside {
             "one network cannot tell a geo-block"
         );
     }
+}
+
+#[test]
+fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
+    let spec = serde_json::json!({"services": [
+        {"namespace": "shop", "name": "web", "ports": [{"port": 80, "targetPort": 3000}]},
+    ]});
+    let spec: crate::topology::TopologySpec = serde_json::from_value(spec).unwrap();
+    let topology = Topology::try_from(spec).unwrap();
+    let f20 = all().find(|cause| cause.id == "F20").unwrap();
+    let unknown = situation(&topology, &[]);
+    let known = Situation {
+        origin: topology.service(&"shop/web".parse().unwrap()),
+        ..situation(&topology, &[])
+    };
+    assert!((f20.likelier)(&known) > (f20.likelier)(&unknown));
+    assert!((f20.mechanism)(&known).contains("Service shop/web"));
+    let commands: Vec<_> = (f20.remedies)(&known)
+        .into_iter()
+        .filter_map(|remedy| remedy.command)
+        .collect();
+    assert!(
+        commands[0].contains("-n shop") && commands[0].contains("service-name=web"),
+        "{commands:?}"
+    );
 }

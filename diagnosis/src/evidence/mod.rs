@@ -17,7 +17,7 @@ use crate::{
     scene::Scene,
     separate,
     slow::Step,
-    topology::Topology,
+    topology::{Service, Topology},
     verdict::{Fact, Subject, Verdict},
     weights::probes,
 };
@@ -103,10 +103,20 @@ impl Desk<'_> {
             topology: self.topology,
             info,
             service: self.front.as_ref().and_then(|f| self.topology.service_of(f)),
+            origin: self.origin(),
             members: finding.region.describe(self.world).members,
             kinds: self.kinds_inside(&judgement.case.cells, finding.region),
             own_node_answers: locality.own_node_answers,
         }
+    }
+
+    /// The Service behind a route, where one target is judged.
+    fn origin(&self) -> Option<&Service> {
+        let (Unit::Target(target) | Unit::Whole(target)) = self.unit.plain() else {
+            return None;
+        };
+        let placed = self.topology.targets().get(target)?;
+        self.topology.service(placed.origin.as_ref()?)
     }
 
     /// Failures inside a region by class.

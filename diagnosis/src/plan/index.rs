@@ -13,6 +13,9 @@ const SMALL_CLUSTER: usize = 16;
 /// Most nodes without an entry that ask for one target: with three beside entries a target is asked twenty-five times an
 /// interval by the largest cluster, which a square root of its nodes would make seventy-four.
 pub(super) const MOST_OTHERS: usize = 22;
+/// Most nodes beside an entry that ask for one target, whatever the size of the cluster: an entry on every node (a
+/// `DaemonSet`) must not have every node ask.
+pub(super) const MOST_HOSTS: usize = 64;
 
 /// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
 /// host; more hosts would repeat it, and a question about one host can be asked when it arises.
@@ -33,8 +36,10 @@ pub(crate) struct Index {
 /// Who asks for a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sampled {
-    /// Probers next to an entry, by number; all of them ask.
+    /// Probers next to an entry, by number.
     hosts: Vec<usize>,
+    /// Those of them that ask: all, up to a limit. Sorted.
+    asking: Vec<usize>,
     /// Where on the ring the others begin.
     start: usize,
     /// Its entries are dialled directly.
@@ -60,9 +65,11 @@ impl Index {
                     .collect();
                 hosts.sort_unstable();
                 hosts.dedup();
+                let start = rings.start(id.as_str());
                 Sampled {
+                    asking: rings.nearest(start, &hosts, MOST_HOSTS),
                     hosts,
-                    start: rings.start(id.as_str()),
+                    start,
                     direct: direct.contains(id),
                 }
             })
@@ -82,7 +89,7 @@ impl Index {
     pub(super) fn asks(&self, target: &Sampled, own: usize) -> bool {
         let probers = self.rings.probers().len();
         probers <= SMALL_CLUSTER
-            || target.hosts.contains(&own)
+            || target.asking.binary_search(&own).is_ok()
             || self
                 .rings
                 .samples(target.start, others_per_target(probers), own, &target.hosts)

@@ -78,6 +78,18 @@ impl Rings {
         self.sample.order.partition_point(|(hash, _)| *hash < key)
     }
 
+    /// The first of some probers on the ring from a key's place on; sorted by number.
+    pub(super) fn nearest(&self, start: usize, of: &[usize], most: usize) -> Vec<usize> {
+        let Ring { order, place } = &self.sample;
+        let mut nearest = of.to_vec();
+        if nearest.len() > most {
+            nearest.sort_by_key(|number| (place[*number] + order.len() - start) % order.len());
+            nearest.truncate(most);
+            nearest.sort_unstable();
+        }
+        nearest
+    }
+
     /// Whether a prober is among the first `wanted` on the ring from a key's place on, those left out not counted. One
     /// prober more or less moves at most one other in or out of each key's sample.
     pub(super) fn samples(&self, start: usize, wanted: usize, number: usize, left_out: &[usize]) -> bool {

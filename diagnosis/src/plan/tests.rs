@@ -1,7 +1,10 @@
 use parallax_model::TargetSpec;
 use proptest::prelude::*;
 
-use super::{index::DIRECT_HOSTS, *};
+use super::{
+    index::{DIRECT_HOSTS, MOST_HOSTS},
+    *,
+};
 use crate::topology::TopologySpec;
 
 fn config() -> PlanConfig {
@@ -73,6 +76,20 @@ fn fifty_hosts_on_one_front_do_not_multiply_the_direct_probes() {
         (count(Channel::Vip), count(Channel::Direct), count(Channel::Mesh)),
         (51, DIRECT_HOSTS * 2, 3)
     );
+}
+
+#[test]
+fn an_entry_on_every_node_does_not_have_every_node_ask() {
+    for nodes in [100, 400] {
+        let topology = cluster(nodes, nodes, 1);
+        let asking = (0..nodes)
+            .filter(|node| {
+                let plan = plan_of(&topology, *node);
+                ids(&plan).contains(&"vip|http://h0.example.test/")
+            })
+            .count();
+        assert_eq!(asking, MOST_HOSTS, "of {nodes} nodes");
+    }
 }
 
 /// An ask as the engine makes it, given in JSON so that its wire form is held too.

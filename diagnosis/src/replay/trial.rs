@@ -23,8 +23,8 @@ use crate::{
     booking::Split,
     engine::{Booked, Engine, Rules, Settings},
     topology::{
-        EndpointSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
-        ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
+        EndpointSpec, Hints, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
+        ServiceProbe, ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
     },
 };
 
@@ -211,6 +211,7 @@ impl TopologyLine {
                 ready: true,
                 serving: None,
                 terminating: false,
+                hints: Hints::default(),
             })
             .collect();
         Ok(ServiceSpec {
@@ -243,6 +244,7 @@ impl TopologyLine {
             health_check_node_port: None,
             annotations: BTreeMap::new(),
             ingress_class: None,
+            probe: ServiceProbe::default(),
         })
     }
 

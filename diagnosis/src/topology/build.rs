@@ -1,21 +1,21 @@
 //! From the written form to the checked one: all complaints at once, each with its path in the file.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fmt,
     net::SocketAddr,
     sync::Arc,
 };
 
-use parallax_model::{
-    Front, HostName, HttpProbe, ObjectName, ProbeSpec, Scheme, ServiceKey, Target, TargetId, TargetSpec,
-};
+use parallax_model::{Front, HostName, ObjectName, ProbeSpec, ServiceKey, Target, TargetSpec};
 
 use crate::plan::Index;
 
 use super::{
     BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
-    PlacedTarget, PortSpec, Service, ServiceSpec, Topology, TopologySpec, Written, exposure::exposures,
+    PlacedTarget, PublishedSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
+    exposure::{Claim, exposures},
+    own::cluster_ip_target,
 };
 
 /// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).
@@ -36,6 +36,8 @@ impl fmt::Display for Problem {
 #[derive(Default)]
 struct Builder {
     topology: Topology,
+    /// Which host belongs to which class.
+    claims: Vec<Claim>,
     problems: Vec<Problem>,
 }
 
@@ -50,10 +52,11 @@ impl TryFrom<TopologySpec> for Topology {
         builder.nodes(spec.nodes);
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
+        builder.published(spec.published);
         builder.topology.public_resolvers = spec.resolvers.public.into_iter().collect();
         builder.balancers(spec.balancers);
         for (i, target) in spec.targets.into_iter().enumerate() {
-            builder.target(&format!("targets[{i}]"), target, None, None);
+            builder.target(&format!("targets[{i}]"), target, None);
         }
         let mut ways: BTreeMap<(ServiceKey, u16), Vec<Front>> = BTreeMap::new();
         for (front, info) in &builder.topology.fronts {
@@ -62,7 +65,7 @@ impl TryFrom<TopologySpec> for Topology {
         }
         builder.topology.ways = ways;
         if builder.problems.is_empty() {
-            builder.topology.exposures = exposures(&builder.topology, &spec.ingresses);
+            builder.topology.exposures = exposures(&builder.topology, &builder.claims);
             builder.topology.index = Index::new(&builder.topology);
             Ok(builder.topology)
         } else {
@@ -179,6 +182,7 @@ impl Builder {
                 address: spec.address,
                 node: spec.node.clone(),
                 condition,
+                hints: spec.hints.clone(),
             });
         }
         endpoints.sort();
@@ -216,29 +220,22 @@ impl Builder {
 
     /// The cluster addresses of Services that speak HTTP are targets too: the control for their balancer address.
     fn cluster_ip_targets(&mut self, path: &str, spec: &ServiceSpec) {
-        for port in spec
-            .ports
-            .iter()
-            .filter(|port| speaks(port) == Some(Scheme::Http))
-        {
+        for port in &spec.ports {
             for ip in &spec.cluster_ips {
-                let host = HostName::new(format!("{}.{}.svc", spec.name, spec.namespace));
-                let Ok(host) = host else {
-                    self.wrong(path, "the Service's name is too long for a host name");
-                    continue;
-                };
                 let front = SocketAddr::new(*ip, port.port);
-                let Ok(id) = TargetId::new(format!("http://{front}/")) else {
-                    continue;
-                };
-                let probe = ProbeSpec::Http(HttpProbe::get(Scheme::Http, host, port.port, "/".to_owned()));
-                let target = Target {
-                    id,
-                    probe,
-                    interval: None,
-                    timeout: None,
-                };
-                self.place(path, target, Some((spec.key(), port.target_port)), Some(front));
+                match cluster_ip_target(spec, port, front) {
+                    Ok(Some(target)) => {
+                        self.place(
+                            path,
+                            target,
+                            Some((spec.key(), port.target_port)),
+                            Some(front),
+                            None,
+                        );
+                    }
+                    Ok(None) => {}
+                    Err(message) => self.wrong(path, message),
+                }
             }
         }
     }
@@ -284,25 +281,79 @@ impl Builder {
                     );
                     continue;
                 }
+                self.claims.push(Claim {
+                    host: host.clone(),
+                    class: ingress.class.clone(),
+                    service: ingress.service.clone(),
+                });
                 for (scheme, target_port) in &ports {
                     let spec = TargetSpec::of(format!("{scheme}://{host}/"));
-                    self.target(&path, spec, Some((ingress.service.clone(), *target_port)), None);
+                    self.target(&path, spec, Some((ingress.service.clone(), *target_port)));
                 }
             }
         }
     }
 
-    fn target(
-        &mut self,
-        path: &str,
-        spec: TargetSpec,
-        entry: Option<(ServiceKey, u16)>,
-        dial: Option<SocketAddr>,
-    ) {
+    fn published(&mut self, published: Vec<PublishedSpec>) {
+        for (i, spec) in published.into_iter().enumerate() {
+            let path = format!("published[{i}]");
+            let service = self.topology.services.get(&spec.service);
+            let port = service.and_then(|service| service.ports.iter().find(|p| p.port == spec.port));
+            let Some(port) = port else {
+                let message = format!(
+                    "expected namespace/name and port of a Service listed above, got {} port {}",
+                    spec.service, spec.port
+                );
+                self.wrong(format!("{path}.service"), message);
+                continue;
+            };
+            let entry = (spec.service.clone(), port.target_port);
+            match Target::try_from(spec.target) {
+                Ok(target) => {
+                    if let ProbeSpec::Http(http) = &target.probe {
+                        self.claims.push(Claim {
+                            host: http.host.clone(),
+                            class: spec.class,
+                            service: spec.service,
+                        });
+                    }
+                    self.place(&path, target, Some(entry), None, spec.origin);
+                }
+                Err(problem) => self.wrong(format!("{path}.target"), problem.to_string()),
+            }
+        }
+    }
+
+    fn target(&mut self, path: &str, spec: TargetSpec, entry: Option<(ServiceKey, u16)>) {
         match Target::try_from(spec) {
-            Ok(target) => self.place(path, target, entry, dial),
+            Ok(target) => {
+                let entry = entry.or_else(|| self.entry_of(&target));
+                self.place(path, target, entry, None, None);
+            }
             Err(problem) => self.wrong(path, problem.to_string()),
         }
+    }
+
+    /// The Service that an address or a Service's own name leads to.
+    fn entry_of(&self, target: &Target) -> Option<(ServiceKey, u16)> {
+        let (host, port) = match &target.probe {
+            ProbeSpec::Http(http) => (&http.host, http.port),
+            ProbeSpec::Tcp(tcp) => (&tcp.host, tcp.port),
+            _ => return None,
+        };
+        if let Ok(ip) = host.as_str().parse() {
+            let info = self.topology.fronts.get(&Front::tcp(SocketAddr::new(ip, port)))?;
+            return Some((info.service.clone(), info.target_port));
+        }
+        let mut labels = host.as_str().trim_end_matches('.').splitn(4, '.');
+        let (name, namespace) = (labels.next()?, labels.next()?);
+        if labels.next() != Some("svc") {
+            return None;
+        }
+        let key: ServiceKey = format!("{namespace}/{name}").parse().ok()?;
+        let service = self.topology.services.get(&key)?;
+        let port = service.ports.iter().find(|p| p.port == port)?;
+        Some((key, port.target_port))
     }
 
     fn place(
@@ -311,28 +362,23 @@ impl Builder {
         target: Target,
         entry: Option<(ServiceKey, u16)>,
         dial: Option<SocketAddr>,
+        origin: Option<ServiceKey>,
     ) {
         let id = target.id.clone();
-        if self
-            .topology
-            .targets
-            .insert(id.clone(), PlacedTarget { target, entry, dial })
-            .is_some()
-        {
-            self.wrong(path, format!("the target {id} is listed twice"));
+        let placed = PlacedTarget {
+            target,
+            entry,
+            dial,
+            origin,
+        };
+        match self.topology.targets.entry(id) {
+            Entry::Vacant(free) => {
+                free.insert(placed);
+            }
+            Entry::Occupied(taken) => {
+                let message = format!("the target {} is listed twice", taken.key());
+                self.wrong(path, message);
+            }
         }
-    }
-}
-
-/// What a port speaks, as its `appProtocol` or its name says. A bare TCP connect to a database from every node is an
-/// attack in its eyes, so nothing is guessed from the number.
-fn speaks(port: &PortSpec) -> Option<Scheme> {
-    let word = port.app_protocol.as_ref().or(port.name.as_ref())?.as_str();
-    match word {
-        "http" => Some(Scheme::Http),
-        "https" => Some(Scheme::Https),
-        _ if word.starts_with("http-") => Some(Scheme::Http),
-        _ if word.starts_with("https-") => Some(Scheme::Https),
-        _ => None,
     }
 }

@@ -6,7 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{Front, HostName, HttpProbe, ObjectName, ProbeSpec, Scheme, ServiceKey, TargetId};
 
-use super::{FrontKind, IngressSpec, Topology};
+use super::{FrontKind, Topology};
+
+/// A host, the Service it enters through and the class it is said to belong to.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) host: HostName,
+    pub(super) class: Option<ObjectName>,
+    pub(super) service: ServiceKey,
+}
 
 /// One host at one front, with the question that is asked there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +42,11 @@ impl Exposure {
 }
 
 /// All pairs of a class's hosts and another class's balancer fronts on the same port, and the hosts at their own.
-pub(super) fn exposures(topology: &Topology, ingresses: &[IngressSpec]) -> BTreeMap<TargetId, Exposure> {
-    let classes = classes(topology, ingresses);
-    let host_classes: BTreeMap<&HostName, &ObjectName> = ingresses
+pub(super) fn exposures(topology: &Topology, claims: &[Claim]) -> BTreeMap<TargetId, Exposure> {
+    let classes = classes(topology, claims);
+    let host_classes: BTreeMap<&HostName, &ObjectName> = claims
         .iter()
-        .filter_map(|ingress| Some((ingress.class.as_ref().or(classes.get(&ingress.service))?, ingress)))
-        .flat_map(|(class, ingress)| ingress.hosts.iter().map(move |host| (host, class)))
+        .filter_map(|claim| Some((&claim.host, claim.class.as_ref().or(classes.get(&claim.service))?)))
         .collect();
     let fronts: Vec<(&Front, u16, &ServiceKey, &ObjectName)> = topology
         .fronts
@@ -92,12 +99,12 @@ pub(super) fn exposures(topology: &Topology, ingresses: &[IngressSpec]) -> BTree
     all
 }
 
-/// The class behind each Service: as it says itself, else the one class of the Ingresses that enter through it.
-fn classes(topology: &Topology, ingresses: &[IngressSpec]) -> BTreeMap<ServiceKey, ObjectName> {
+/// The class behind each Service: as it says itself, else the one class of the hosts that enter through it.
+fn classes(topology: &Topology, claims: &[Claim]) -> BTreeMap<ServiceKey, ObjectName> {
     let mut named: BTreeMap<&ServiceKey, BTreeSet<&ObjectName>> = BTreeMap::new();
-    for ingress in ingresses {
-        if let Some(class) = &ingress.class {
-            named.entry(&ingress.service).or_default().insert(class);
+    for claim in claims {
+        if let Some(class) = &claim.class {
+            named.entry(&claim.service).or_default().insert(class);
         }
     }
     topology

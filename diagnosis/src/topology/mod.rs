@@ -1,14 +1,14 @@
 //! What the cluster publishes, checked once and indexed: address → Service → endpoints → nodes.
 //!
-//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules
-//! (`pkg/proxy/topology.go`, `CategorizeEndpoints`): ready ones, else those that still serve while terminating
-//! (KEP-1669).
+//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules ([`usable`]).
 
 mod build;
 mod exposure;
 mod facts;
+mod own;
 mod placement;
 mod spec;
+mod usable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,9 +23,11 @@ use crate::plan::Index;
 pub use build::Problem;
 pub use exposure::Exposure;
 pub use spec::{
-    BalancerSpec, EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
-    ProberSpec, ProxyMode, QuotaSpec, ResolversSpec, ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
+    BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
+    ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, ResolversSpec, ServiceProbe, ServiceSpec, ServiceType,
+    TopologySpec, TrafficPolicy,
 };
+pub use usable::Preference;
 
 /// The cluster as the diagnosis sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -107,6 +109,8 @@ pub struct Endpoint {
     pub node: Option<NodeName>,
     /// Whether new connections are sent to it.
     pub condition: EndpointCondition,
+    /// Whose clients it is meant for.
+    pub hints: Hints,
 }
 
 /// What EndpointSlices say of an endpoint, reduced to what decides.
@@ -151,6 +155,8 @@ pub struct PlacedTarget {
     pub entry: Option<(ServiceKey, u16)>,
     /// Where to connect when it is not what the name resolves to.
     pub dial: Option<SocketAddr>,
+    /// The Service whose pods answer in the end, where the entry only passes on to them.
+    pub origin: Option<ServiceKey>,
 }
 
 impl Topology {
@@ -269,42 +275,6 @@ impl Topology {
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.extra_vantages.push(vantage);
         self
-    }
-}
-
-impl Service {
-    /// The endpoints that new connections are sent to, whatever the client.
-    #[must_use]
-    pub fn usable(&self) -> Vec<&Endpoint> {
-        usable(&self.endpoints.iter())
-    }
-
-    /// Endpoints on one node that are ready.
-    #[must_use]
-    pub fn ready_on(&self, node: &NodeName) -> usize {
-        let ready = |e: &&Endpoint| e.node.as_ref() == Some(node) && e.condition == EndpointCondition::Ready;
-        self.endpoints.iter().filter(ready).count()
-    }
-
-    /// The endpoints that new connections are sent to under a `Local` policy on one node.
-    #[must_use]
-    pub fn usable_on(&self, node: &NodeName) -> Vec<&Endpoint> {
-        usable(&self.endpoints.iter().filter(|e| e.node.as_ref() == Some(node)))
-    }
-}
-
-fn usable<'a>(endpoints: &(impl Iterator<Item = &'a Endpoint> + Clone)) -> Vec<&'a Endpoint> {
-    let with = |condition| {
-        endpoints
-            .clone()
-            .filter(move |e| e.condition == condition)
-            .collect::<Vec<_>>()
-    };
-    let ready = with(EndpointCondition::Ready);
-    if ready.is_empty() {
-        with(EndpointCondition::Draining)
-    } else {
-        ready
     }
 }
 

@@ -18,9 +18,10 @@ impl Topology {
         let Some(service) = self.services.get(&info.service) else {
             return Vec::new();
         };
+        let zone = self.nodes.get(client).and_then(|node| node.zone.as_ref());
         match info.kind {
             FrontKind::ClusterIp => match service.internal_traffic_policy {
-                TrafficPolicy::Cluster => service.usable(),
+                TrafficPolicy::Cluster => service.usable_from(client, zone),
                 TrafficPolicy::Local => service.usable_on(client),
             },
             FrontKind::LoadBalancer(_) => {
@@ -28,7 +29,11 @@ impl Topology {
                 let local_only = service.external_traffic_policy == TrafficPolicy::Local
                     && self.proxy_mode == ProxyMode::Ipvs
                     && !local.is_empty();
-                if local_only { local } else { service.usable() }
+                if local_only {
+                    local
+                } else {
+                    service.usable_from(client, zone)
+                }
             }
         }
     }
@@ -37,7 +42,15 @@ impl Topology {
     #[must_use]
     pub fn has_local(&self, front: &Front, node: &NodeName) -> Option<bool> {
         let service = self.service_of(front)?;
-        Some(service.usable().iter().any(|e| e.node.as_ref() == Some(node)))
+        Some(service.holders(self.policy(front, service)).contains(node))
+    }
+
+    /// The policy that a front follows.
+    pub(crate) fn policy(&self, front: &Front, service: &Service) -> TrafficPolicy {
+        match self.fronts.get(front).map(|info| info.kind) {
+            Some(FrontKind::ClusterIp) => service.internal_traffic_policy,
+            _ => service.external_traffic_policy,
+        }
     }
 
     /// The placement of a probe: of the vantage against the entries of the front, the one that answered if known.
@@ -52,7 +65,7 @@ impl Topology {
         if service.usable().is_empty() {
             return Placement::Unknown;
         }
-        if !service.usable().iter().any(|e| e.node.as_ref() == Some(client)) {
+        if self.has_local(front, client) == Some(false) {
             return Placement::NoLocal;
         }
         if let Some(node) = entry.and_then(|pod| service.node_of(pod)) {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use parallax_model::{
-    HostName, Namespace, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName,
+    ExpectedStatus, HostName, Namespace, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage,
+    ZoneName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,9 @@ pub struct TopologySpec {
     /// Anything else that should be reachable.
     #[serde(default)]
     pub targets: Vec<TargetSpec>,
+    /// Targets that enter through a Service: what a cluster's own Ingresses, routes and Services publish.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedSpec>,
     /// Vantages that no node holds: `vpc:NAME`, `internet:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
@@ -260,6 +264,36 @@ pub struct ServiceSpec {
     /// The class whose controller stands behind this Service, where it is an ingress controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_class: Option<ObjectName>,
+    /// Whether and how its cluster addresses are asked.
+    #[serde(default, skip_serializing_if = "ServiceProbe::is_default")]
+    pub probe: ServiceProbe,
+}
+
+/// Whether and how the cluster addresses of a Service are asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ServiceProbe {
+    /// `true`: every port, by a bare connect where it does not say HTTP; `false`: none. Where absent the ports are asked
+    /// whose name or `appProtocol` says `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<bool>,
+    /// What is asked for by HTTP; `/` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Statuses that count as success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_status: Option<ExpectedStatus>,
+    /// Milliseconds between two probes of one vantage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u64>,
+}
+
+impl ServiceProbe {
+    /// Nothing was said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl ServiceSpec {
@@ -323,6 +357,29 @@ pub struct EndpointSpec {
     /// `conditions.terminating`.
     #[serde(default)]
     pub terminating: bool,
+    /// `hints`: whose clients it is meant for.
+    #[serde(default, skip_serializing_if = "Hints::is_empty")]
+    pub hints: Hints,
+}
+
+/// Whose clients an endpoint is meant for. Empty: everybody's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Hints {
+    /// `forZones`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub for_zones: BTreeSet<ZoneName>,
+    /// `forNodes`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub for_nodes: BTreeSet<NodeName>,
+}
+
+impl Hints {
+    /// It is everybody's.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.for_zones.is_empty() && self.for_nodes.is_empty()
+    }
 }
 
 const fn yes() -> bool {
@@ -347,4 +404,22 @@ pub struct IngressSpec {
     /// `spec.ingressClassName`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ObjectName>,
+}
+
+/// A target and the Service port it enters through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PublishedSpec {
+    /// What is asked.
+    pub target: TargetSpec,
+    /// The Service whose endpoints are the entries.
+    pub service: ServiceKey,
+    /// Its port.
+    pub port: u16,
+    /// The ingress class or Gateway that the host belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ObjectName>,
+    /// The Service whose pods answer in the end, where the entry only passes on to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ServiceKey>,
 }

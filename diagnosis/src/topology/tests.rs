@@ -144,3 +144,120 @@ fn every_impossible_reference_is_reported_at_once_with_its_path() {
     let unknown = serde_json::json!({"nodez": []});
     assert!(serde_json::from_value::<TopologySpec>(unknown).is_err());
 }
+
+#[test]
+fn a_published_target_enters_and_originates_where_it_says_and_gives_exposure_its_class() {
+    let mut json = three_nodes();
+    json["ingresses"] = serde_json::json!([]);
+    let services = json["services"].as_array_mut().unwrap();
+    services.push(serde_json::json!({
+        "namespace": "ingress", "name": "inner", "loadBalancer": [{"ip": "203.0.113.20"}],
+        "ports": [{"port": 80, "targetPort": 8080}], "ingressClass": "inner",
+    }));
+    services.push(serde_json::json!({
+        "namespace": "shop", "name": "web", "ports": [{"port": 80, "targetPort": 3000}],
+    }));
+    json["published"] = serde_json::json!([{
+        "target": {"url": "http://a.example.test/ready"}, "service": "ingress/nginx", "port": 80,
+        "class": "public", "origin": "shop/web",
+    }]);
+    let topology = build(json.clone()).unwrap();
+    let placed = &topology.targets()[&"http://a.example.test/ready".parse().unwrap()];
+    assert_eq!(placed.entry, Some(("ingress/nginx".parse().unwrap(), 8080)));
+    assert_eq!(placed.origin, Some("shop/web".parse().unwrap()));
+    let pairs: Vec<_> = topology.exposures().keys().map(ToString::to_string).collect();
+    assert_eq!(
+        pairs,
+        [
+            "http://a.example.test/ready#at=203.0.113.10:80",
+            "http://a.example.test/ready#at=203.0.113.20:80"
+        ]
+    );
+    json["published"][0]["port"] = 81.into();
+    let problems = build(json).unwrap_err();
+    assert_eq!(problems[0].path, "published[0].service");
+}
+
+#[test]
+fn an_address_and_a_services_own_name_lead_to_its_entry_whoever_names_them() {
+    let mut json = three_nodes();
+    json["targets"] = serde_json::json!([
+        {"url": "tcp://203.0.113.10:80"},
+        {"url": "http://nginx.ingress.svc/"},
+        {"url": "http://nginx.ingress.svc.cluster.local/x"},
+        {"url": "tcp://203.0.113.10:81"},
+        {"url": "http://nginx.elsewhere.svc/"},
+        {"url": "dns://nginx.ingress.svc"},
+    ]);
+    let topology = build(json).unwrap();
+    let entered: Vec<_> = topology
+        .targets()
+        .iter()
+        .filter(|(id, _)| !id.as_str().contains("example") && !id.as_str().contains("10.96"))
+        .map(|(id, placed)| (id.as_str(), placed.entry.is_some()))
+        .collect();
+    assert_eq!(
+        entered,
+        [
+            ("dns://nginx.ingress.svc", false),
+            ("http://nginx.elsewhere.svc/", false),
+            ("http://nginx.ingress.svc.cluster.local/x", true),
+            ("http://nginx.ingress.svc/", true),
+            ("tcp://203.0.113.10:80", true),
+            ("tcp://203.0.113.10:81", false),
+        ]
+    );
+}
+
+#[test]
+fn a_services_wishes_decide_whether_and_how_its_cluster_address_is_asked() {
+    let ids = |probe: serde_json::Value| -> Vec<String> {
+        let mut json = three_nodes();
+        json["ingresses"] = serde_json::json!([]);
+        json["services"][0]["ports"]
+            .as_array_mut()
+            .unwrap()
+            .push(serde_json::json!({"name": "amqp", "port": 5672, "targetPort": 5672}));
+        json["services"][0]["probe"] = probe;
+        build(json)
+            .unwrap()
+            .targets()
+            .keys()
+            .map(ToString::to_string)
+            .collect()
+    };
+    assert_eq!(ids(serde_json::json!({})), ["http://10.96.0.50:80/"]);
+    assert_eq!(
+        ids(serde_json::json!({"path": "/ok"})),
+        ["http://10.96.0.50:80/ok"]
+    );
+    assert_eq!(ids(serde_json::json!({"wanted": false})), [""; 0]);
+    assert_eq!(
+        ids(serde_json::json!({"wanted": true})),
+        ["http://10.96.0.50:80/", "tcp://10.96.0.50:5672"]
+    );
+}
+
+#[test]
+fn hints_narrow_what_a_client_is_sent_to_and_with_it_the_placement() {
+    let mut json = three_nodes();
+    json["services"][0]["externalTrafficPolicy"] = "Cluster".into();
+    json["nodes"][0]["zone"] = "z1".into();
+    json["nodes"][1]["zone"] = "z2".into();
+    json["services"][0]["endpoints"] = serde_json::json!([
+        {"pod": "a", "address": "10.244.1.10", "node": "n1", "hints": {"forZones": ["z1"]}},
+        {"pod": "b", "address": "10.244.2.10", "node": "n2", "hints": {"forZones": ["z2"]}},
+    ]);
+    let lb = front("203.0.113.10:80");
+    let topology = build(json.clone()).unwrap();
+    assert_eq!(
+        topology.placement(&pod_of("n1"), Some(&lb), None),
+        Placement::SameNode
+    );
+    json["services"][0]["endpoints"][1]["hints"] = serde_json::json!({});
+    let topology = build(json).unwrap();
+    assert_eq!(
+        topology.placement(&pod_of("n1"), Some(&lb), None),
+        Placement::Unknown
+    );
+}

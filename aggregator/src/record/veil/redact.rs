@@ -4,8 +4,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use parallax_diagnosis::topology::{
-    BalancerSpec, EndpointSpec, IngressSpec, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec,
-    ResolversSpec, ServiceSpec, TopologySpec,
+    BalancerSpec, EndpointSpec, Hints, IngressSpec, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
+    ProberSpec, PublishedSpec, ResolversSpec, ServiceProbe, ServiceSpec, TopologySpec,
 };
 use parallax_model::{
     DnsAnswer, EchoIdentity, FailureKind, Front, HostName, InvalidName, ObjectName, Observation, Outcome,
@@ -190,6 +190,7 @@ impl Veil {
             services,
             ingresses,
             targets,
+            published,
             vantages,
             resolvers: ResolversSpec { public },
             balancers,
@@ -208,6 +209,10 @@ impl Veil {
             targets: targets
                 .into_iter()
                 .map(|target| self.target_spec(target))
+                .collect(),
+            published: published
+                .into_iter()
+                .map(|published| self.published(published))
                 .collect(),
             vantages: vantages.iter().map(|vantage| self.vantage(vantage)).collect(),
             resolvers: ResolversSpec {
@@ -303,6 +308,7 @@ impl Veil {
             health_check_node_port,
             mut annotations,
             ingress_class,
+            probe,
         } = service;
         // Of the others nobody knows what they say.
         annotations.retain(|key, value| key.contains("proxy-protocol") && value.len() <= 5);
@@ -325,6 +331,45 @@ impl Veil {
             health_check_node_port,
             annotations,
             ingress_class: ingress_class.map(|class| self.veiled(class)),
+            probe: self.service_probe(probe),
+        }
+    }
+
+    /// The path becomes the one that the target's veiled id has.
+    fn service_probe(&mut self, probe: ServiceProbe) -> ServiceProbe {
+        let ServiceProbe {
+            wanted,
+            path,
+            expect_status,
+            interval_ms,
+        } = probe;
+        ServiceProbe {
+            wanted,
+            path: path.map(|path| {
+                let id = self.id(&format!("http://x{path}"));
+                id.splitn(4, '/')
+                    .last()
+                    .map_or_else(|| path.clone(), |veiled| format!("/{veiled}"))
+            }),
+            expect_status,
+            interval_ms,
+        }
+    }
+
+    fn published(&mut self, published: PublishedSpec) -> PublishedSpec {
+        let PublishedSpec {
+            target,
+            service,
+            port,
+            class,
+            origin,
+        } = published;
+        PublishedSpec {
+            target: self.target_spec(target),
+            service: self.service_key(service),
+            port,
+            class: class.map(|class| self.veiled(class)),
+            origin: origin.map(|origin| self.service_key(origin)),
         }
     }
 
@@ -371,6 +416,7 @@ impl Veil {
             ready,
             serving,
             terminating,
+            hints: Hints { for_zones, for_nodes },
         } = endpoint;
         EndpointSpec {
             pod: self.veiled(pod),
@@ -379,6 +425,10 @@ impl Veil {
             ready,
             serving,
             terminating,
+            hints: Hints {
+                for_zones: for_zones.into_iter().map(|zone| self.veiled(zone)).collect(),
+                for_nodes: for_nodes.into_iter().map(|node| self.veiled(node)).collect(),
+            },
         }
     }
 

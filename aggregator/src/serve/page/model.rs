@@ -41,6 +41,7 @@ pub(super) struct Overview {
     open: Vec<Card>,
     findings: Vec<Notice>,
     hazards: Vec<Notice>,
+    notes: Vec<(String, String)>,
     not_excluded: Vec<(String, String, String)>,
     names: Vec<NameRows>,
     investigating: Vec<Investigating>,
@@ -118,6 +119,11 @@ impl Overview {
             open: Card::open(view),
             findings: Notice::findings(view),
             hazards: Notice::hazards(view),
+            notes: topology
+                .notes
+                .iter()
+                .map(|note| (note.object.clone(), note.text.clone()))
+                .collect(),
             not_excluded: view
                 .not_excluded
                 .iter()

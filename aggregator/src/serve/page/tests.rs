@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     fixtures::*,
     store::{End, Ending, Status, StoreState, Summary},
-    watch::{TopologyState, Trouble},
+    watch::{Note, TopologyState, Trouble},
 };
 
 fn sound() -> TopologyState {
@@ -301,4 +301,18 @@ fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_non
         assert!(html.contains(words), "{words}\n{html}");
     }
     assert!(html.contains("headline ok"), "what was is not what is");
+}
+
+#[test]
+fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
+    assert!(!page("healthy", &healthy(), &sound()).contains("Odd in the cluster"));
+    let mut topology = sound();
+    topology.notes = Arc::from([Note {
+        object: "Ingress shop/web".to_owned(),
+        text: "parallax.dev/path: expected a path, got \"<b>\"".to_owned(),
+    }]);
+    let html = page("noted", &healthy(), &topology);
+    assert!(html.contains("Odd in the cluster"));
+    assert!(html.contains("Ingress shop/web") && html.contains("parallax.dev/path: expected a path"));
+    assert!(!html.contains("<b>\"") && !html.contains("\"<b>"));
 }

@@ -1,0 +1,70 @@
+//! How long to wait before the API server is asked again.
+
+use std::{hash::BuildHasher, time::Duration};
+
+/// Waits double from one failure to the next, each with jitter: a restarted API server is not met by everybody at once.
+#[derive(Debug, Clone)]
+pub(super) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    failures: u32,
+}
+
+impl Backoff {
+    pub(super) const fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            failures: 0,
+        }
+    }
+
+    pub(super) const fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The next wait: between half of the step and all of it, and not less than the server asked for.
+    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+        let doubled = self
+            .first
+            .saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
+        self.failures = self.failures.saturating_add(1);
+        let half = doubled.min(self.longest) / 2;
+        // The standard library seeds its hashers from the system's random numbers.
+        let random = std::hash::RandomState::new().hash_one(0_u64) % 1_000;
+        let jittered = half + half.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 1_000.0);
+        jittered.max(asked.unwrap_or_default().min(self.longest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_the_longest_with_jitter_and_begin_anew_after_a_success() {
+        let (first, longest) = (Duration::from_millis(200), Duration::from_secs(30));
+        let mut backoff = Backoff::new(first, longest);
+        for step in [200, 400, 800, 1_600] {
+            let step = Duration::from_millis(step);
+            let wait = backoff.next(None);
+            assert!(step / 2 <= wait && wait <= step, "{wait:?} of {step:?}");
+        }
+        for _ in 0..100 {
+            assert!(backoff.next(None) <= longest);
+        }
+        assert!(backoff.next(None) >= longest / 2);
+        backoff.reset();
+        assert!(backoff.next(None) <= first);
+    }
+
+    #[test]
+    fn what_the_server_asks_for_is_heeded_within_reason() {
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+        assert_eq!(backoff.next(Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(
+            backoff.next(Some(Duration::from_secs(7_000))),
+            Duration::from_secs(30)
+        );
+    }
+}

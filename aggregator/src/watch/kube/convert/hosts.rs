@@ -1,0 +1,185 @@
+//! Host names that Ingresses and routes claim → targets, each once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_diagnosis::topology::PublishedSpec;
+use parallax_model::{HostName, ObjectName, Scheme, ServiceKey, TargetSpec};
+
+use super::{annotations::Wish, notes::Notes, services::Services};
+
+/// A host that an object wants to be served.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    /// `Ingress shop/web`.
+    pub(super) owner: String,
+    /// The owner's age; the oldest claim counts, as most controllers have it.
+    pub(super) born: String,
+    pub(super) host: HostName,
+    pub(super) scheme: Scheme,
+    /// The port that clients use.
+    pub(super) port: u16,
+    /// The Service it enters through, where known.
+    pub(super) entry: Option<ServiceKey>,
+    pub(super) class: Option<ObjectName>,
+    /// The Service whose pods answer in the end.
+    pub(super) origin: Option<ServiceKey>,
+    pub(super) wish: Wish,
+}
+
+/// Targets of hosts: those with a known entry, and the others.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    pub(super) published: Vec<PublishedSpec>,
+    pub(super) external: Vec<TargetSpec>,
+}
+
+/// One target for each host, scheme and port.
+pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &mut Notes) -> Hosts {
+    claims.sort_by(|a, b| (&a.born, &a.owner).cmp(&(&b.born, &b.owner)));
+    conflicts(&claims, notes);
+    let mut taken = BTreeSet::new();
+    let mut hosts = Hosts::default();
+    for claim in &claims {
+        if !taken.insert((claim.host.clone(), claim.scheme, claim.port)) {
+            continue;
+        }
+        origin(claim, services, notes);
+        let target = TargetSpec {
+            expect_status: claim.wish.expect.clone(),
+            interval_ms: claim.wish.interval_ms,
+            ..TargetSpec::of(claim.url())
+        };
+        if let Some(service) = &claim.entry {
+            hosts.published.push(PublishedSpec {
+                target,
+                service: service.clone(),
+                port: claim.port,
+                class: claim.class.clone(),
+                origin: claim.origin.clone(),
+            });
+        } else {
+            notes.say(
+                &claim.owner,
+                format_args!(
+                    "no Service of this cluster is known to be the way in for {}: an external front, asked as users do and judged without placement",
+                    claim.host
+                ),
+            );
+            hosts.external.push(target);
+        }
+    }
+    hosts
+}
+
+impl Claim {
+    fn url(&self) -> String {
+        let usual = match self.scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        };
+        let port = if self.port == usual {
+            String::new()
+        } else {
+            format!(":{}", self.port)
+        };
+        let path = self.wish.path.as_deref().unwrap_or("/");
+        format!("{}://{}{port}{path}", self.scheme, self.host)
+    }
+}
+
+/// A host in two objects is one target; who of them decides is said.
+fn conflicts(claims: &[Claim], notes: &mut Notes) {
+    let mut owners: BTreeMap<&HostName, Vec<&Claim>> = BTreeMap::new();
+    for claim in claims {
+        let known = owners.entry(&claim.host).or_default();
+        if known.iter().all(|other| other.owner != claim.owner) {
+            known.push(claim);
+        }
+    }
+    for (host, claims) in owners {
+        let [first, others @ ..] = claims.as_slice() else {
+            continue;
+        };
+        if others.is_empty() {
+            continue;
+        }
+        let names: Vec<&str> = others.iter().map(|claim| claim.owner.as_str()).collect();
+        let differ = others
+            .iter()
+            .any(|claim| (&claim.entry, &claim.class) != (&first.entry, &first.class));
+        let how = if differ {
+            "with another class or way in: which of them serves it is up to the controllers"
+        } else {
+            "too"
+        };
+        notes.say(
+            format_args!("host {host}"),
+            format_args!(
+                "claimed by {}, and by {} {how}; it is probed once, as the first says",
+                first.owner,
+                names.join(", ")
+            ),
+        );
+    }
+}
+
+fn origin(claim: &Claim, services: &Services<'_>, notes: &mut Notes) {
+    let Some(key) = &claim.origin else { return };
+    match services.all.get(key) {
+        None => notes.say(
+            &claim.owner,
+            format_args!(
+                "the Service {key} behind {} is not there or has no TCP port",
+                claim.host
+            ),
+        ),
+        Some(found) if !found.has_endpoints() => notes.say(
+            &claim.owner,
+            format_args!(
+                "the Service {key} behind {} has no endpoint that serves",
+                claim.host
+            ),
+        ),
+        Some(_) => {}
+    }
+}
+
+/// The hosts to probe for one that may be a wildcard: samples that it covers.
+pub(super) fn samples(owner: &str, host: &str, wish: &Wish, notes: &mut Notes) -> Vec<HostName> {
+    if !host.is_empty() && !host.contains('*') {
+        return match HostName::new(host) {
+            Ok(host) => vec![host],
+            Err(error) => {
+                notes.say(owner, error);
+                Vec::new()
+            }
+        };
+    }
+    let covered: Vec<HostName> = wish
+        .samples
+        .iter()
+        .filter(|sample| covers(host, sample.as_str()))
+        .cloned()
+        .collect();
+    if covered.is_empty() {
+        let what = if host.is_empty() {
+            "a rule for every host".to_owned()
+        } else {
+            format!("the wildcard host {host}")
+        };
+        let text = format!(
+            "{what} cannot be probed; name a host that it covers in the annotation parallax.dev/sample"
+        );
+        notes.say(owner, text);
+    }
+    covered
+}
+
+/// Whether `*.example.test` covers a name, whatever number of labels the star stands for. An empty pattern covers
+/// everything.
+pub(super) fn covers(pattern: &str, name: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(end) => name.len() > end.len() && name.ends_with(end),
+        None => pattern.is_empty() || pattern == name,
+    }
+}

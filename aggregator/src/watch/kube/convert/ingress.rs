@@ -1,0 +1,106 @@
+//! Ingresses → the hosts they claim.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{ObjectName, Scheme, ServiceKey};
+
+use super::{
+    Wanted,
+    annotations::wish,
+    entries::Entries,
+    hosts::{Claim, covers, samples},
+    notes::{Notes, quoted},
+    services::Services,
+};
+use crate::watch::kube::{
+    cluster::Cluster,
+    objects::{Backend, Ingress, IngressRule},
+};
+
+pub(super) fn claims(
+    cluster: &Cluster,
+    services: &Services<'_>,
+    entries: &Entries<'_>,
+    wanted: &Wanted<'_>,
+    notes: &mut Notes,
+) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for (key, ingress) in &cluster.ingresses {
+        let owner = format!("Ingress {key}");
+        let wish = wish(&owner, &ingress.metadata, notes);
+        if !wanted.target(&wish, &key.namespace) {
+            continue;
+        }
+        let class = entries.class(ingress);
+        if let Some(class) = class.as_ref().filter(|class| class.missing) {
+            notes.say(
+                &owner,
+                format_args!("there is no IngressClass {}", quoted(&class.name)),
+            );
+        }
+        let entry = entries.of(ingress, services);
+        for (host, rules) in hosts(ingress) {
+            for name in samples(&owner, host, &wish, notes) {
+                let schemes = [(Scheme::Http, 80_u16), (Scheme::Https, 443)];
+                for (scheme, port) in schemes {
+                    let found = entry.as_ref().and_then(|key| services.all.get(key));
+                    let served = found.is_none_or(|found| found.has_port(port));
+                    if !served || (scheme == Scheme::Https && !has_tls(ingress, name.as_str())) {
+                        continue;
+                    }
+                    claims.push(Claim {
+                        owner: owner.clone(),
+                        born: ingress.metadata.creation_timestamp.clone(),
+                        host: name.clone(),
+                        scheme,
+                        port,
+                        entry: entry.clone(),
+                        class: class
+                            .as_ref()
+                            .and_then(|class| ObjectName::new(class.name.as_str()).ok()),
+                        origin: origin(ingress, &rules),
+                        wish: wish.clone(),
+                    });
+                }
+            }
+        }
+    }
+    claims
+}
+
+/// Each host with its rules; an Ingress with nothing but a default backend is for every host.
+fn hosts(ingress: &Ingress) -> Vec<(&str, Vec<&IngressRule>)> {
+    let names: BTreeSet<&str> = ingress.spec.rules.iter().map(|rule| rule.host.as_str()).collect();
+    if names.is_empty() && ingress.spec.default_backend.is_some() {
+        return vec![("", Vec::new())];
+    }
+    names
+        .into_iter()
+        .map(|host| {
+            let rules = ingress.spec.rules.iter().filter(|rule| rule.host == host);
+            (host, rules.collect())
+        })
+        .collect()
+}
+
+/// A section without hosts is for all that the controller serves.
+fn has_tls(ingress: &Ingress, host: &str) -> bool {
+    ingress
+        .spec
+        .tls
+        .iter()
+        .any(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(|pattern| covers(pattern, host)))
+}
+
+/// The Service behind the path that is likeliest asked for: `/`, else the first, else the default.
+fn origin(ingress: &Ingress, rules: &[&IngressRule]) -> Option<ServiceKey> {
+    let paths = || rules.iter().flat_map(|rule| &rule.http.paths);
+    let backend: &Backend = paths()
+        .find(|path| matches!(path.path.as_str(), "" | "/"))
+        .or_else(|| paths().next())
+        .map(|path| &path.backend)
+        .or(ingress.spec.default_backend.as_ref())?;
+    format!("{}/{}", ingress.metadata.namespace, backend.service.name)
+        .parse()
+        .ok()
+}

@@ -1,0 +1,119 @@
+//! From what was read of a cluster to what should be reachable. Pure: values in, values out.
+//!
+//! ```text
+//! nodes + pods ─▶ nodes        services + slices ─▶ services ─▶ entries (class → Service)
+//!                                                        │              │
+//!                          ingresses, routes ─▶ claims ─▶ hosts ─▶ published targets
+//!                                              balancers, headless, kubernetes.default ─┘
+//! ```
+
+mod annotations;
+mod endpoints;
+mod entries;
+mod gateway;
+mod hosts;
+mod ingress;
+mod nodes;
+mod notes;
+mod own;
+mod prune;
+mod services;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_diagnosis::topology::TopologySpec;
+use parallax_model::{NodeName, ObjectName, ServiceKey};
+
+pub(super) use notes::Notes;
+pub(super) use prune::prune;
+
+use self::{annotations::Wish, entries::Entries, services::Services};
+use super::cluster::Cluster;
+
+/// What is to be probed without anybody saying so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Defaults {
+    /// What the cluster publishes, as far as that is safe to ask for.
+    #[default]
+    Published,
+    /// Nothing: only what says `parallax.dev/probe: "true"`.
+    Annotated,
+}
+
+/// Reads a cluster.
+pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes) -> TopologySpec {
+    let machines = nodes::nodes(cluster);
+    let names: BTreeSet<&NodeName> = machines.iter().map(|node| &node.name).collect();
+    let slices = endpoints::by_service(cluster);
+    let mut services = Services::read(cluster, &slices, &names, notes);
+    let wanted = Wanted::read(cluster, defaults, notes);
+    let entries = Entries::read(cluster, &services);
+    let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);
+    claims.extend(gateway::claims(cluster, &services, &wanted, notes));
+    let mut used: BTreeSet<ServiceKey> = claims.iter().filter_map(|claim| claim.entry.clone()).collect();
+    let hosts = hosts::targets(claims, &services, notes);
+    for (key, classes) in entries.classes_of() {
+        used.insert(key.clone());
+        // A controller of several classes stands for none of them alone.
+        if let ([class], Some(found)) = (classes.as_slice(), services.all.get_mut(key)) {
+            found.spec.ingress_class = ObjectName::new(*class).ok();
+        }
+    }
+    let mut published = hosts.published;
+    published.extend(own::targets(&mut services, &used, &wanted, notes));
+    let mut targets = hosts.external;
+    targets.extend(own::api_server(&services));
+    TopologySpec {
+        nodes: machines,
+        services: services.all.into_values().map(|found| found.spec).collect(),
+        published,
+        targets,
+        ..TopologySpec::default()
+    }
+}
+
+/// Who wants to be probed: an object says so, else its namespace, else the defaults.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    by_default: bool,
+    namespaces: BTreeMap<&'a str, bool>,
+}
+
+impl<'a> Wanted<'a> {
+    fn read(cluster: &'a Cluster, defaults: Defaults, notes: &mut Notes) -> Self {
+        let namespaces = cluster
+            .namespaces
+            .values()
+            .filter_map(|namespace| {
+                let name = namespace.metadata.name.as_str();
+                let label = format!("Namespace {name}");
+                let wish = annotations::wish(&label, &namespace.metadata, notes);
+                let probe = Wish {
+                    probe: wish.probe,
+                    ..Wish::default()
+                };
+                if wish != probe {
+                    notes.say(label, "of its annotations only parallax.dev/probe counts");
+                }
+                Some((name, wish.probe?))
+            })
+            .collect();
+        Self {
+            by_default: defaults == Defaults::Published,
+            namespaces,
+        }
+    }
+
+    /// What was said, if anything.
+    fn probe(&self, wish: &Wish, namespace: &str) -> Option<bool> {
+        wish.probe.or_else(|| self.namespaces.get(namespace).copied())
+    }
+
+    /// Whether something is a target that is one by default.
+    fn target(&self, wish: &Wish, namespace: &str) -> bool {
+        self.probe(wish, namespace).unwrap_or(self.by_default)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! What was found odd in the cluster's objects, said once per object and reason.
+
+use std::{collections::BTreeSet, fmt};
+
+use crate::watch::Note;
+
+/// More notes than this help nobody; the rest is counted.
+const MOST: usize = 200;
+
+/// Longest text quoted from an object, in characters.
+const LONGEST: usize = 80;
+
+/// Collects notes in order, each once.
+#[derive(Debug, Default)]
+pub(in crate::watch::kube) struct Notes(BTreeSet<Note>);
+
+impl Notes {
+    /// `object` as `Ingress shop/web`; the text as a sentence without its full stop.
+    pub(in crate::watch::kube) fn say(&mut self, object: impl fmt::Display, text: impl fmt::Display) {
+        self.0.insert(Note {
+            object: plain(&object),
+            text: plain(&text),
+        });
+    }
+
+    pub(in crate::watch::kube) fn finish(self) -> Vec<Note> {
+        let more = self.0.len().saturating_sub(MOST);
+        let mut notes: Vec<Note> = self.0.into_iter().take(MOST).collect();
+        if more > 0 {
+            notes.push(Note {
+                object: "notes".to_owned(),
+                text: format!("{more} more are not listed"),
+            });
+        }
+        notes
+    }
+}
+
+/// Names come from the API server and are sound there; what reaches a page or a terminal must be so whatever comes.
+fn plain(text: &impl fmt::Display) -> String {
+    text.to_string().replace(char::is_control, "\u{fffd}")
+}
+
+/// Text of an object, short and without control characters, in quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let short: String = text.chars().take(LONGEST).collect();
+    let dots = if short.len() < text.len() { "…" } else { "" };
+    format!("{short:?}{dots}")
+}

@@ -1,0 +1,138 @@
+//! Services as targets of their own: balancers' addresses, headless names, the API server.
+
+use std::collections::BTreeSet;
+
+use parallax_diagnosis::topology::{PortSpec, PublishedSpec, ServiceSpec, ServiceType};
+use parallax_model::{SearchManner, ServiceKey, TargetSpec};
+
+use super::{
+    Wanted,
+    notes::Notes,
+    services::{Found, Services},
+};
+
+/// Decides for each Service whether its cluster addresses are asked, and adds what else of it is.
+pub(super) fn targets(
+    services: &mut Services<'_>,
+    entries: &BTreeSet<ServiceKey>,
+    wanted: &Wanted<'_>,
+    notes: &mut Notes,
+) -> Vec<PublishedSpec> {
+    let mut published = Vec::new();
+    for (key, found) in &mut services.all {
+        let namespace = key.namespace.as_str();
+        let asked = wanted.probe(&found.wish, namespace);
+        found.spec.probe.wanted = match asked {
+            Some(asked) => Some(asked),
+            None if wanted.by_default => None,
+            None => Some(false),
+        };
+        if !wanted.target(&found.wish, namespace) {
+            continue;
+        }
+        let before = published.len();
+        if found.spec.service_type == ServiceType::LoadBalancer {
+            pending(found, notes);
+            // The hosts of an entry ask for its balancer already.
+            if !entries.contains(key) {
+                balancer(found, &mut published);
+            }
+        }
+        headless(found, asked == Some(true), &mut published);
+        let probed = published.len() > before
+            || asked == Some(true)
+            || (!found.spec.cluster_ips.is_empty() && found.spec.ports.iter().any(speaks_http));
+        if probed && !found.has_endpoints() {
+            notes.say(found.label(), "it is probed and has no endpoint that serves");
+        }
+    }
+    published
+}
+
+/// `kubernetes.default`, by name and by address, as every client in the cluster uses it.
+pub(super) fn api_server(services: &Services<'_>) -> Vec<TargetSpec> {
+    let is_api = |key: &ServiceKey| key.namespace.as_str() == "default" && key.name.as_str() == "kubernetes";
+    let Some((_, found)) = services.all.iter().find(|(key, _)| is_api(key)) else {
+        return Vec::new();
+    };
+    if found.spec.probe.wanted == Some(false) {
+        return Vec::new();
+    }
+    let name = TargetSpec {
+        search: Some(SearchManner::Glibc),
+        ..TargetSpec::of("dns://kubernetes.default.svc")
+    };
+    let port = found.spec.ports.first().map(|port| port.port);
+    let connect = port.map(|port| TargetSpec::of(format!("tcp://kubernetes.default.svc:{port}")));
+    [name].into_iter().chain(connect).collect()
+}
+
+fn pending(found: &Found<'_>, notes: &mut Notes) {
+    let said = &found.object.status.load_balancer.ingress;
+    if said.is_empty() && found.spec.load_balancer.is_empty() {
+        notes.say(found.label(), "its balancer has no address yet");
+    }
+}
+
+fn balancer(found: &Found<'_>, published: &mut Vec<PublishedSpec>) {
+    let addresses = found
+        .spec
+        .load_balancer
+        .iter()
+        .map(|lb| bracketed(&lb.ip.to_string()));
+    let names = found.balancer_names().map(ToOwned::to_owned);
+    for address in addresses.chain(names) {
+        for port in &found.spec.ports {
+            published.push(at(&found.spec, port, &format!("{address}:{}", port.port)));
+        }
+    }
+}
+
+/// A headless Service has a name and no address; each look-up leads to one of its pods.
+fn headless(found: &Found<'_>, asked: bool, published: &mut Vec<PublishedSpec>) {
+    if !found.spec.cluster_ips.is_empty() {
+        return;
+    }
+    let name = format!("{}.{}.svc", found.spec.name, found.spec.namespace);
+    for port in found.spec.ports.iter().filter(|port| asked || speaks_http(port)) {
+        published.push(at(&found.spec, port, &format!("{name}:{}", port.target_port)));
+    }
+}
+
+fn at(spec: &ServiceSpec, port: &PortSpec, authority: &str) -> PublishedSpec {
+    let probe = &spec.probe;
+    let target = if speaks_http(port) {
+        TargetSpec {
+            expect_status: probe.expect_status.clone(),
+            ..TargetSpec::of(format!(
+                "http://{authority}{}",
+                probe.path.as_deref().unwrap_or("/")
+            ))
+        }
+    } else {
+        TargetSpec::of(format!("tcp://{authority}"))
+    };
+    PublishedSpec {
+        target: TargetSpec {
+            interval_ms: probe.interval_ms,
+            ..target
+        },
+        service: spec.key(),
+        port: port.port,
+        class: None,
+        origin: None,
+    }
+}
+
+fn bracketed(address: &str) -> String {
+    if address.contains(':') {
+        format!("[{address}]")
+    } else {
+        address.to_owned()
+    }
+}
+
+fn speaks_http(port: &PortSpec) -> bool {
+    let word = port.app_protocol.as_ref().or(port.name.as_ref());
+    word.is_some_and(|word| word.as_str() == "http" || word.as_str().starts_with("http-"))
+}

@@ -1,0 +1,264 @@
+//! Services with their endpoints, and the index from addresses to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+};
+
+use parallax_diagnosis::topology::{
+    EndpointSpec, IpMode, LoadBalancerSpec, PortSpec, ServiceProbe, ServiceSpec, ServiceType, TrafficPolicy,
+};
+use parallax_model::{NodeName, ObjectName, ServiceKey};
+
+use super::{
+    annotations::{Wish, wish},
+    endpoints::{Slices, endpoints, is_tcp, target_port},
+    notes::Notes,
+};
+use crate::watch::kube::{
+    cluster::Cluster,
+    objects::{EndpointSlice, Key, PortRef, Service, ServicePort},
+};
+
+/// A Service and what a [`ServiceSpec`] has no place for.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    pub(super) spec: ServiceSpec,
+    pub(super) object: &'a Service,
+    pub(super) wish: Wish,
+}
+
+impl Found<'_> {
+    /// `Service shop/web`.
+    pub(super) fn label(&self) -> String {
+        format!("Service {}", self.spec.key())
+    }
+
+    /// Whether new connections go anywhere at all.
+    pub(super) fn has_endpoints(&self) -> bool {
+        let serves = |e: &EndpointSpec| e.ready || (e.terminating && e.serving.unwrap_or(e.ready));
+        self.spec.endpoints.iter().any(serves)
+    }
+
+    /// It has a TCP port of that number.
+    pub(super) fn has_port(&self, number: u16) -> bool {
+        self.spec.ports.iter().any(|port| port.port == number)
+    }
+
+    /// Names of its balancer, where that has any.
+    pub(super) fn balancer_names(&self) -> impl Iterator<Item = &str> {
+        let addresses = &self.object.status.load_balancer.ingress;
+        addresses
+            .iter()
+            .map(|a| a.hostname.as_str())
+            .filter(|name| !name.is_empty())
+    }
+}
+
+/// All Services of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct Services<'a> {
+    pub(super) all: BTreeMap<ServiceKey, Found<'a>>,
+    by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
+    by_name: BTreeMap<&'a str, Vec<ServiceKey>>,
+}
+
+impl<'a> Services<'a> {
+    pub(super) fn read(
+        cluster: &'a Cluster,
+        slices: &Slices<'_>,
+        machines: &BTreeSet<&NodeName>,
+        notes: &mut Notes,
+    ) -> Self {
+        let mut services = Self::default();
+        let mut taken: BTreeMap<SocketAddr, ServiceKey> = BTreeMap::new();
+        for (key, object) in &cluster.services {
+            let slices = slices.get(key).map_or(&[][..], Vec::as_slice);
+            if let Some(mut found) = read(key, object, slices, machines, notes) {
+                found.leave_to_others(&mut taken, notes);
+                services.add(found);
+            }
+        }
+        services
+    }
+
+    fn add(&mut self, found: Found<'a>) {
+        let key = found.spec.key();
+        for address in &found.spec.load_balancer {
+            self.by_address.entry(address.ip).or_default().push(key.clone());
+        }
+        for address in &found.object.status.load_balancer.ingress {
+            if !address.hostname.is_empty() {
+                let named = self.by_name.entry(address.hostname.as_str()).or_default();
+                named.push(key.clone());
+            }
+        }
+        self.all.insert(key, found);
+    }
+
+    /// The Services behind an address or a name of a balancer.
+    pub(super) fn behind(&self, address: &str) -> &[ServiceKey] {
+        let found = match address.parse::<IpAddr>() {
+            Ok(ip) => self.by_address.get(&ip),
+            Err(_) => self.by_name.get(address),
+        };
+        found.map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Found<'_> {
+    /// An address and port that another Service has already are left to that one.
+    fn leave_to_others(&mut self, taken: &mut BTreeMap<SocketAddr, ServiceKey>, notes: &mut Notes) {
+        let key = self.spec.key();
+        let ports: Vec<u16> = self.spec.ports.iter().map(|port| port.port).collect();
+        let label = self.label();
+        let mut free = |ip: IpAddr| {
+            let fronts = || ports.iter().map(|port| SocketAddr::new(ip, *port));
+            if let Some((front, other)) = fronts().find_map(|f| Some((f, taken.get(&f)?))) {
+                notes.say(
+                    &label,
+                    format_args!(
+                        "{front} belongs to the Service {other} already; this one is not probed there"
+                    ),
+                );
+                return false;
+            }
+            taken.extend(fronts().map(|front| (front, key.clone())));
+            true
+        };
+        self.spec.cluster_ips.retain(|ip| free(*ip));
+        self.spec.load_balancer.retain(|lb| free(lb.ip));
+    }
+}
+
+fn read<'a>(
+    key: &Key,
+    object: &'a Service,
+    slices: &[&EndpointSlice],
+    machines: &BTreeSet<&NodeName>,
+    notes: &mut Notes,
+) -> Option<Found<'a>> {
+    // A name elsewhere: nothing of it is in the cluster.
+    if object.spec.kind == "ExternalName" {
+        return None;
+    }
+    let ports: Vec<PortSpec> = object
+        .spec
+        .ports
+        .iter()
+        .filter(|port| is_tcp(&port.protocol))
+        .filter_map(|port| self::port(port, slices))
+        .collect();
+    if ports.is_empty() {
+        return None;
+    }
+    let cluster_ips = cluster_ips(object);
+    let prefers_v6 = cluster_ips.first().map(IpAddr::is_ipv6);
+    let found = endpoints(slices, prefers_v6, machines);
+    let label = format!("Service {key}");
+    for node in found.strangers {
+        notes.say(
+            &label,
+            format_args!(
+                "an endpoint is on the node {node}, which is not (any more) there; its placement is unknown"
+            ),
+        );
+    }
+    let wish = wish(&label, &object.metadata, notes);
+    let spec = ServiceSpec {
+        namespace: key.namespace.parse().ok()?,
+        name: key.name.parse().ok()?,
+        service_type: match object.spec.kind.as_str() {
+            "LoadBalancer" => ServiceType::LoadBalancer,
+            "NodePort" => ServiceType::NodePort,
+            _ => ServiceType::ClusterIP,
+        },
+        cluster_ips,
+        load_balancer: load_balancer(object),
+        external_traffic_policy: policy(&object.spec.external_traffic_policy),
+        internal_traffic_policy: policy(&object.spec.internal_traffic_policy),
+        ports,
+        endpoints: found.all,
+        // Zero where there is none.
+        health_check_node_port: u16::try_from(object.spec.health_check_node_port)
+            .ok()
+            .filter(|port| *port != 0),
+        annotations: object
+            .metadata
+            .annotations
+            .iter()
+            .filter(|(name, _)| !name.starts_with(crate::watch::kube::objects::ANNOTATION))
+            .map(|(name, value)| (name.clone(), value.chars().take(256).collect()))
+            .collect(),
+        ingress_class: None,
+        probe: ServiceProbe {
+            wanted: None,
+            path: wish.path.clone(),
+            expect_status: wish.expect.clone(),
+            interval_ms: wish.interval_ms,
+        },
+    };
+    Some(Found { spec, object, wish })
+}
+
+fn policy(text: &str) -> TrafficPolicy {
+    if text == "Local" {
+        TrafficPolicy::Local
+    } else {
+        TrafficPolicy::Cluster
+    }
+}
+
+/// None for a headless Service, whose address is the word `None`.
+fn cluster_ips(object: &Service) -> Vec<IpAddr> {
+    let spec = &object.spec;
+    let mut all: Vec<IpAddr> = Vec::new();
+    for text in spec.cluster_ips.iter().chain([&spec.cluster_ip]) {
+        if let Ok(ip) = text.parse()
+            && !all.contains(&ip)
+        {
+            all.push(ip);
+        }
+    }
+    all
+}
+
+/// Addresses of the balancer, and `externalIPs`: nodes answer for these as for a balancer's (`ipMode: VIP`).
+fn load_balancer(object: &Service) -> Vec<LoadBalancerSpec> {
+    let mut all: Vec<LoadBalancerSpec> = Vec::new();
+    let balancer = object.status.load_balancer.ingress.iter().map(|address| {
+        let mode = if address.ip_mode == "Proxy" {
+            IpMode::Proxy
+        } else {
+            IpMode::Vip
+        };
+        (&address.ip, mode)
+    });
+    let external = object.spec.external_ips.iter().map(|ip| (ip, IpMode::Vip));
+    for (text, ip_mode) in balancer.chain(external) {
+        if let Ok(ip) = text.parse::<IpAddr>()
+            && all.iter().all(|known| known.ip != ip)
+        {
+            all.push(LoadBalancerSpec { ip, ip_mode });
+        }
+    }
+    all
+}
+
+fn port(port: &ServicePort, slices: &[&EndpointSlice]) -> Option<PortSpec> {
+    let number = u16::try_from(port.port).ok()?;
+    let said = match &port.target_port {
+        PortRef::Number(target) => u16::try_from(*target).ok(),
+        PortRef::Name(_) | PortRef::Unset => None,
+    };
+    // Only the slices know the number behind a name; the Service's own word counts while there is none.
+    let target_port = target_port(slices, &port.name).or(said).unwrap_or(number);
+    let word = |text: &str| ObjectName::new(text).ok();
+    Some(PortSpec {
+        name: word(&port.name),
+        app_protocol: word(&port.app_protocol),
+        port: number,
+        target_port,
+        node_port: u16::try_from(port.node_port).ok().filter(|port| *port > 0),
+    })
+}

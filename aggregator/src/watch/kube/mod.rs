@@ -1,0 +1,412 @@
+//! The cluster itself as the source of the topology.
+//!
+//! ```text
+//! API server ─▶ reflectors (one per kind) ─▶ cluster ─▶ [a moment's quiet] ─▶ convert ─▶ topology + notes
+//!                        └────────── health ─▶ trouble, age, metrics
+//! ```
+//! One task owns everything that is known; reflectors only tell. Nothing is locked, and a reflector that ended would
+//! take this task, and with it the aggregator, down: it never goes unnoticed.
+
+mod backoff;
+mod cluster;
+mod convert;
+mod health;
+mod objects;
+mod reflect;
+mod resource;
+mod settings;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use parallax_diagnosis::topology::Topology;
+use parallax_model::EventTime;
+use tokio::{
+    sync::{mpsc, watch},
+    task::{JoinHandle, JoinSet},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use convert::Defaults;
+pub(crate) use health::{Condition, Reason, WatchState, Watches};
+pub(crate) use resource::Resource;
+
+use self::{
+    backoff::Backoff,
+    cluster::Cluster,
+    convert::Notes,
+    reflect::{Reflector, Told},
+    settings::{Look, Settings},
+};
+use super::{Note, POLL, TopologyState, Trouble};
+use crate::{clock::Clock, config::TopologySource};
+
+/// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
+const QUEUE: usize = 1_024;
+
+/// Where the cluster is and what of it is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kubernetes {
+    /// How to reach the API server.
+    pub(crate) access: Access,
+    /// Namespace of the prober Pods; the aggregator's own where absent.
+    pub(crate) prober_namespace: Option<String>,
+    /// Labels of the prober Pods.
+    pub(crate) prober_selector: String,
+    /// What is probed without anybody saying so.
+    pub(crate) defaults: Defaults,
+    /// How fast and how patiently it is read.
+    pub(crate) pace: Pace,
+}
+
+/// How to reach the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// As a Pod's ServiceAccount; outside of a cluster as `$KUBECONFIG` or `~/.kube/config` says.
+    Inferred {
+        /// Context of the kubeconfig.
+        context: Option<String>,
+    },
+    /// As a kubeconfig says.
+    File {
+        /// The kubeconfig.
+        path: PathBuf,
+        /// Its context; the current one where absent.
+        context: Option<String>,
+    },
+}
+
+/// Times of the watch. Settable so that tests need not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Quiet that ends a burst of changes.
+    pub(crate) quiet: Duration,
+    /// Longest time a change waits for that.
+    pub(crate) longest_burst: Duration,
+    /// Wait after the first failure.
+    pub(crate) first_retry: Duration,
+    /// Longest wait between two tries.
+    pub(crate) longest_retry: Duration,
+    /// How often to look for objects that the API server does not know.
+    pub(crate) recheck: Duration,
+    /// Longest time for an answer to begin and for one page of a list.
+    pub(crate) patience: Duration,
+    /// A watch that told nothing for so long is taken for broken; the server sends a bookmark about once a minute.
+    pub(crate) silence: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            quiet: Duration::from_millis(50),
+            longest_burst: Duration::from_millis(300),
+            first_retry: Duration::from_millis(200),
+            longest_retry: Duration::from_secs(30),
+            recheck: Duration::from_secs(30),
+            patience: Duration::from_mins(1),
+            silence: Duration::from_secs(150),
+        }
+    }
+}
+
+/// Follows the cluster until cancelled.
+pub(crate) async fn follow(
+    source: TopologySource,
+    kubernetes: Kubernetes,
+    state: watch::Sender<TopologyState>,
+    watches: watch::Sender<Watches>,
+    clock: Clock,
+    cancelled: CancellationToken,
+) {
+    watches.send_replace(Watches::starting());
+    let follower = Follower {
+        start: clock.now(),
+        source: Arc::new(source),
+        kubernetes,
+        state,
+        watches,
+        clock,
+        cluster: Cluster::default(),
+        dirty: None,
+        building: None,
+        refused: None,
+        waiting: Vec::new(),
+    };
+    cancelled.run_until_cancelled(follower.run()).await;
+}
+
+struct Follower {
+    start: EventTime,
+    source: Arc<TopologySource>,
+    kubernetes: Kubernetes,
+    state: watch::Sender<TopologyState>,
+    watches: watch::Sender<Watches>,
+    clock: Clock,
+    cluster: Cluster,
+    /// Something changed: first and last time.
+    dirty: Option<(Instant, Instant)>,
+    building: Option<JoinHandle<Built>>,
+    /// Why the configuration cannot be used any more; the former one stays.
+    refused: Option<Trouble>,
+    /// What of the configuration waits for a start.
+    waiting: Vec<Note>,
+}
+
+/// What a build came to.
+struct Built {
+    topology: Result<Topology, String>,
+    notes: Vec<Note>,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        let mut settings = Settings::begin(&self.source).await;
+        let client = self.connect().await;
+        let (out, mut told) = mpsc::channel(QUEUE);
+        let mut reflectors = JoinSet::new();
+        for resource in Resource::ALL {
+            let probers = resource == Resource::Pods;
+            let own = || client.default_namespace().to_owned();
+            let reflector = Reflector {
+                client: client.clone(),
+                resource,
+                namespace: probers.then(|| self.kubernetes.prober_namespace.clone().unwrap_or_else(own)),
+                labels: probers.then(|| self.kubernetes.prober_selector.clone()),
+                pace: self.kubernetes.pace,
+                out: out.clone(),
+            };
+            reflectors.spawn(reflector.run());
+        }
+        drop(out);
+        let mut poll = interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = self.due();
+            tokio::select! {
+                // What is told comes last: a flood of it must hold up nothing else.
+                biased;
+                Some(ended) = reflectors.join_next() => match ended {
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    // It ends only when nobody listens, and here we are.
+                    _ => unreachable!("a reflector ended by itself"),
+                },
+                built = finished(&mut self.building) => self.publish(built),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.build(),
+                _ = poll.tick() => {
+                    let look = match &mut settings {
+                        Some(settings) => settings.look(&self.source).await,
+                        None => None,
+                    };
+                    if let Some(look) = look {
+                        self.configure(look);
+                    }
+                }
+                Some((resource, news)) = told.recv() => {
+                    self.take(resource, news);
+                    self.report();
+                }
+            }
+        }
+    }
+
+    /// Takes what the configuration says now.
+    fn configure(&mut self, look: Look) {
+        match look {
+            Look::Refused(message) => {
+                tracing::warn!(%message, "the configuration cannot be used; the former one stays");
+                let since = self
+                    .refused
+                    .as_ref()
+                    .map_or_else(|| self.clock.now(), |trouble| trouble.since);
+                self.refused = Some(Trouble { message, since });
+            }
+            Look::Taken(source, waiting) => {
+                tracing::info!(file = %source.config_file().display(), "configuration read");
+                self.refused = None;
+                self.source = Arc::from(source);
+                self.waiting = waiting;
+                self.touch();
+            }
+        }
+        self.report();
+    }
+
+    /// Has the topology built anew, after a moment's quiet.
+    fn touch(&mut self) {
+        let now = Instant::now();
+        self.dirty = Some((self.dirty.map_or(now, |(first, _)| first), now));
+    }
+
+    /// A client of the API server; what stands in the way is shown and tried again.
+    async fn connect(&self) -> Client {
+        let pace = self.kubernetes.pace;
+        let mut backoff = Backoff::new(pace.first_retry, pace.longest_retry);
+        loop {
+            match client(&self.kubernetes.access).await {
+                Ok(client) => return client,
+                Err(message) => {
+                    tracing::warn!(%message, "no way to the API server");
+                    let since = self.start;
+                    self.state
+                        .send_modify(|state| state.trouble = Some(Trouble { message, since }));
+                    tokio::time::sleep(backoff.next(None)).await;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, resource: Resource, told: Told) {
+        let (now, start) = (self.clock.now(), self.start);
+        let mut changed = false;
+        let cluster = &mut self.cluster;
+        self.watches.send_modify(|watches| {
+            let first = !watches.settled();
+            let watch = watches.of(resource);
+            match told {
+                Told::All(things, unreadable) => {
+                    changed = cluster.replace(resource, things);
+                    watch.lists += 1;
+                    watch.unreadable += unreadable;
+                    watch.settled = true;
+                }
+                Told::Put(thing) => {
+                    changed = cluster.put(*thing);
+                    watch.events += 1;
+                }
+                Told::Gone(key) => {
+                    changed = cluster.remove(resource, &key);
+                    watch.events += 1;
+                }
+                Told::Unreadable => {
+                    watch.events += 1;
+                    watch.unreadable += 1;
+                }
+                Told::Live => watch.live(),
+                Told::Absent => {
+                    changed = cluster.replace(resource, Vec::new());
+                    watch.absent();
+                }
+                Told::Failed(failure) => watch.failed(failure, now, start),
+            }
+            watch.objects = cluster.count(resource);
+            // The last list of all makes the first topology, even of an empty cluster.
+            changed |= first && watches.settled();
+        });
+        if changed {
+            self.touch();
+        }
+    }
+
+    /// Shows what is wrong with the watches, or that nothing is any more.
+    fn report(&self) {
+        let watches = self.watches.borrow().trouble(self.start);
+        let trouble = Trouble::both(self.refused.clone(), watches);
+        self.state.send_if_modified(|state| {
+            let changed = state.trouble != trouble;
+            state.trouble = trouble;
+            changed
+        });
+    }
+
+    /// When to build the next topology: not before everything was listed once, one at a time, after a moment's quiet.
+    fn due(&self) -> Option<Instant> {
+        let (first, last) = self.dirty?;
+        let pace = self.kubernetes.pace;
+        let ready = self.building.is_none() && self.watches.borrow().settled();
+        ready.then(|| (last + pace.quiet).min(first + pace.longest_burst))
+    }
+
+    fn build(&mut self) {
+        self.dirty = None;
+        let (cluster, defaults) = (self.cluster.clone(), self.kubernetes.defaults);
+        let source = Arc::clone(&self.source);
+        self.building = Some(tokio::task::spawn_blocking(move || {
+            build(&cluster, defaults, &source)
+        }));
+    }
+
+    fn publish(&mut self, mut built: Built) {
+        self.building = None;
+        built.notes.extend(self.waiting.iter().cloned());
+        self.state.send_if_modified(|state| {
+            let before = state.number;
+            let noted = *state.notes != *built.notes;
+            if noted {
+                state.notes = built.notes.into();
+            }
+            match built.topology {
+                Ok(topology) => state.replace(topology),
+                Err(message) => {
+                    tracing::error!(%message, "the cluster cannot be made a topology; the last one stays");
+                }
+            }
+            if state.number != before {
+                tracing::info!(revision = state.number, "topology changed");
+            }
+            noted || state.number != before
+        });
+    }
+}
+
+/// Waits for the build under way, if there is one.
+async fn finished(building: &mut Option<JoinHandle<Built>>) -> Built {
+    match building {
+        Some(handle) => match handle.await {
+            Ok(built) => built,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // Cancelled: the runtime is going down.
+            Err(_) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+fn build(cluster: &Cluster, defaults: Defaults, source: &TopologySource) -> Built {
+    let mut notes = Notes::default();
+    let mut spec = convert::discover(cluster, defaults, &mut notes);
+    source.join(&mut spec);
+    let topology = loop {
+        match Topology::try_from(spec.clone()) {
+            Ok(topology) => break Ok(source.with_vantages(topology)),
+            Err(problems) if convert::prune(&mut spec, &problems, &mut notes) => {}
+            Err(problems) => {
+                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                break Err(lines.join("\n"));
+            }
+        }
+    };
+    Built {
+        topology,
+        notes: notes.finish(),
+    }
+}
+
+async fn client(access: &Access) -> Result<Client, String> {
+    let options = |context: &Option<String>| KubeConfigOptions {
+        context: context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let mut config = match access {
+        Access::Inferred { context: None } => kube::Config::infer().await.map_err(|e| e.to_string())?,
+        Access::Inferred { context } => kube::Config::from_kubeconfig(&options(context))
+            .await
+            .map_err(|e| e.to_string())?,
+        Access::File { path, context } => {
+            let file = Kubeconfig::read_from(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &options(context))
+                .await
+                .map_err(|e| format!("{}: {e}", path.display()))?
+        }
+    };
+    // Retries are ours: what is retried below is not to be seen above.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(10));
+    Client::try_from(config).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Nodes, Services with their slices, Ingresses, prober Pods.
+
+use serde::{Deserialize, Deserializer};
+
+use super::{ANNOTATION, Meta, Object};
+
+macro_rules! object {
+    ($type:ident $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
+        impl Object for $type {
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut Meta {
+                &mut self.metadata
+            }
+            $(fn keeps_label(name: &str) -> bool {
+                let keeps: fn(&str) -> bool = $labels;
+                keeps(name)
+            })?
+            $(fn keeps_annotation(name: &str) -> bool {
+                let keeps: fn(&str) -> bool = $annotations;
+                keeps(name)
+            })?
+        }
+    };
+}
+pub(super) use object;
+
+/// A type of the API: every field may be missing.
+macro_rules! tolerant {
+    ($(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub(in crate::watch::kube) struct $name {
+            $($(#[$attr])* pub(in crate::watch::kube) $field: $type,)*
+        }
+    };
+}
+pub(super) use tolerant;
+
+tolerant!(NamespaceMeta { metadata: Meta });
+object!(NamespaceMeta);
+
+tolerant!(Node {
+    metadata: Meta,
+    status: NodeStatus,
+});
+object!(Node, labels: |name| name == "topology.kubernetes.io/zone", annotations: |_| false);
+
+tolerant!(NodeStatus {
+    addresses: Vec<NodeAddress>,
+    node_info: NodeInfo,
+});
+tolerant!(NodeAddress {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+});
+tolerant!(NodeInfo {
+    kube_proxy_version: String,
+    kubelet_version: String,
+});
+
+tolerant!(Pod {
+    metadata: Meta,
+    spec: PodSpec,
+    status: PodStatus,
+});
+object!(Pod, annotations: |_| false);
+
+tolerant!(PodSpec {
+    node_name: String,
+    host_network: bool,
+    containers: Vec<Container>,
+});
+tolerant!(Container { ports: Vec<ContainerPort> });
+tolerant!(ContainerPort {
+    name: String,
+    container_port: i64,
+});
+tolerant!(PodStatus {
+    phase: String,
+    #[serde(rename = "podIP")]
+    pod_ip: String,
+});
+
+tolerant!(Service {
+    metadata: Meta,
+    spec: ServiceSpec,
+    status: ServiceStatus,
+});
+object!(
+    Service,
+    labels: |name| matches!(
+        name,
+        "app.kubernetes.io/name"
+            | "app.kubernetes.io/instance"
+            | "app"
+            | "k8s-app"
+            | "gateway.networking.k8s.io/gateway-name"
+    ),
+    // Words of balancers' controllers; which of them matter is the diagnosis' business.
+    annotations: |name| name.starts_with(ANNOTATION) || name.contains("proxy-protocol")
+);
+
+tolerant!(ServiceSpec {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "clusterIP")]
+    cluster_ip: String,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Vec<String>,
+    #[serde(rename = "externalIPs")]
+    external_ips: Vec<String>,
+    external_traffic_policy: String,
+    internal_traffic_policy: String,
+    health_check_node_port: i64,
+    ports: Vec<ServicePort>,
+});
+tolerant!(ServicePort {
+    name: String,
+    protocol: String,
+    app_protocol: String,
+    port: i64,
+    target_port: PortRef,
+    node_port: i64,
+});
+tolerant!(ServiceStatus {
+    load_balancer: LoadBalancer
+});
+tolerant!(LoadBalancer { ingress: Vec<Address> });
+tolerant!(
+    /// An address of a balancer, in the status of a Service or of an Ingress.
+    Address {
+        ip: String,
+        hostname: String,
+        ip_mode: String,
+    }
+);
+
+/// A port by number or by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::watch::kube) enum PortRef {
+    /// Not said.
+    #[default]
+    Unset,
+    Number(i64),
+    Name(String),
+}
+
+impl<'de> Deserialize<'de> for PortRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(i64),
+            Name(String),
+        }
+        Ok(match Either::deserialize(deserializer)? {
+            Either::Number(number) => Self::Number(number),
+            Either::Name(name) => Self::Name(name),
+        })
+    }
+}
+
+tolerant!(EndpointSlice {
+    metadata: Meta,
+    address_type: String,
+    endpoints: Vec<Endpoint>,
+    ports: Vec<SlicePort>,
+});
+object!(
+    EndpointSlice,
+    labels: |name| name == "kubernetes.io/service-name",
+    annotations: |_| false
+);
+
+tolerant!(Endpoint {
+    addresses: Vec<String>,
+    conditions: Condition,
+    node_name: Option<String>,
+    target_ref: TargetRef,
+    hints: EndpointHints,
+});
+tolerant!(Condition {
+    ready: Option<bool>,
+    serving: Option<bool>,
+    terminating: Option<bool>,
+});
+tolerant!(TargetRef {
+    kind: String,
+    name: String,
+});
+tolerant!(EndpointHints {
+    for_zones: Vec<Hint>,
+    for_nodes: Vec<Hint>,
+});
+tolerant!(Hint { name: String });
+tolerant!(SlicePort {
+    name: String,
+    port: Option<i64>,
+    protocol: String,
+    app_protocol: String,
+});
+
+tolerant!(IngressClass {
+    metadata: Meta,
+    spec: IngressClassSpec,
+});
+object!(
+    IngressClass,
+    labels: |name| matches!(name, "app.kubernetes.io/name" | "app.kubernetes.io/instance"),
+    annotations: |name| name == "ingressclass.kubernetes.io/is-default-class"
+);
+tolerant!(IngressClassSpec { controller: String });
+
+tolerant!(Ingress {
+    metadata: Meta,
+    spec: IngressSpec,
+    status: IngressStatus,
+});
+object!(
+    Ingress,
+    annotations: |name| name.starts_with(ANNOTATION) || name == "kubernetes.io/ingress.class"
+);
+tolerant!(IngressSpec {
+    ingress_class_name: String,
+    default_backend: Option<Backend>,
+    rules: Vec<IngressRule>,
+    tls: Vec<IngressTls>,
+});
+tolerant!(IngressTls { hosts: Vec<String> });
+tolerant!(IngressRule {
+    host: String,
+    http: RulePaths,
+});
+tolerant!(RulePaths { paths: Vec<RulePath> });
+tolerant!(RulePath {
+    path: String,
+    backend: Backend,
+});
+tolerant!(Backend {
+    service: BackendService
+});
+tolerant!(BackendService { name: String });
+tolerant!(IngressStatus {
+    load_balancer: LoadBalancer
+});

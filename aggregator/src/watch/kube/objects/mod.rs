@@ -1,0 +1,184 @@
+//! Objects of the API as far as they are of use. What is not named here is dropped while it is read: `managedFields`,
+//! most of every status, all of a Pod's spec but its ports.
+//!
+//! Every field may be missing or null. Nonsense in one object costs that object, never the list it came in.
+
+mod core;
+mod gateway;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub(super) use core::{
+    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, NamespaceMeta, Node,
+    Pod, PortRef, Service, ServicePort,
+};
+pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
+
+use super::resource::Resource;
+
+/// Where an object is; the namespace is empty for those of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// What is kept of `metadata`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Meta {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) creation_timestamp: String,
+    pub(super) deletion_timestamp: Option<String>,
+}
+
+impl Meta {
+    pub(super) fn key(&self) -> Key {
+        Key {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    pub(super) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(String::as_str)
+    }
+
+    pub(super) fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.get(name).map(String::as_str)
+    }
+}
+
+/// A kind of object that is kept.
+pub(super) trait Object: DeserializeOwned + PartialEq {
+    fn meta(&self) -> &Meta;
+
+    /// Whether a label is of use.
+    fn keeps_label(name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// Whether an annotation is of use.
+    fn keeps_annotation(name: &str) -> bool {
+        name.starts_with(ANNOTATION)
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta;
+}
+
+/// How annotations begin that are ours.
+pub(super) const ANNOTATION: &str = "parallax.dev/";
+
+/// One object of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Thing {
+    Node(Node),
+    Namespace(NamespaceMeta),
+    Service(Service),
+    EndpointSlice(EndpointSlice),
+    Ingress(Ingress),
+    IngressClass(IngressClass),
+    Pod(Pod),
+    Gateway(Gateway),
+    HttpRoute(HttpRoute),
+}
+
+impl Thing {
+    /// Reads an object and drops what is of no use.
+    pub(super) fn read(resource: Resource, mut value: Value) -> Result<Self, String> {
+        without_nulls(&mut value, 0);
+        Ok(match resource {
+            Resource::Nodes => Self::Node(read(value)?),
+            Resource::Namespaces => Self::Namespace(read(value)?),
+            Resource::Services => Self::Service(read(value)?),
+            Resource::EndpointSlices => Self::EndpointSlice(read(value)?),
+            Resource::Ingresses => Self::Ingress(read(value)?),
+            Resource::IngressClasses => Self::IngressClass(read(value)?),
+            Resource::Pods => Self::Pod(read(value)?),
+            Resource::Gateways => Self::Gateway(read(value)?),
+            Resource::HttpRoutes => Self::HttpRoute(read(value)?),
+        })
+    }
+
+    pub(super) fn key(&self) -> Key {
+        match self {
+            Self::Node(object) => object.meta().key(),
+            Self::Namespace(object) => object.meta().key(),
+            Self::Service(object) => object.meta().key(),
+            Self::EndpointSlice(object) => object.meta().key(),
+            Self::Ingress(object) => object.meta().key(),
+            Self::IngressClass(object) => object.meta().key(),
+            Self::Pod(object) => object.meta().key(),
+            Self::Gateway(object) => object.meta().key(),
+            Self::HttpRoute(object) => object.meta().key(),
+        }
+    }
+}
+
+fn read<T: Object>(value: Value) -> Result<T, String> {
+    let mut object: T = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let meta = object.meta_mut();
+    if meta.name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    meta.labels.retain(|name, _| T::keeps_label(name));
+    meta.annotations.retain(|name, _| T::keeps_annotation(name));
+    Ok(object)
+}
+
+/// The key of an object that is otherwise not to be read.
+pub(super) fn key_of(value: &Value) -> Key {
+    let text = |field: &str| {
+        let found = value.get("metadata").and_then(|meta| meta.get(field));
+        found.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    Key {
+        namespace: text("namespace"),
+        name: text("name"),
+    }
+}
+
+/// Its resource version, which is of use to the watch only.
+pub(super) fn version_of(value: &Value) -> Option<&str> {
+    value.get("metadata")?.get("resourceVersion")?.as_str()
+}
+
+/// The API server writes an empty list as null here and there (`endpoints: null`). What nests deeper than any object of
+/// the API is left as it is.
+fn without_nulls(value: &mut Value, depth: usize) {
+    if depth > 32 {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields
+                .values_mut()
+                .for_each(|field| without_nulls(field, depth + 1));
+        }
+        Value::Array(items) => {
+            items.retain(|item| !item.is_null());
+            for item in items {
+                without_nulls(item, depth + 1);
+            }
+        }
+        _ => {}
+    }
+}

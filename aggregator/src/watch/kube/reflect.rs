@@ -1,0 +1,382 @@
+//! Lists one kind of object and then hears of every change, for ever.
+//!
+//! Own list and watch calls on kube's client instead of its `watcher`: that one tells neither bookmarks nor that a broken
+//! watch has been taken up again, and waits for a list as long as it takes, so nobody could say whether what is known is
+//! current.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use kube::{
+    Client,
+    core::{Request, Status, WatchEvent, params::ListParams, params::WatchParams},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{sync::mpsc, time::timeout};
+
+use super::{
+    Pace,
+    backoff::Backoff,
+    health::{Failure, Reason},
+    objects::{Key, Thing, key_of, version_of},
+    resource::Resource,
+};
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// How long the server keeps one watch open.
+const WATCH_SECONDS: u32 = 290;
+
+/// Longest text of an error that is shown.
+const LONGEST: usize = 300;
+
+/// Something that one watch has to tell.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// A complete list, and how many objects in it could not be read.
+    All(Vec<Thing>, u64),
+    /// An object is new or changed.
+    Put(Box<Thing>),
+    /// An object is gone.
+    Gone(Key),
+    /// An object cannot be read; what was known of it stays.
+    Unreadable,
+    /// Changes are being told.
+    Live,
+    /// The API server does not know such objects.
+    Absent,
+    Failed(Failure),
+}
+
+/// What to watch, and whom to tell.
+pub(super) struct Reflector {
+    pub(super) client: Client,
+    pub(super) resource: Resource,
+    pub(super) namespace: Option<String>,
+    pub(super) labels: Option<String>,
+    pub(super) pace: Pace,
+    pub(super) out: mpsc::Sender<(Resource, Told)>,
+}
+
+/// Nobody listens any more.
+#[derive(Debug)]
+struct Deaf;
+
+/// Why a watch is over.
+enum Ended {
+    /// As planned, or broken after the version that is known.
+    Resume,
+    /// What is known is too old to go on from.
+    Relist,
+    Failed(Failure),
+}
+
+impl Reflector {
+    /// Runs until nobody listens.
+    pub(super) async fn run(self) {
+        let mut backoff = Backoff::new(self.pace.first_retry, self.pace.longest_retry);
+        let _deaf: Result<(), Deaf> = async {
+            loop {
+                let Some(version) = self.list(&mut backoff).await? else {
+                    continue;
+                };
+                self.follow(version, &mut backoff).await?;
+            }
+        }
+        .await;
+    }
+
+    async fn tell(&self, told: Told) -> Result<(), Deaf> {
+        self.out.send((self.resource, told)).await.map_err(|_| Deaf)
+    }
+
+    /// Says what failed and waits.
+    async fn fail(&self, failure: Failure, backoff: &mut Backoff) -> Result<(), Deaf> {
+        let (resource, reason) = (self.resource, failure.reason.label());
+        tracing::warn!(%resource, reason, message = %failure, "cannot watch; what was known stays");
+        let wait = backoff.next(failure.retry_after);
+        self.tell(Told::Failed(failure)).await?;
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// One complete list, if that can be had, and the version it is of.
+    async fn list(&self, backoff: &mut Backoff) -> Result<Option<String>, Deaf> {
+        match self.pages().await {
+            Ok((things, unreadable, version)) => {
+                self.tell(Told::All(things, unreadable)).await?;
+                Ok(Some(version))
+            }
+            Err(Refused::Absent) => {
+                self.tell(Told::Absent).await?;
+                backoff.reset();
+                tokio::time::sleep(self.pace.recheck).await;
+                Ok(None)
+            }
+            Err(Refused::Failed(failure)) => {
+                self.fail(failure, backoff).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn pages(&self) -> Result<(Vec<Thing>, u64, String), Refused> {
+        let mut things = Vec::new();
+        let mut unreadable = 0;
+        let mut params = ListParams {
+            label_selector: self.labels.clone(),
+            limit: Some(PAGE),
+            ..ListParams::default()
+        };
+        loop {
+            let page = self.page(&params).await?;
+            for item in page.items {
+                match self.read(item) {
+                    Some(thing) => things.push(thing),
+                    None => unreadable += 1,
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok((things, unreadable, page.metadata.resource_version)),
+            }
+        }
+    }
+
+    async fn page(&self, params: &ListParams) -> Result<Page, Refused> {
+        let request = self.request();
+        let request = if self.resource.metadata_only() {
+            request.list_metadata(params)
+        } else {
+            request.list(params)
+        };
+        let request = request.map_err(|error| self.failure(Reason::Other, &error))?;
+        let text = match timeout(self.pace.patience, self.client.request_text(request)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => return Err(self.refused(&error)),
+            Err(_) => {
+                let message = format!("no list within {} s", self.pace.patience.as_secs_f64());
+                return Err(self.failure(Reason::Timeout, &message).into());
+            }
+        };
+        serde_json::from_str(&text).map_err(|error| {
+            self.failure(Reason::Other, &format_args!("the list cannot be read: {error}"))
+                .into()
+        })
+    }
+
+    /// Hears of changes, watch after watch, until a new list is needed.
+    async fn follow(&self, mut version: String, backoff: &mut Backoff) -> Result<(), Deaf> {
+        loop {
+            match self.watch(&mut version, backoff).await? {
+                // A watch that ends at once must not be begun again at once.
+                Ended::Resume => tokio::time::sleep(backoff.next(None)).await,
+                Ended::Relist => {
+                    let message = "the version is too old to go on from; listing anew";
+                    let failure = self.failure(Reason::Gone, &message);
+                    self.tell(Told::Failed(failure)).await?;
+                    tokio::time::sleep(backoff.next(None)).await;
+                    return Ok(());
+                }
+                Ended::Failed(failure) => self.fail(failure, backoff).await?,
+            }
+        }
+    }
+
+    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<Ended, Deaf> {
+        let params = WatchParams {
+            label_selector: self.labels.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let request = self.request();
+        let request = if self.resource.metadata_only() {
+            request.watch_metadata(&params, version)
+        } else {
+            request.watch(&params, version)
+        };
+        let opened = match request {
+            Ok(request) => timeout(self.pace.patience, self.client.request_events::<Value>(request)).await,
+            Err(error) => return Ok(Ended::Failed(self.failure(Reason::Other, &error))),
+        };
+        let events = match opened {
+            Ok(Ok(events)) => events,
+            Ok(Err(error)) => return Ok(self.ended(&error)),
+            Err(_) => {
+                let message = format!("no watch within {} s", self.pace.patience.as_secs_f64());
+                return Ok(Ended::Failed(self.failure(Reason::Timeout, &message)));
+            }
+        };
+        tokio::pin!(events);
+        self.tell(Told::Live).await?;
+        loop {
+            let event = match timeout(self.pace.silence, events.try_next()).await {
+                Ok(Ok(Some(event))) => event,
+                Ok(Ok(None)) => return Ok(Ended::Resume),
+                Ok(Err(error)) => return Ok(self.ended(&error)),
+                Err(_) => {
+                    let message = format!("nothing heard for {} s", self.pace.silence.as_secs_f64());
+                    let mut failure = self.failure(Reason::Timeout, &message);
+                    failure.silent = self.pace.silence;
+                    return Ok(Ended::Failed(failure));
+                }
+            };
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.note_version(&object, version);
+                    let told = self
+                        .read(object)
+                        .map_or(Told::Unreadable, |thing| Told::Put(Box::new(thing)));
+                    self.tell(told).await?;
+                }
+                WatchEvent::Deleted(object) => {
+                    self.note_version(&object, version);
+                    self.tell(Told::Gone(key_of(&object))).await?;
+                }
+                WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
+                WatchEvent::Error(status) => return Ok(self.ended_by(&status)),
+            }
+            // It works: whatever failed before is over.
+            backoff.reset();
+        }
+    }
+
+    fn note_version(&self, object: &Value, version: &mut String) {
+        if let Some(known) = version_of(object) {
+            version.replace_range(.., known);
+        } else {
+            tracing::debug!(resource = %self.resource, "a change without a version");
+        }
+    }
+
+    fn read(&self, object: Value) -> Option<Thing> {
+        let key = key_of(&object);
+        Thing::read(self.resource, object)
+            .map_err(|reason| {
+                let reason: String = reason.chars().take(LONGEST).collect();
+                tracing::warn!(resource = %self.resource, %key, %reason, "an object cannot be read and is left out");
+            })
+            .ok()
+    }
+
+    fn request(&self) -> Request {
+        Request::new(self.resource.base(self.namespace.as_deref()))
+    }
+
+    fn ended(&self, error: &kube::Error) -> Ended {
+        match error {
+            kube::Error::Api(status) => self.ended_by(status),
+            // The connection broke between two events; from the version that is known nothing is lost.
+            _ => match self.refused(error) {
+                Refused::Absent => Ended::Relist,
+                Refused::Failed(failure) => Ended::Failed(failure),
+            },
+        }
+    }
+
+    fn ended_by(&self, status: &Status) -> Ended {
+        if status.code == 410 || (status.code == 404 && self.resource.is_optional()) {
+            return Ended::Relist;
+        }
+        Ended::Failed(self.answered(status))
+    }
+
+    fn refused(&self, error: &kube::Error) -> Refused {
+        match error {
+            kube::Error::Api(status) if status.code == 404 && self.resource.is_optional() => Refused::Absent,
+            kube::Error::Api(status) => self.answered(status).into(),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+                self.failure(Reason::Other, error).into()
+            }
+            _ => self.failure(Reason::Connection, &chain(error)).into(),
+        }
+    }
+
+    fn answered(&self, status: &Status) -> Failure {
+        let reason = match status.code {
+            410 => Reason::Gone,
+            401 | 403 => Reason::Forbidden,
+            429 | 500..=599 => Reason::Unavailable,
+            _ => Reason::Other,
+        };
+        let advice = match reason {
+            Reason::Forbidden => format!(
+                "; grant list and watch on {} to the aggregator's ServiceAccount",
+                match self.resource.group() {
+                    "" => self.resource.label().to_owned(),
+                    group => format!("{}.{group}", self.resource),
+                }
+            ),
+            _ => String::new(),
+        };
+        let said: String = status.message.chars().take(LONGEST).collect();
+        let mut failure = self.failure(reason, &format_args!("{} {said}{advice}", status.code));
+        let seconds = status
+            .details
+            .as_ref()
+            .map_or(0, |details| details.retry_after_seconds);
+        failure.retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+        failure
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as part of the others")]
+    fn failure(&self, reason: Reason, message: &impl std::fmt::Display) -> Failure {
+        let message: String = message.to_string().chars().filter(|c| !c.is_control()).collect();
+        Failure {
+            reason,
+            message,
+            silent: Duration::ZERO,
+            retry_after: None,
+        }
+    }
+}
+
+/// An error with what caused it: the reason of a failed connection stands at the end of the chain.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text.chars().take(LONGEST).collect()
+}
+
+/// A list was not to be had.
+enum Refused {
+    Absent,
+    Failed(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// A page of a list; items are read one by one.
+#[derive(Debug, Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default, deserialize_with = "or_empty")]
+    items: Vec<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_: Option<String>,
+}
+
+fn or_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,86 @@
+//! What is watched, and where the API server keeps it.
+
+use std::fmt;
+
+/// A kind of object that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Resource {
+    Nodes,
+    Namespaces,
+    Services,
+    EndpointSlices,
+    Ingresses,
+    IngressClasses,
+    /// Prober Pods only.
+    Pods,
+    Gateways,
+    HttpRoutes,
+}
+
+impl Resource {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Nodes,
+        Self::Namespaces,
+        Self::Services,
+        Self::EndpointSlices,
+        Self::Ingresses,
+        Self::IngressClasses,
+        Self::Pods,
+        Self::Gateways,
+        Self::HttpRoutes,
+    ];
+
+    /// Its plural in the API, as in RBAC rules; the value of the metrics' label.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Namespaces => "namespaces",
+            Self::Services => "services",
+            Self::EndpointSlices => "endpointslices",
+            Self::Ingresses => "ingresses",
+            Self::IngressClasses => "ingressclasses",
+            Self::Pods => "pods",
+            Self::Gateways => "gateways",
+            Self::HttpRoutes => "httproutes",
+        }
+    }
+
+    /// The API group; empty for the core.
+    pub(super) const fn group(self) -> &'static str {
+        match self {
+            Self::Nodes | Self::Namespaces | Self::Services | Self::Pods => "",
+            Self::EndpointSlices => "discovery.k8s.io",
+            Self::Ingresses | Self::IngressClasses => "networking.k8s.io",
+            Self::Gateways | Self::HttpRoutes => "gateway.networking.k8s.io",
+        }
+    }
+
+    /// The collection's path without its own name. Every group is at v1: EndpointSlice since Kubernetes 1.21, Ingress
+    /// since 1.19, the Gateway API since its release 1.0.
+    pub(super) fn base(self, namespace: Option<&str>) -> String {
+        let root = match self.group() {
+            "" => "/api/v1".to_owned(),
+            group => format!("/apis/{group}/v1"),
+        };
+        match namespace {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{}", self.label()),
+            None => format!("{root}/{}", self.label()),
+        }
+    }
+
+    /// A cluster may do without it: its definition is not built in.
+    pub(super) const fn is_optional(self) -> bool {
+        matches!(self, Self::Gateways | Self::HttpRoutes)
+    }
+
+    /// Nothing but metadata is of use, so nothing else is asked for.
+    pub(super) const fn metadata_only(self) -> bool {
+        matches!(self, Self::Namespaces)
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}

@@ -1,0 +1,350 @@
+//! An API server for tests: lists in pages, watches with bookmarks, and misbehaves at will.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Query, State},
+    http::{StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+
+/// Objects per page, whatever the client's limit: small, so that lists come in pages.
+const PAGE: usize = 2;
+
+/// How it answers for a resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Manner {
+    #[default]
+    Sound,
+    /// Every request is answered so.
+    Answers(u16),
+    /// No request is answered at all.
+    Hangs,
+    /// Watches are opened and tell nothing, not even bookmarks.
+    Mute,
+}
+
+#[derive(Debug, Default)]
+struct Store {
+    version: u64,
+    /// What happened before is forgotten: a watch from there is answered by 410.
+    oldest: u64,
+    objects: BTreeMap<(String, String, String), Value>,
+    /// Version, resource, type and object of each change.
+    log: Vec<(u64, String, &'static str, Value)>,
+    /// Resources that are not there at all.
+    absent: BTreeSet<String>,
+    manners: BTreeMap<String, Manner>,
+    /// Counts the cuts: a watch that began before one ends.
+    cuts: u64,
+    lists: BTreeMap<String, u64>,
+}
+
+/// The server. Dropped, it is gone.
+#[derive(Debug)]
+pub(crate) struct ApiServer {
+    store: Arc<Mutex<Store>>,
+    changed: watch::Sender<()>,
+    address: SocketAddr,
+    running: Option<JoinSet<()>>,
+}
+
+#[derive(Debug, Clone)]
+struct Shared {
+    store: Arc<Mutex<Store>>,
+    changed: watch::Sender<()>,
+}
+
+impl ApiServer {
+    /// Knows these resources only as absent until they are defined.
+    pub(crate) async fn start(absent: &[&str]) -> Self {
+        let store = Store {
+            version: 100,
+            absent: absent.iter().map(|name| (*name).to_owned()).collect(),
+            ..Store::default()
+        };
+        let mut server = Self {
+            store: Arc::new(Mutex::new(store)),
+            changed: watch::channel(()).0,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            running: None,
+        };
+        server.come_back().await;
+        server
+    }
+
+    /// A kubeconfig that leads here.
+    pub(crate) fn kubeconfig(&self) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters: [{{name: test, cluster: {{server: 'http://{}'}}}}]\n\
+             contexts: [{{name: test, context: {{cluster: test, user: test, namespace: parallax}}}}]\nusers: [{{name: test, user: {{}}}}]\n",
+            self.address
+        )
+    }
+
+    /// Refuses connections and breaks those there are.
+    pub(crate) async fn go_away(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.shutdown().await;
+        }
+    }
+
+    /// Listens at the same address as before.
+    pub(crate) async fn come_back(&mut self) {
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        self.address = listener.local_addr().unwrap();
+        let shared = Shared {
+            store: Arc::clone(&self.store),
+            changed: self.changed.clone(),
+        };
+        let router = Router::new().fallback(answer).with_state(shared);
+        let mut running = JoinSet::new();
+        running.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let service = TowerToHyperService::new(router.clone());
+                connections.spawn(async move {
+                    let http = hyper::server::conn::http1::Builder::new();
+                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        self.running = Some(running);
+    }
+
+    /// Puts every object of a YAML list; Pods get the labels of probers.
+    pub(crate) fn apply(&self, yaml: &str) {
+        let objects: Vec<Value> = serde_saphyr::from_str(yaml).unwrap();
+        for mut object in objects {
+            let kind = object["kind"].as_str().unwrap().to_lowercase();
+            if kind == "pod" {
+                object["metadata"]["labels"] =
+                    json!({"app.kubernetes.io/name": "parallax", "app.kubernetes.io/component": "prober"});
+            }
+            let plural = if kind.ends_with('s') {
+                format!("{kind}es")
+            } else {
+                format!("{kind}s")
+            };
+            self.put(&plural, object);
+        }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap()
+    }
+
+    pub(crate) fn put(&self, resource: &str, object: Value) {
+        self.store().put(resource, object);
+        self.changed.send_replace(());
+    }
+
+    pub(crate) fn delete(&self, resource: &str, namespace: &str, name: &str) {
+        self.store().delete(resource, namespace, name);
+        self.changed.send_replace(());
+    }
+
+    /// Ends every watch in the middle.
+    pub(crate) fn cut(&self) {
+        self.store().cuts += 1;
+        self.changed.send_replace(());
+    }
+
+    /// Forgets what happened so far.
+    pub(crate) fn compact(&self) {
+        let mut store = self.store();
+        store.oldest = store.version;
+    }
+
+    pub(crate) fn behave(&self, resource: &str, manner: Manner) {
+        self.store().manners.insert(resource.to_owned(), manner);
+    }
+
+    /// From now on the resource is there.
+    pub(crate) fn define(&self, resource: &str) {
+        self.store().absent.remove(resource);
+    }
+
+    /// From now on the resource is not there any more.
+    pub(crate) fn undefine(&self, resource: &str) {
+        let mut store = self.store();
+        store.absent.insert(resource.to_owned());
+        store.objects.retain(|(kind, ..), _| kind != resource);
+        drop(store);
+        self.cut();
+    }
+
+    /// First pages of lists that were asked for.
+    pub(crate) fn lists(&self, resource: &str) -> u64 {
+        self.store().lists.get(resource).copied().unwrap_or(0)
+    }
+}
+
+impl Store {
+    fn put(&mut self, resource: &str, mut object: Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (resource.to_owned(), text("namespace"), text("name"));
+        let what = if self.objects.contains_key(&key) {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        self.log
+            .push((self.version, resource.to_owned(), what, object.clone()));
+        self.objects.insert(key, object);
+    }
+
+    fn delete(&mut self, resource: &str, namespace: &str, name: &str) {
+        let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
+        let mut object = self.objects.remove(&key).unwrap();
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.log
+            .push((self.version, resource.to_owned(), "DELETED", object));
+    }
+}
+
+/// Whether an object is in a namespace (everywhere where none is named) and has the labels (`a=b,c=d`).
+fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
+    let meta = &object["metadata"];
+    let here = namespace.is_none_or(|namespace| meta["namespace"] == namespace);
+    here && labels
+        .split(',')
+        .filter_map(|pair| pair.split_once('='))
+        .all(|(name, value)| meta["labels"][name] == value)
+}
+
+async fn answer(
+    State(shared): State<Shared>,
+    uri: Uri,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let path: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
+    let resource = (*path.last().unwrap()).to_owned();
+    let namespace = path
+        .iter()
+        .position(|part| *part == "namespaces")
+        .filter(|at| at + 2 < path.len())
+        .map(|at| path[at + 1].to_owned());
+    let (manner, absent) = {
+        let store = shared.store.lock().unwrap();
+        let manner = store.manners.get(&resource).copied().unwrap_or_default();
+        (manner, store.absent.contains(&resource))
+    };
+    let watches = query.contains_key("watch");
+    match manner {
+        Manner::Hangs => std::future::pending().await,
+        Manner::Answers(code) => status(code, "as the test has it"),
+        _ if absent => status(404, "the server could not find the requested resource"),
+        Manner::Mute if watches => {
+            Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()).into_response()
+        }
+        _ if watches => watch(shared, resource, namespace, &query),
+        _ => list(&shared, &resource, namespace.as_deref(), &query),
+    }
+}
+
+fn status(code: u16, message: &str) -> Response {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message, "reason": "Test"});
+    let code = StatusCode::from_u16(code).unwrap();
+    (
+        code,
+        [(header::CONTENT_TYPE, "application/json")],
+        body.to_string(),
+    )
+        .into_response()
+}
+
+fn list(
+    shared: &Shared,
+    resource: &str,
+    namespace: Option<&str>,
+    query: &BTreeMap<String, String>,
+) -> Response {
+    let labels = query.get("labelSelector").map_or("", String::as_str);
+    let from: usize = query.get("continue").map_or(0, |token| token.parse().unwrap());
+    let mut store = shared.store.lock().unwrap();
+    if from == 0 {
+        *store.lists.entry(resource.to_owned()).or_default() += 1;
+    }
+    let all: Vec<&Value> = store
+        .objects
+        .iter()
+        .filter(|((kind, ..), object)| kind == resource && selected(object, namespace, labels))
+        .map(|(_, object)| object)
+        .collect();
+    let more = (from + PAGE < all.len()).then(|| (from + PAGE).to_string());
+    let page: Vec<&Value> = all.into_iter().skip(from).take(PAGE).collect();
+    // As Go writes an empty list here and there.
+    let items = if page.is_empty() { Value::Null } else { json!(page) };
+    let body = json!({
+        "kind": "List", "apiVersion": "v1",
+        "metadata": {"resourceVersion": store.version.to_string(), "continue": more},
+        "items": items,
+    });
+    ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+fn watch(
+    shared: Shared,
+    resource: String,
+    namespace: Option<String>,
+    query: &BTreeMap<String, String>,
+) -> Response {
+    let labels = query.get("labelSelector").cloned().unwrap_or_default();
+    let from: u64 = query["resourceVersion"].parse().unwrap();
+    let (cuts, oldest) = {
+        let store = shared.store.lock().unwrap();
+        (store.cuts, store.oldest)
+    };
+    if from < oldest {
+        let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version", "reason": "Expired", "status": "Failure"}});
+        return format!("{gone}\n").into_response();
+    }
+    let changed = shared.changed.subscribe();
+    let lines = stream::unfold((shared, changed, from), move |(shared, mut changed, from)| {
+        let (resource, namespace, labels) = (resource.clone(), namespace.clone(), labels.clone());
+        async move {
+            loop {
+                changed.borrow_and_update();
+                let (lines, seen) = {
+                    let store = shared.store.lock().unwrap();
+                    if store.cuts > cuts {
+                        return None;
+                    }
+                    let new = store
+                        .log
+                        .iter()
+                        .filter(|(version, kind, _, object)| {
+                            *version > from
+                                && *kind == resource
+                                && selected(object, namespace.as_deref(), &labels)
+                        })
+                        .map(|(_, _, what, object)| format!("{}\n", json!({"type": what, "object": object})));
+                    (new.collect::<String>(), store.version)
+                };
+                if seen > from {
+                    // A bookmark after whatever happened, elsewhere too.
+                    let mark = json!({"type": "BOOKMARK", "object": {"kind": "Any", "apiVersion": "v1", "metadata": {"resourceVersion": seen.to_string()}}});
+                    let bytes = Bytes::from(format!("{lines}{mark}\n"));
+                    return Some((Ok::<_, Infallible>(bytes), (shared, changed, seen)));
+                }
+                changed.changed().await.ok()?;
+            }
+        }
+    });
+    Body::from_stream(lines).into_response()
+}

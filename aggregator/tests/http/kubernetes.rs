@@ -1,0 +1,161 @@
+//! A cluster's objects in, plans, page and metrics out: the whole aggregator before an API server.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use parallax_model::PlanLine;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{api_server::ApiServer, common::Running, plan::Lines};
+
+/// Only a failing test waits so long.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+const SHOP: &str = include_str!("../../src/watch/kube/convert/fixtures/shop.yaml");
+
+async fn start() -> (ApiServer, Running) {
+    let server = ApiServer::start(&["gateways", "httproutes"]).await;
+    server.apply(SHOP);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
+    let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\n";
+    fs::write(folder.path().join("parallax.yaml"), config).unwrap();
+    let mut aggregator = Running::of(folder, None).await;
+    // The probers of both nodes are expected once the cluster is read.
+    aggregator
+        .views
+        .wait_for(|view| view.vantages.len() == 2)
+        .await
+        .unwrap();
+    (server, aggregator)
+}
+
+/// Reads on until an assignment is new or changed.
+async fn upsert(plan: &mut Lines, id: &str) {
+    let read = async {
+        loop {
+            let line = plan.change().await.expect("the plan goes on");
+            if matches!(&line, PlanLine::Upsert { assignment, .. } if assignment.id.as_str() == id) {
+                return;
+            }
+        }
+    };
+    timeout(DEADLINE, read).await.expect("the plan does not get it");
+}
+
+/// Asks for the state until it is as wanted.
+async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
+    let asked = async {
+        loop {
+            let state = aggregator.json("/v1/state").await;
+            if wanted(&state) {
+                return state;
+            }
+        }
+    };
+    timeout(DEADLINE, asked)
+        .await
+        .expect("the state does not become so")
+}
+
+#[tokio::test]
+async fn an_ingress_and_a_moved_endpoint_reach_the_plan_of_a_node_without_being_asked_for() {
+    let (server, aggregator) = start().await;
+    let mut plan = Lines::open(&aggregator, "n2/pod").await;
+    let Some(PlanLine::Snapshot { assignments, .. }) = plan.change().await else {
+        panic!("a plan begins with a snapshot");
+    };
+    let ids: Vec<&str> = assignments.iter().map(|a| a.id.as_str()).collect();
+    assert!(ids.contains(&"vip|http://shop.example.test/"), "{ids:?}");
+    assert!(ids.contains(&"mesh|n1"), "{ids:?}");
+
+    let created = Instant::now();
+    server.put(
+        "ingresses",
+        json!({"metadata": {"namespace": "shop", "name": "new"},
+               "spec": {"ingressClassName": "public", "rules": [{"host": "new.example.test"}]}}),
+    );
+    upsert(&mut plan, "vip|http://new.example.test/").await;
+    println!("planned {:?} after the Ingress", created.elapsed());
+
+    let moved = Instant::now();
+    server.put(
+        "endpointslices",
+        json!({"metadata": {"namespace": "ingress", "name": "nginx-1", "labels": {"kubernetes.io/service-name": "nginx"}},
+               "addressType": "IPv4", "ports": [{"name": "http", "port": 8080}, {"name": "https", "port": 8443}],
+               "endpoints": [{"addresses": ["10.244.2.11"], "nodeName": "n2", "targetRef": {"kind": "Pod", "name": "nginx-c"}}]}),
+    );
+    upsert(&mut plan, "direct|http://shop.example.test/|nginx-c").await;
+    println!("planned {:?} after the EndpointSlice", moved.elapsed());
+
+    assert_eq!(
+        aggregator.metric(r#"parallax_watch_up{resource="nodes"}"#).await,
+        Some(1.0)
+    );
+    assert_eq!(
+        aggregator
+            .metric(r#"parallax_watch_objects{resource="ingresses"}"#)
+            .await,
+        Some(2.0)
+    );
+    assert_eq!(
+        aggregator.metric("parallax_topology_age_seconds").await,
+        Some(0.0)
+    );
+    drop(plan);
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_api_server_is_away_the_page_says_so_and_plans_are_served_from_what_was_known() {
+    let (mut server, aggregator) = start().await;
+    let read = |state: &Value| state["topology_error"].is_null();
+    state(&aggregator, read).await;
+    server.go_away().await;
+    let away = state(&aggregator, |state| !state["topology_error"].is_null()).await;
+    assert!(
+        away["targets"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("http://shop.example.test/"))
+    );
+    let page = aggregator.text("/").await;
+    assert!(page.contains("The topology cannot be read"), "{page}");
+    assert!(aggregator.metric("parallax_topology_age_seconds").await > Some(0.0));
+    let mut plan = Lines::open(&aggregator, "n1/pod").await;
+    assert!(
+        matches!(plan.change().await, Some(PlanLine::Snapshot { assignments, .. }) if !assignments.is_empty())
+    );
+    drop(plan);
+    server.come_back().await;
+    state(&aggregator, read).await;
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn an_annotation_that_cannot_be_followed_is_told_by_state_page_and_metric() {
+    let (server, aggregator) = start().await;
+    server.put(
+        "ingresses",
+        json!({"metadata": {"namespace": "shop", "name": "odd", "annotations": {"parallax.dev/expect": "<b>fine</b>"}},
+               "spec": {"ingressClassName": "public", "rules": [{"host": "odd.example.test"}]}}),
+    );
+    let noted = state(&aggregator, |state| state["notes"] != json!([])).await;
+    assert_eq!(noted["notes"][0]["object"], "Ingress shop/odd");
+    assert!(
+        noted["targets"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("http://odd.example.test/"))
+    );
+    let page = aggregator.text("/").await;
+    assert!(
+        page.contains("parallax.dev/expect: expected statuses") && !page.contains("<b>fine"),
+        "{page}"
+    );
+    assert_eq!(aggregator.metric("parallax_topology_notes").await, Some(1.0));
+    aggregator.stop().await;
+}
