@@ -48,7 +48,7 @@ pub(super) fn spaces(values: &Values) -> Vec<String> {
 /// The aggregator's configuration, as a person would write it.
 fn configuration(values: &Values) -> String {
     let mut text = format!(
-        "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\n",
+        "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\ntopology:\n  kubernetes: {{}}\n",
         values.interval_ms, values.timeout_ms
     );
     let mut hosts = vec![aggregator::host(values)];
@@ -70,7 +70,8 @@ fn configuration(values: &Values) -> String {
         list(&published)
     );
     if values.volume.is_some() {
-        let _ = writeln!(text, "  keep: {}/tls", storage::FOLDER);
+        let folder = storage::FOLDER;
+        let _ = write!(text, "  keep: {folder}/tls\nstore:\n  path: {folder}/history.db\n");
     }
     let _ = write!(
         text,
