@@ -72,6 +72,8 @@ struct Closed {
     cells: RoundCells,
     /// Failures and probes of all cells.
     total: (u64, u64),
+    /// Cells with a failure, in order.
+    failing: Vec<CellKey>,
 }
 
 /// Rounds kept of a subject without a failure: it only serves as a control.
@@ -87,7 +89,17 @@ impl Ring {
         if total.0 > 0 {
             self.failed = Some(round);
         }
-        self.rounds.push_back(Closed { round, cells, total });
+        let failing = cells
+            .iter()
+            .filter(|(_, counts)| counts.f > 0)
+            .map(|(key, _)| *key);
+        let failing = failing.collect();
+        self.rounds.push_back(Closed {
+            round,
+            cells,
+            total,
+            failing,
+        });
         let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
             .unwrap_or(i64::MAX)
             .max(3);
@@ -140,6 +152,18 @@ impl Ring {
             .map(|closed| (closed.round, &closed.cells))
     }
 
+    /// The cells with a failure of each round from one on.
+    pub(crate) fn failing(&self, start: Round) -> impl Iterator<Item = (Round, &[CellKey])> {
+        let since = self.rounds.iter().filter(move |closed| closed.round >= start);
+        since.map(|closed| (closed.round, closed.failing.as_slice()))
+    }
+
+    /// The largest number of cells in a round.
+    pub(crate) fn width(&self) -> usize {
+        let widths = self.rounds.iter().map(|closed| closed.cells.len());
+        widths.max().unwrap_or(0)
+    }
+
     /// Any failure since a round.
     pub(crate) fn fails_since(&self, start: Round) -> bool {
         self.failed.is_some_and(|failed| failed >= start)
@@ -152,8 +176,18 @@ impl Ring {
 
     /// Sums the rounds from one on into a set of cells.
     pub(crate) fn sum_into(&self, start: Round, sums: &mut RoundCells) {
+        self.sum_some_into(start, sums, |_| true);
+    }
+
+    /// The same of some cells only.
+    pub(crate) fn sum_some_into(
+        &self,
+        start: Round,
+        sums: &mut RoundCells,
+        wanted: impl Fn(&CellKey) -> bool,
+    ) {
         for (_, cells) in self.since(start) {
-            for (key, counts) in cells {
+            for (key, counts) in cells.iter().filter(|(key, _)| wanted(key)) {
                 sums.entry(*key).or_default().add(counts);
             }
         }

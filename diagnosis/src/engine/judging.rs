@@ -10,12 +10,17 @@ use crate::{
     block::Block,
     booking::Split,
     causes::facts,
-    cells::{Dest, RoundCells},
+    cells::{CellKey, Dest, RoundCells},
+    ids::NodeIx,
     judge::{Case, Doubt, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
     prior::PriorFact,
     scene::Scene,
 };
+
+/// With more cells of controls than a mesh of 250 nodes has, a subject is held against those only that start or end where
+/// its own probes do: the others say the same of every subject, and there are tens of thousands of them.
+const MANY_CONTROLS: usize = 2_000;
 
 impl Engine {
     /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
@@ -153,21 +158,59 @@ impl Engine {
         unasked: bool,
     ) -> RoundCells {
         let mut cells = RoundCells::new();
-        for block in own.iter().chain(controls) {
+        self.sum(own, start, unasked, &mut cells, |_| true);
+        let many = controls
+            .iter()
+            .filter_map(|block| self.blocks.get(block))
+            .any(|ring| ring.width() > MANY_CONTROLS);
+        if many {
+            let near = self.ends_of(&cells);
+            self.sum(controls, start, unasked, &mut cells, |key| {
+                self.ends(key).iter().flatten().any(|node| near.contains(node))
+            });
+        } else {
+            self.sum(controls, start, unasked, &mut cells, |_| true);
+        }
+        cells
+    }
+
+    fn sum(
+        &self,
+        blocks: &[Block],
+        start: Round,
+        unasked: bool,
+        cells: &mut RoundCells,
+        wanted: impl Fn(&CellKey) -> bool,
+    ) {
+        for block in blocks {
             let Some(ring) = self.blocks.get(block) else {
                 continue;
             };
             if !unasked {
-                ring.sum_into(start, &mut cells);
+                ring.sum_some_into(start, cells, &wanted);
                 continue;
             }
             for (round, all) in ring.since(start) {
-                for (key, counts) in self.asking.unasked(block, round).unwrap_or(all) {
+                let unasked = self.asking.unasked(block, round).unwrap_or(all);
+                for (key, counts) in unasked.iter().filter(|(key, _)| wanted(key)) {
                     cells.entry(*key).or_default().add(counts);
                 }
             }
         }
-        cells
+    }
+
+    /// The nodes that a cell's probes start from and arrive at, as far as known.
+    fn ends(&self, key: &CellKey) -> [Option<NodeIx>; 2] {
+        let into = match key.dest {
+            Dest::Entry(pod) => self.nodes.pods.get(&pod).copied(),
+            Dest::Peer(node) => Some(node),
+            Dest::Unknown | Dest::Name(_) => None,
+        };
+        [self.nodes.clients.get(&key.client).copied().flatten(), into]
+    }
+
+    fn ends_of(&self, cells: &RoundCells) -> BTreeSet<NodeIx> {
+        cells.keys().flat_map(|key| self.ends(key)).flatten().collect()
     }
 
     /// A window of a subject's cells as a case to judge.
@@ -203,15 +246,19 @@ impl Engine {
             let Some(ring) = self.blocks.get(block) else {
                 continue;
             };
-            for (round, all) in ring.since(floor) {
+            for (round, all) in ring.failing(floor) {
                 let base = self.asking.unasked(block, round).filter(|_| unasked);
-                let cells = base.unwrap_or(all);
                 if i < own.len() {
                     rounds.insert(round);
                 }
-                let keys = cells.iter().filter(|(_, c)| c.f > 0).map(|(key, _)| *key);
-                let mut keys = keys.peekable();
-                if keys.peek().is_some() {
+                let keys: Vec<CellKey> = match base {
+                    None => all.to_vec(),
+                    Some(cells) => {
+                        let failing = cells.iter().filter(|(_, counts)| counts.f > 0);
+                        failing.map(|(key, _)| *key).collect()
+                    }
+                };
+                if !keys.is_empty() {
                     failing.entry(round).or_default().extend(keys);
                 }
             }

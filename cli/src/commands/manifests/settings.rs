@@ -71,7 +71,10 @@ fn configuration(values: &Values) -> String {
     );
     if values.volume.is_some() {
         let folder = storage::FOLDER;
-        let _ = write!(text, "  keep: {folder}/tls\nstore:\n  path: {folder}/history.db\n");
+        let _ = write!(
+            text,
+            "  keep: {folder}/tls\nstore:\n  path: {folder}/history.db\n"
+        );
     }
     let _ = write!(
         text,
