@@ -20,6 +20,10 @@ const MAX_FAULT: f64 = 0.5;
 /// `self` counts in W although it is compared only where a client can be its own endpoint: the weights were measured so.
 const ALWAYS_COUNTED: RegionKind = RegionKind::SelfPod;
 
+/// What the regions about one client weigh where there is but one: with nobody to hold it against, that the fault is its
+/// own is a possibility to be listed, not the first thing to say.
+const ALONE: f64 = 0.1;
+
 /// Regions a fact is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
@@ -91,8 +95,14 @@ pub(crate) fn hypotheses(
     let mut all = Vec::new();
     for kind in kinds {
         let (members, count) = members(*kind, scene, data);
+        let of_client = matches!(
+            kind,
+            RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient
+        );
+        let alone = of_client && scene.nodes.clients.len() == 1;
+        let weight = kind.weight() * if alone { ALONE } else { 1.0 };
         #[expect(clippy::cast_precision_loss, reason = "member counts stay far below 2^53")]
-        let ln_share = libm::log(P_FAULT) + libm::log(kind.weight() / total) - libm::log(count as f64);
+        let ln_share = libm::log(P_FAULT) + libm::log(weight / total) - libm::log(count as f64);
         for region in members {
             let ln_facts: f64 = facts
                 .iter()

@@ -2,7 +2,7 @@
 
 use crate::mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local};
 use parallax_diagnosis::{Booked, verdict::IncidentState, view::VantageState};
-use parallax_model::EventTime;
+use parallax_model::{EventTime, Micros};
 
 type Outcome = Option<(&'static str, &'static str)>;
 
@@ -349,4 +349,42 @@ fn a_target_with_a_longer_timeout_that_is_added_later_keeps_rounds_open_for_its_
     }
     assert!(!mesh.engine.advance(EventTime(INTERVAL + 10_999_999)));
     assert!(mesh.engine.advance(EventTime(INTERVAL + 11_000_000)));
+}
+
+/// `parallax up` on a laptop: nothing is known of endpoints, and there is nobody to hold the one client against.
+#[test]
+fn what_one_vantage_alone_sees_fail_is_said_of_the_address_and_the_vantage_is_listed_beside() {
+    let spec = serde_json::json!({"targets": [{"url": "tcp://192.0.2.7:5432"}]});
+    let spec: parallax_diagnosis::topology::TopologySpec = serde_json::from_value(spec).unwrap();
+    let topology = parallax_diagnosis::topology::Topology::try_from(spec).unwrap();
+    let topology = std::sync::Arc::new(topology.with_vantage("laptop/host".parse().unwrap()));
+    let settings = parallax_diagnosis::Settings {
+        interval: Micros(INTERVAL.unsigned_abs()),
+        timeout: Micros::from_secs(3),
+    };
+    let mut engine = parallax_diagnosis::Engine::new(settings, topology);
+    for round in 0..12 {
+        let ok = round < 4;
+        let mut line = serde_json::json!({
+            "vantage": "laptop/host", "incarnation": "a-1", "seq": round + 1, "t_us": round * INTERVAL + 1_000,
+            "target": "tcp://192.0.2.7:5432", "channel": "vip", "front": "192.0.2.7:5432",
+            "result": if ok { "ok" } else { "failed" }, "times": {"connect_us": 400},
+        });
+        if !ok {
+            line["phase"] = serde_json::json!("connect");
+            line["kind"] = serde_json::json!("refused");
+        }
+        engine.observe(&serde_json::from_value(line).unwrap());
+        engine.advance(EventTime((round + 1) * INTERVAL + 4_000_001));
+    }
+    let view = engine.view(EventTime(12 * INTERVAL));
+    let verdict = &view.incidents[0].verdict;
+    let told: Vec<&str> = verdict
+        .class
+        .iter()
+        .map(|region| region.region.as_str())
+        .collect();
+    assert!(!told[0].starts_with("client"), "{told:?}");
+    assert!(told.contains(&"client"), "{told:?}");
+    assert!(!verdict.sentence.contains("directly"), "{}", verdict.sentence);
 }
