@@ -91,7 +91,7 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
         aggregator: format!("http://{aggregator}").parse().expect("a URL"),
         token: None,
         aggregator_roots: AggregatorRoots::AsProbes,
-            role: Role::Prober,
+        role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),
