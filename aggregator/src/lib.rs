@@ -28,7 +28,7 @@ mod watch;
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
 pub use config::{
-    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,
+    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token, scaled,
 };
 pub use door::DoorError;
 pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};

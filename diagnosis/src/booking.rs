@@ -36,8 +36,8 @@ pub(crate) enum Split {
     Whole,
 }
 
-/// Blocks that started over, and when.
-pub(crate) type Restarted = BTreeMap<Block, EventTime>;
+/// What started over, and when.
+pub(crate) type Restarted = BTreeMap<Of, EventTime>;
 
 /// A probe that got past resolving, before it is known whose failure a missing first byte is.
 #[derive(Debug, Clone, Copy)]
@@ -130,17 +130,14 @@ impl Desk {
     }
 
     fn reach(&mut self, row: &Row, routes: &Routes, world: &World, split: Split, restarted: &Restarted) {
-        let fresh = |of| {
-            let started_over = restarted.get(&Block::plain(of));
-            started_over.is_none_or(|at| row.at >= *at)
-        };
+        let fresh = |of| restarted.get(&of).is_none_or(|at| row.at >= *at);
         let (of, dest) = if row.channel == Channel::Direct {
-            let (Some(dest), Some(block)) = (row.endpoint(), routes.direct(row.target, row.entry)) else {
+            let (Some(dest), Some(of)) = (row.endpoint(), routes.direct(row.target, row.entry)) else {
                 return;
             };
-            (block.of, dest)
+            (of, dest)
         } else {
-            // A node's own port is another route to the same entries: its cells belong beside those of the front.
+            // A node's own port is another way to the same entries: its cells belong beside those of the front.
             let front = match row.channel {
                 Channel::NodePort => routes.of(row.target).front,
                 _ => row.front(routes),

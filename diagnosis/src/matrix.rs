@@ -53,7 +53,14 @@ pub(crate) struct Matrix {
 
 impl Matrix {
     /// Takes an observation in as soon as it arrives: failures show at once, though they are judged with their round.
-    pub(crate) fn take(&mut self, recorded: &Recorded, topology: &Topology, settings: Settings) {
+    /// `front` is where it went or would have gone.
+    pub(crate) fn take(
+        &mut self,
+        recorded: &Recorded,
+        front: Option<Front>,
+        topology: &Topology,
+        settings: Settings,
+    ) {
         let observation = &recorded.observation;
         let seen = self.last_seen.entry(recorded.vantage.clone()).or_default();
         *seen = (*seen).max(observation.at);
@@ -95,9 +102,7 @@ impl Matrix {
         }
         if observation.at >= cell.last {
             cell.last = observation.at;
-            cell.front = observation
-                .front
-                .or_else(|| default_front(topology, &observation.target));
+            cell.front = front;
             cell.entry.clone_from(&observation.entry);
         }
     }

@@ -5,10 +5,10 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{Front, ProbeSpec, TargetId};
+use parallax_model::{Front, Observation, ProbeSpec, TargetId};
 
 use crate::{
-    block::{Block, Of},
+    block::Of,
     ids::{NameIx, PodIx, ServiceIx, TargetIx, World},
     topology::Topology,
 };
@@ -117,17 +117,24 @@ impl Routes {
     ///
     /// A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so what it finds
     /// is no evidence about those that are left.
-    pub(crate) fn direct(&self, target: TargetIx, entry: Option<PodIx>) -> Option<Block> {
+    pub(crate) fn direct(&self, target: TargetIx, entry: Option<PodIx>) -> Option<Of> {
         let (service, port) = self.of(target).entry?;
         let gone =
             entry.is_some_and(|pod| !self.usable.get(&service).is_some_and(|pods| pods.contains(&pod)));
-        (!gone).then_some(Block::plain(Of::Direct(service, port)))
+        (!gone).then_some(Of::Direct(service, port))
     }
 }
 
 /// As names are compared: without the root's dot, in lower case.
 pub(crate) fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// The front a probe went to or would have gone to: what it says, else what the topology says of its target.
+pub(crate) fn front_of(topology: &Topology, observation: &Observation) -> Option<Front> {
+    observation
+        .front
+        .or_else(|| default_front(topology, &observation.target))
 }
 
 /// Where a user's connection for a target goes, as far as the topology knows.

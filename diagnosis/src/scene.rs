@@ -88,12 +88,26 @@ impl Nodes {
         nodes.pods.clone_from(&world.pod_nodes);
         nodes
     }
+
+    /// The node a vantage sits on; none outside the cluster.
+    pub(crate) fn of_client(&self, client: VantageIx) -> Option<NodeIx> {
+        self.clients.get(&client).copied().flatten()
+    }
+
+    /// The node that a probe arrives at, where its path is known.
+    pub(crate) fn of_dest(&self, dest: Dest) -> Option<NodeIx> {
+        match dest {
+            Dest::Entry(pod) => self.pods.get(&pod).copied(),
+            Dest::Peer(node) => Some(node),
+            Dest::Unknown | Dest::Name(_) => None,
+        }
+    }
 }
 
 impl Scene {
     /// The node a vantage sits on; none outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
-        self.nodes.clients.get(&client).copied().flatten()
+        self.nodes.of_client(client)
     }
 
     /// The endpoints a client can be sent to.

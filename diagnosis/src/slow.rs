@@ -178,7 +178,7 @@ impl Pace {
             for row in rows.iter().filter(|row| row.end == End::Ok) {
                 timed(row, routes, world, &mut phases);
                 for timed in phases.drain(..) {
-                    let fresh = restarted.get(&Block::plain(timed.of));
+                    let fresh = restarted.get(&timed.of);
                     if fresh.is_some_and(|at| row.at < *at) {
                         continue;
                     }
@@ -295,8 +295,8 @@ fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
             }
         }
         Channel::Direct => {
-            if let (Some(block), Some(dest)) = (routes.direct(row.target, row.entry), row.endpoint()) {
-                add(block.of, dest, Channel::Direct, times.connect, true);
+            if let (Some(of), Some(dest)) = (routes.direct(row.target, row.entry), row.endpoint()) {
+                add(of, dest, Channel::Direct, times.connect, true);
                 add(
                     Of::Target(row.target),
                     dest,

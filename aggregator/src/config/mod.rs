@@ -24,6 +24,7 @@ use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
 pub use error::{Complaint, ConfigError};
+pub use store::scaled;
 pub use token::Token;
 pub use tree::Place;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_aggregator::RecordOptions;
+use parallax_aggregator::{RecordOptions, scaled};
 
 /// Recording what is seen.
 #[derive(Debug, clap::Args)]
@@ -37,23 +37,22 @@ impl Args {
     }
 }
 
+const UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("B", 1),
+    ("K", 1 << 10),
+    ("KiB", 1 << 10),
+    ("M", 1 << 20),
+    ("MiB", 1 << 20),
+    ("G", 1 << 30),
+    ("GiB", 1 << 30),
+    ("T", 1 << 40),
+    ("TiB", 1 << 40),
+];
+
 /// A number of bytes with a unit.
 fn size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "T" | "TiB" => 1 << 40,
-        _ => return Err("expected a number of bytes, or one with KiB, MiB, GiB or TiB".to_owned()),
-    };
-    let bytes = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(factor))
-        .ok_or("expected a number of bytes, or one with KiB, MiB, GiB or TiB")?;
+    let bytes = scaled(text, &UNITS).ok_or("expected a number of bytes, or one with KiB, MiB, GiB or TiB")?;
     if bytes < RecordOptions::LEAST_BYTES {
         return Err(format!(
             "expected at least {} bytes (1MiB)",

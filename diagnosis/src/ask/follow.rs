@@ -38,7 +38,7 @@ pub(crate) fn follow_ups(
         .filter(|key| alpha(explained, key, scene).is_zero())
         .filter_map(|key| {
             let from = scene.node_of_client(key.client)?;
-            let into = destination(&key, ground)?;
+            let into = ground.scene.nodes.of_dest(key.dest)?;
             (from != into).then(|| (elsewhere(from, into, ground), from, into, key))
         })
         // Where much of a client or into a node fails, no pair is in question.
@@ -71,18 +71,10 @@ pub(crate) fn follow_ups(
 fn elsewhere(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
     let others = ground.cells.iter().filter(|(key, counts)| {
         let source = ground.scene.node_of_client(key.client);
-        let there = destination(key, ground);
+        let there = ground.scene.nodes.of_dest(key.dest);
         2 * counts.f >= counts.n.max(1) && (source == Some(from)) != (there == Some(into))
     });
     u64::try_from(others.count()).unwrap_or(u64::MAX)
-}
-
-fn destination(key: &CellKey, ground: &Ground<'_>) -> Option<NodeIx> {
-    match key.dest {
-        Dest::Entry(pod) => ground.scene.nodes.pods.get(&pod).copied(),
-        Dest::Peer(node) => Some(node),
-        Dest::Unknown | Dest::Name(_) => None,
-    }
 }
 
 fn free(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {

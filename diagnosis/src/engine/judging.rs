@@ -201,12 +201,7 @@ impl Engine {
 
     /// The nodes that a cell's probes start from and arrive at, as far as known.
     fn ends(&self, key: &CellKey) -> [Option<NodeIx>; 2] {
-        let into = match key.dest {
-            Dest::Entry(pod) => self.nodes.pods.get(&pod).copied(),
-            Dest::Peer(node) => Some(node),
-            Dest::Unknown | Dest::Name(_) => None,
-        };
-        [self.nodes.clients.get(&key.client).copied().flatten(), into]
+        [self.nodes.of_client(key.client), self.nodes.of_dest(key.dest)]
     }
 
     fn ends_of(&self, cells: &RoundCells) -> BTreeSet<NodeIx> {

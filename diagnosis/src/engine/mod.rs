@@ -4,6 +4,7 @@ mod asking;
 mod concluding;
 mod judging;
 mod pooling;
+mod subjects;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,8 +13,8 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, Round, ServiceKey, TargetId,
-    TtlEvidence, Vantage,
+    Channel, EventTime, Micros, Outcome, Placement, Recorded, Round, ServiceKey, TargetId, TtlEvidence,
+    Vantage,
 };
 
 use crate::{
@@ -28,11 +29,11 @@ use crate::{
     likelihood::{Background, Grid, Likelihood},
     matrix::Matrix,
     rounds::{Refused, Rounds, Waiting},
-    routes::{Routes, default_front},
+    routes::{Routes, front_of},
     row::Row,
     scene::Nodes,
     slow::Pace,
-    topology::{Endpoint, FrontInfo, Service, Topology, TrafficPolicy},
+    topology::Topology,
     view::{Counters, Investigation, View},
     weights::{ONE, probes},
 };
@@ -242,9 +243,9 @@ impl Engine {
         }
         // A block without cells yet may have observations of before the change waiting in an open round.
         for front in self.topology.fronts().keys() {
-            let block = Block::plain(Of::Vip(*front));
-            if !self.blocks.contains_key(&block) && self.leads_elsewhere(&old, block.of) {
-                self.restarted.insert(block, at);
+            let of = Of::Vip(*front);
+            if !self.blocks.contains_key(&Block::plain(of)) && self.leads_elsewhere(&old, of) {
+                self.restarted.insert(of, at);
             }
         }
         let topology = Arc::clone(&self.topology);
@@ -298,25 +299,7 @@ impl Engine {
                 }
             }
         }
-        self.restarted.insert(Block::plain(of), at);
-    }
-
-    /// Whether a topology sends probes elsewhere than another did: what they find is another matter then.
-    fn leads_elsewhere(&self, old: &Topology, of: Of) -> bool {
-        let paths = |topology: &Topology| {
-            let service = match of {
-                Of::Dns | Of::Mesh => None,
-                Of::Vip(front) => topology.service_of(&front),
-                Of::Direct(service, _) => topology.service(self.world.services.name(service)),
-                Of::Target(target) => {
-                    let placed = topology.targets().get(self.world.targets.name(target));
-                    let entry = placed.and_then(|placed| placed.entry.as_ref());
-                    entry.and_then(|(service, _)| topology.service(service))
-                }
-            };
-            service.map(paths_of)
-        };
-        paths(old) != paths(&self.topology)
+        self.restarted.insert(of, at);
     }
 
     /// Books one observation into its round.
@@ -351,6 +334,7 @@ impl Engine {
             let node = recorded.vantage.node().map(|name| self.world.nodes.intern(name));
             Arc::make_mut(&mut self.nodes).clients.insert(vantage, node);
         }
+        let front = front_of(&self.topology, observation);
         // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
         // the host behind it.
         let beside = observation
@@ -358,7 +342,7 @@ impl Engine {
             .as_ref()
             .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
         if !beside {
-            self.matrix.take(recorded, &self.topology, self.settings);
+            self.matrix.take(recorded, front, &self.topology, self.settings);
         }
         if let Some(ttl) = observation.ttl {
             self.ttl.insert((ttl.address, recorded.vantage.clone()), ttl);
@@ -368,9 +352,6 @@ impl Engine {
             return Booked::OwnFault;
         }
         self.counters.counted += 1;
-        let front = observation
-            .front
-            .or_else(|| default_front(&self.topology, &observation.target));
         let placement =
             self.topology
                 .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
@@ -493,82 +474,6 @@ impl Engine {
         }
     }
 
-    /// The subjects that a block is evidence of.
-    fn units_of(&self, block: &Block) -> Vec<Unit> {
-        if self.rules.split == Split::Whole {
-            // Names asked as a control are targets too, without an entry.
-            let targets = self.topology.targets().iter();
-            let main = targets
-                .filter(|(_, placed)| placed.entry.is_some())
-                .map(|(id, _)| id);
-            return main.take(1).cloned().map(Unit::Whole).collect();
-        }
-        let units: Vec<Unit> = match block.of {
-            Of::Dns => vec![Unit::Dns],
-            Of::Mesh => vec![Unit::Mesh],
-            Of::Vip(front) => vec![Unit::Front(front)],
-            Of::Target(target) => vec![Unit::Target(self.world.targets.name(target).clone())],
-            Of::Direct(service, port) => self
-                .topology
-                .fronts_to(&(self.world.services.name(service).clone(), port))
-                .iter()
-                .map(|front| Unit::Front(*front))
-                .collect(),
-        };
-        if block.slow {
-            units.into_iter().map(Unit::slow).collect()
-        } else {
-            units
-        }
-    }
-
-    /// A subject's own blocks, and those that serve it as controls.
-    fn blocks_of(&self, unit: &Unit) -> (Vec<Block>, Vec<Block>) {
-        let (own, controls) = match unit {
-            Unit::Whole(_) => return (self.blocks.keys().copied().collect(), Vec::new()),
-            Unit::Slow(inner) => {
-                let slow = |blocks: Vec<Block>| blocks.into_iter().map(|b| Block::slow(b.of)).collect();
-                let (own, controls) = self.blocks_of(inner);
-                return (slow(own), slow(controls));
-            }
-            Unit::Dns => (vec![Of::Dns], vec![Of::Mesh]),
-            Unit::Mesh => (vec![Of::Mesh], Vec::new()),
-            Unit::Target(target) => {
-                let target = self.world.targets.get(target);
-                (target.map(Of::Target).into_iter().collect(), Vec::new())
-            }
-            Unit::Front(front) => {
-                let mut own = vec![Of::Vip(*front)];
-                let info = self.topology.fronts().get(front);
-                if let Some(direct) = info.and_then(|info| self.direct_of(info)) {
-                    // Endpoints that never answered directly while the front works are forbidden to us, not broken.
-                    if self.worked.contains(&direct) || !self.worked.contains(&Block::plain(own[0])) {
-                        own.push(direct.of);
-                    }
-                }
-                (own, vec![Of::Mesh])
-            }
-        };
-        let plain = |of: Vec<Of>| of.into_iter().map(Block::plain).collect();
-        (plain(own), plain(controls))
-    }
-
-    /// Connections to the endpoints behind a front.
-    fn direct_of(&self, info: &FrontInfo) -> Option<Block> {
-        let service = self.world.services.get(&info.service)?;
-        Some(Block::plain(Of::Direct(service, info.target_port)))
-    }
-
-    /// The front whose paths a subject's probes take.
-    fn front_of_unit(&self, unit: &Unit) -> Option<Front> {
-        match unit {
-            Unit::Front(front) => Some(*front),
-            Unit::Target(target) | Unit::Whole(target) => default_front(&self.topology, target),
-            Unit::Slow(inner) => self.front_of_unit(inner),
-            Unit::Dns | Unit::Mesh => None,
-        }
-    }
-
     /// What is known at `now`.
     #[must_use]
     pub fn view(&self, now: EventTime) -> View {
@@ -614,13 +519,4 @@ fn is_known(known: &BTreeSet<Vantage>, topology: &Topology, vantage: &Vantage) -
         || vantage
             .node()
             .is_some_and(|node| topology.nodes().contains_key(node))
-}
-
-/// Everything of a Service that decides where its probes end up; a change of it starts its cells over.
-fn paths_of(service: &Service) -> (Vec<Endpoint>, TrafficPolicy, TrafficPolicy) {
-    (
-        service.usable().into_iter().cloned().collect(),
-        service.external_traffic_policy,
-        service.internal_traffic_policy,
-    )
 }

@@ -1,0 +1,117 @@
+//! Which subjects a block of cells is evidence of, which blocks a subject is judged on, and which paths they stand for.
+
+use parallax_model::Front;
+
+use super::Engine;
+use crate::{
+    block::{Block, Of},
+    booking::Split,
+    judge::Unit,
+    routes::default_front,
+    topology::{Endpoint, FrontInfo, Service, Topology, TrafficPolicy},
+};
+
+impl Engine {
+    /// The subjects that a block is evidence of.
+    pub(super) fn units_of(&self, block: &Block) -> Vec<Unit> {
+        if self.rules.split == Split::Whole {
+            // Names asked as a control are targets too, without an entry.
+            let targets = self.topology.targets().iter();
+            let main = targets
+                .filter(|(_, placed)| placed.entry.is_some())
+                .map(|(id, _)| id);
+            return main.take(1).cloned().map(Unit::Whole).collect();
+        }
+        let units: Vec<Unit> = match block.of {
+            Of::Dns => vec![Unit::Dns],
+            Of::Mesh => vec![Unit::Mesh],
+            Of::Vip(front) => vec![Unit::Front(front)],
+            Of::Target(target) => vec![Unit::Target(self.world.targets.name(target).clone())],
+            Of::Direct(service, port) => self
+                .topology
+                .fronts_to(&(self.world.services.name(service).clone(), port))
+                .iter()
+                .map(|front| Unit::Front(*front))
+                .collect(),
+        };
+        if block.slow {
+            units.into_iter().map(Unit::slow).collect()
+        } else {
+            units
+        }
+    }
+
+    /// A subject's own blocks, and those that serve it as controls.
+    pub(super) fn blocks_of(&self, unit: &Unit) -> (Vec<Block>, Vec<Block>) {
+        let (own, controls) = match unit {
+            Unit::Whole(_) => return (self.blocks.keys().copied().collect(), Vec::new()),
+            Unit::Slow(inner) => {
+                let slow = |blocks: Vec<Block>| blocks.into_iter().map(|b| Block::slow(b.of)).collect();
+                let (own, controls) = self.blocks_of(inner);
+                return (slow(own), slow(controls));
+            }
+            Unit::Dns => (vec![Of::Dns], vec![Of::Mesh]),
+            Unit::Mesh => (vec![Of::Mesh], Vec::new()),
+            Unit::Target(target) => {
+                let target = self.world.targets.get(target);
+                (target.map(Of::Target).into_iter().collect(), Vec::new())
+            }
+            Unit::Front(front) => {
+                let mut own = vec![Of::Vip(*front)];
+                let info = self.topology.fronts().get(front);
+                if let Some(direct) = info.and_then(|info| self.direct_of(info)) {
+                    // Endpoints that never answered directly while the front works are forbidden to us, not broken.
+                    if self.worked.contains(&direct) || !self.worked.contains(&Block::plain(own[0])) {
+                        own.push(direct.of);
+                    }
+                }
+                (own, vec![Of::Mesh])
+            }
+        };
+        let plain = |of: Vec<Of>| of.into_iter().map(Block::plain).collect();
+        (plain(own), plain(controls))
+    }
+
+    /// Connections to the endpoints behind a front.
+    pub(super) fn direct_of(&self, info: &FrontInfo) -> Option<Block> {
+        let service = self.world.services.get(&info.service)?;
+        Some(Block::plain(Of::Direct(service, info.target_port)))
+    }
+
+    /// The front whose paths a subject's probes take.
+    pub(super) fn front_of_unit(&self, unit: &Unit) -> Option<Front> {
+        match unit {
+            Unit::Front(front) => Some(*front),
+            Unit::Target(target) | Unit::Whole(target) => default_front(&self.topology, target),
+            Unit::Slow(inner) => self.front_of_unit(inner),
+            Unit::Dns | Unit::Mesh => None,
+        }
+    }
+
+    /// Whether a topology sends probes elsewhere than another did: what they find is another matter then.
+    pub(super) fn leads_elsewhere(&self, old: &Topology, of: Of) -> bool {
+        let paths = |topology: &Topology| {
+            let service = match of {
+                Of::Dns | Of::Mesh => None,
+                Of::Vip(front) => topology.service_of(&front),
+                Of::Direct(service, _) => topology.service(self.world.services.name(service)),
+                Of::Target(target) => {
+                    let placed = topology.targets().get(self.world.targets.name(target));
+                    let entry = placed.and_then(|placed| placed.entry.as_ref());
+                    entry.and_then(|(service, _)| topology.service(service))
+                }
+            };
+            service.map(paths_of)
+        };
+        paths(old) != paths(&self.topology)
+    }
+}
+
+/// Everything of a Service that decides where its probes end up; a change of it starts its cells over.
+fn paths_of(service: &Service) -> (Vec<Endpoint>, TrafficPolicy, TrafficPolicy) {
+    (
+        service.usable().into_iter().cloned().collect(),
+        service.external_traffic_policy,
+        service.internal_traffic_policy,
+    )
+}
