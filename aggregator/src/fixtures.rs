@@ -28,7 +28,7 @@ pub(crate) fn vantage(name: &str, state: VantageState) -> VantageView {
     }
 }
 
-pub(crate) fn cell(state: CellState, placement: Placement) -> MatrixCell {
+pub(crate) fn cell(vantage: usize, state: CellState, placement: Placement) -> MatrixCell {
     let (probes, failures) = match state {
         CellState::Unknown => (0, 0),
         CellState::Ok => (12, 0),
@@ -36,6 +36,7 @@ pub(crate) fn cell(state: CellState, placement: Placement) -> MatrixCell {
         CellState::Failing => (12, 12),
     };
     MatrixCell {
+        vantage,
         state,
         placement,
         last: (state != CellState::Unknown).then(|| ago(3)),
@@ -52,7 +53,8 @@ pub(crate) fn row(target: &str, front: Option<&str>, states: &[CellState]) -> Ma
         never_ok: false,
         cells: states
             .iter()
-            .map(|state| cell(*state, Placement::NoLocal))
+            .enumerate()
+            .map(|(vantage, state)| cell(vantage, *state, Placement::NoLocal))
             .collect(),
     }
 }
@@ -97,7 +99,9 @@ pub(crate) fn healthy() -> View {
     }
     for row in &mut view.matrix {
         row.fronts = vec!["203.0.113.10:80".parse().unwrap()];
-        row.cells = vec![cell(CellState::Ok, Placement::CrossNode); 4];
+        row.cells = (0..4)
+            .map(|i| cell(i, CellState::Ok, Placement::CrossNode))
+            .collect();
     }
     view.judged = Some(Round(NOW.0 / 5_000_000 - 1));
     view.counters.counted = 48_210;
@@ -359,7 +363,40 @@ pub(crate) fn wide() -> View {
         .collect();
     for row in &mut view.matrix {
         let cells = row.cells.clone();
-        row.cells = (0..40).map(|i| cells[i % cells.len()].clone()).collect();
+        row.cells = (0..40)
+            .map(|vantage| MatrixCell {
+                vantage,
+                ..cells[vantage % cells.len()].clone()
+            })
+            .collect();
+    }
+    view
+}
+
+/// Five hundred nodes, of which twenty-five ask for each target; those without an endpoint fail at the first front.
+pub(crate) fn sampled() -> View {
+    let mut view = outage();
+    view.vantages = (0..500)
+        .map(|i| vantage(&format!("node-{i:03}/pod"), VantageState::Reporting))
+        .collect();
+    for (n, row) in view.matrix.iter_mut().enumerate() {
+        let broken = row.cells.iter().any(|cell| cell.state == CellState::Failing);
+        row.cells = (0..25)
+            .map(|i| {
+                let placement = if i < 3 {
+                    Placement::SameNode
+                } else {
+                    Placement::NoLocal
+                };
+                let failing = broken && placement == Placement::NoLocal;
+                let state = if failing {
+                    CellState::Failing
+                } else {
+                    CellState::Ok
+                };
+                cell(n + i * 17, state, placement)
+            })
+            .collect();
     }
     view
 }

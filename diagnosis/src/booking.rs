@@ -19,7 +19,7 @@ use parallax_model::{Channel, EventTime, FailureKind, Phase};
 
 use crate::{
     block::{Block, Of},
-    cells::{Dest, RoundCells},
+    cells::{ClosedCells, Dest, OpenCells},
     ids::{TargetIx, World},
     ledger::Ledger,
     routes::Routes,
@@ -78,8 +78,8 @@ pub(crate) fn book<'r>(
     world: &mut World,
     split: Split,
     restarted: &Restarted,
-) -> BTreeMap<Block, RoundCells> {
-    let mut blocks = BTreeMap::new();
+) -> BTreeMap<Block, ClosedCells> {
+    let mut blocks: BTreeMap<Block, OpenCells> = BTreeMap::new();
     let mut desk = Desk::default();
     let mut rows = rows.peekable();
     while let Some(row) = rows.next() {
@@ -89,7 +89,8 @@ pub(crate) fn book<'r>(
             desk.ledger.weigh(row.client, split, &mut blocks);
         }
     }
-    blocks
+    let closed = blocks.into_iter().map(|(block, cells)| (block, cells.close()));
+    closed.collect()
 }
 
 /// One client's round.

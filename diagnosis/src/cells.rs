@@ -1,6 +1,6 @@
 //! Counts of outcomes that share channel, client and destination; a ring of rounds of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use parallax_model::{Channel, Micros, Round};
 
@@ -54,8 +54,80 @@ impl Counts {
     }
 }
 
-/// The cells of one subject in one round.
+/// Cells of one subject: of one round as it is judged, or summed over several.
 pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
+
+/// The cells of one subject in a closed round, in order. A list, because a large mesh makes hundreds of thousands of them
+/// a round and hardly ever looks at one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ClosedCells(Vec<(CellKey, Counts)>);
+
+impl ClosedCells {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &Counts)> {
+        self.0.iter().map(|(key, counts)| (key, counts))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &CellKey> {
+        self.0.iter().map(|(key, _)| key)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Counts> {
+        self.0.iter().map(|(_, counts)| counts)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The same with other cells of some clients.
+    pub(crate) fn with(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
+        let others = self.0.iter().filter(|(key, _)| !clients.contains(&key.client));
+        let mut cells = OpenCells(instead.0);
+        cells.0.extend(others.cloned());
+        cells.close()
+    }
+
+    /// Adds the wanted ones to a sum.
+    pub(crate) fn add_to(&self, sums: &mut RoundCells, wanted: impl Fn(&CellKey) -> bool) {
+        for (key, counts) in self.iter().filter(|(key, _)| wanted(key)) {
+            sums.entry(*key).or_default().add(counts);
+        }
+    }
+}
+
+/// Cells in the making, client by client.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCells(Vec<(CellKey, Counts)>);
+
+impl OpenCells {
+    /// Where the next client's cells begin.
+    pub(crate) const fn begin(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A cell of the client whose cells begin at `begin`.
+    pub(crate) fn cell(&mut self, begin: usize, key: CellKey) -> &mut Counts {
+        // A client has few cells of one subject, and mostly returns to the last of them.
+        let known = self.0[begin..].iter().rposition(|(known, _)| *known == key);
+        let at = known.map_or(self.0.len(), |at| begin + at);
+        if at == self.0.len() {
+            self.0.push((key, Counts::default()));
+        }
+        &mut self.0[at].1
+    }
+
+    /// Takes the judged weight from the kinds of failures.
+    pub(crate) fn forget_kinds(&mut self) {
+        for (_, counts) in &mut self.0 {
+            counts.kinds.values_mut().for_each(|(judged, _)| *judged = 0);
+        }
+    }
+
+    pub(crate) fn close(mut self) -> ClosedCells {
+        self.0.sort_unstable_by_key(|(key, _)| *key);
+        ClosedCells(self.0)
+    }
+}
 
 /// The cells of one subject, round by round.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +141,7 @@ pub(crate) struct Ring {
 #[derive(Debug, Clone)]
 struct Closed {
     round: Round,
-    cells: RoundCells,
+    cells: ClosedCells,
     /// Failures and probes of all cells.
     total: (u64, u64),
     /// Cells with a failure, in order.
@@ -83,7 +155,7 @@ const WINDOW: Micros = Micros::from_secs(600);
 
 impl Ring {
     /// Appends a closed round and forgets what is too old to be evidence.
-    pub(crate) fn push(&mut self, round: Round, cells: RoundCells, interval: Micros) {
+    pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
         let sum = |(f, n), counts: &Counts| (f + counts.f, n + counts.n);
         let total = cells.values().fold((0, 0), sum);
         if total.0 > 0 {
@@ -131,7 +203,7 @@ impl Ring {
     }
 
     /// The cells of one round.
-    pub(crate) fn at(&self, round: Round) -> Option<&RoundCells> {
+    pub(crate) fn at(&self, round: Round) -> Option<&ClosedCells> {
         self.closed(round).map(|closed| &closed.cells)
     }
 
@@ -145,7 +217,7 @@ impl Ring {
     }
 
     /// All rounds from one on.
-    pub(crate) fn since(&self, start: Round) -> impl Iterator<Item = (Round, &RoundCells)> {
+    pub(crate) fn since(&self, start: Round) -> impl Iterator<Item = (Round, &ClosedCells)> {
         self.rounds
             .iter()
             .filter(move |closed| closed.round >= start)
@@ -187,9 +259,7 @@ impl Ring {
         wanted: impl Fn(&CellKey) -> bool,
     ) {
         for (_, cells) in self.since(start) {
-            for (key, counts) in cells.iter().filter(|(key, _)| wanted(key)) {
-                sums.entry(*key).or_default().add(counts);
-            }
+            cells.add_to(sums, &wanted);
         }
     }
 }

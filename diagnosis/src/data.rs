@@ -226,15 +226,14 @@ impl Data {
         groups
     }
 
-    /// Pairs of nodes on whose paths something failed.
-    pub(crate) fn failing_pairs(&self, scene: &Scene) -> BTreeSet<(NodeIx, NodeIx)> {
-        let mut pairs = BTreeSet::new();
-        for cell in self.cells.iter().filter(|cell| cell.f > 0) {
-            let Some(client) = scene.node_of_client(cell.key.client) else {
-                continue;
-            };
+    /// Where the paths on which something failed begin and may end.
+    fn failing_paths<'a>(
+        &'a self,
+        scene: &'a Scene,
+    ) -> impl Iterator<Item = (Option<NodeIx>, Vec<NodeIx>)> + 'a {
+        self.cells.iter().filter(|cell| cell.f > 0).map(|cell| {
             let node_of = |pod: &PodIx| scene.nodes.pods.get(pod).copied();
-            let ends: Vec<NodeIx> = match cell.key.dest {
+            let ends = match cell.key.dest {
                 Dest::Entry(pod) => node_of(&pod).into_iter().collect(),
                 Dest::Peer(node) => vec![node],
                 Dest::Unknown => scene
@@ -244,13 +243,29 @@ impl Data {
                     .collect(),
                 Dest::Name(_) => Vec::new(),
             };
-            pairs.extend(
-                ends.into_iter()
-                    .filter(|node| *node != client)
-                    .map(|node| (client, node)),
-            );
-        }
-        pairs
+            (scene.node_of_client(cell.key.client), ends)
+        })
+    }
+
+    /// Pairs of nodes on whose paths something failed.
+    pub(crate) fn failing_pairs(&self, scene: &Scene) -> BTreeSet<(NodeIx, NodeIx)> {
+        self.failing_paths(scene)
+            .filter_map(|(client, ends)| Some((client?, ends)))
+            .flat_map(|(client, ends)| ends.into_iter().map(move |node| (client, node)))
+            .filter(|(client, node)| client != node)
+            .collect()
+    }
+
+    /// Nodes from which something failed.
+    pub(crate) fn failing_clients(&self, scene: &Scene) -> BTreeSet<NodeIx> {
+        self.failing_paths(scene)
+            .filter_map(|(client, _)| client)
+            .collect()
+    }
+
+    /// Nodes on the way to which something failed.
+    pub(crate) fn failing_nodes(&self, scene: &Scene) -> BTreeSet<NodeIx> {
+        self.failing_paths(scene).flat_map(|(_, ends)| ends).collect()
     }
 
     /// Whether any failure lies in the cells.

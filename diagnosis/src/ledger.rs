@@ -7,7 +7,7 @@ use parallax_model::Channel;
 use crate::{
     block::{Block, Of},
     booking::Split,
-    cells::{CellKey, Dest, RoundCells},
+    cells::{CellKey, Dest, OpenCells},
     ids::VantageIx,
     row::Failure,
     weights::{ClientRound, ONE},
@@ -56,7 +56,7 @@ impl Ledger {
 
     /// Shares each group's one vote among its probes, and each stall's one vote among its failures. Leaves the ledger
     /// empty for the next client.
-    pub(crate) fn weigh(&mut self, client: VantageIx, split: Split, into: &mut BTreeMap<Block, RoundCells>) {
+    pub(crate) fn weigh(&mut self, client: VantageIx, split: Split, into: &mut BTreeMap<Block, OpenCells>) {
         self.entries.sort_by_key(|entry| (entry.block, entry.group));
         let groups = || {
             self.entries
@@ -72,30 +72,33 @@ impl Ledger {
             }
         }
         let divisor = round.divisor();
-        for group in groups() {
-            let share = match split {
-                Split::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
-                Split::Whole => ONE,
-            };
-            let cells = into.entry(group[0].block).or_default();
-            for entry in group {
-                let key = CellKey {
-                    channel: entry.channel,
-                    client,
-                    dest: entry.dest,
+        for entries in self.entries.chunk_by(|a, b| a.block == b.block) {
+            let cells = into.entry(entries[0].block).or_default();
+            let begin = cells.begin();
+            for group in entries.chunk_by(|a, b| a.group == b.group) {
+                let share = match split {
+                    Split::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
+                    Split::Whole => ONE,
                 };
-                let counts = cells.entry(key).or_default();
-                counts.seen_n += share;
-                if let Some(kind) = entry.failure {
-                    let weight = share / divisor;
-                    counts.n += weight;
-                    counts.f += weight;
-                    counts.seen_f += share;
-                    let sum = counts.kinds.entry(kind).or_default();
-                    sum.0 += weight;
-                    sum.1 += share;
-                } else {
-                    counts.n += share;
+                for entry in group {
+                    let key = CellKey {
+                        channel: entry.channel,
+                        client,
+                        dest: entry.dest,
+                    };
+                    let counts = cells.cell(begin, key);
+                    counts.seen_n += share;
+                    if let Some(kind) = entry.failure {
+                        let weight = share / divisor;
+                        counts.n += weight;
+                        counts.f += weight;
+                        counts.seen_f += share;
+                        let sum = counts.kinds.entry(kind).or_default();
+                        sum.0 += weight;
+                        sum.1 += share;
+                    } else {
+                        counts.n += share;
+                    }
                 }
             }
         }

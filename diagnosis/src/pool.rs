@@ -7,6 +7,8 @@
 //! Beside a global cause that is established already, a further one gains only what it explains in the others beyond
 //! the first: the same failures are not paid for twice.
 
+use std::sync::Arc;
+
 use crate::{
     data::{Data, Shares},
     likelihood::{Likelihood, lse},
@@ -26,7 +28,7 @@ pub(crate) struct Other {
 /// All subjects that are asked, and the regions that would concern them too.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    others: Vec<Other>,
+    others: Vec<Arc<Other>>,
     shared: fn(Region) -> bool,
 }
 
@@ -62,7 +64,7 @@ impl Other {
 }
 
 impl Pool {
-    pub(crate) const fn new(others: Vec<Other>, shared: fn(Region) -> bool) -> Self {
+    pub(crate) const fn new(others: Vec<Arc<Other>>, shared: fn(Region) -> bool) -> Self {
         Self { others, shared }
     }
 

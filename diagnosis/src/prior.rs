@@ -61,25 +61,37 @@ pub(crate) struct Hypothesis {
     pub(crate) pooled: f64,
 }
 
-/// Above this many pairs only those with a failure are listed; the price of having looked at all of them stays.
-const LISTED_PAIRS: usize = 400;
+/// Of more members of a kind only those are listed on whose paths something failed; the price of having looked at all of
+/// them stays. The others explain nothing, and a mesh of five thousand nodes has twenty thousand of them.
+const LISTED: usize = 400;
 
 fn members(kind: RegionKind, scene: &Scene, data: &Data) -> (Vec<Region>, usize) {
-    let pairs = if kind == RegionKind::Pair {
-        pair_count(scene)
-    } else {
-        0
+    let nodes = || data.failing_nodes(scene).into_iter();
+    let clients = || data.failing_clients(scene).into_iter();
+    let all = match kind {
+        RegionKind::Pair => pair_count(scene),
+        RegionKind::Bnode | RegionKind::BnodeRemote => scene.nodes.all.len(),
+        RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => scene.client_nodes().len(),
+        _ => 0,
     };
-    if pairs > LISTED_PAIRS {
-        let failing = data.failing_pairs(scene);
-        return (
-            failing.into_iter().map(|(c, n)| Region::Pair(c, n)).collect(),
-            pairs,
-        );
+    if all <= LISTED {
+        let members = kind.members(scene);
+        let count = members.len();
+        return (members, count);
     }
-    let members = kind.members(scene);
-    let count = members.len();
-    (members, count)
+    let failing = match kind {
+        RegionKind::Pair => {
+            let pairs = data.failing_pairs(scene).into_iter();
+            pairs.map(|(c, n)| Region::Pair(c, n)).collect()
+        }
+        RegionKind::Bnode => nodes().map(Region::Bnode).collect(),
+        RegionKind::BnodeRemote => nodes().map(Region::BnodeRemote).collect(),
+        RegionKind::Client => clients().map(Region::Client).collect(),
+        RegionKind::ClientVip => clients().map(Region::ClientVip).collect(),
+        RegionKind::DnsClient => clients().map(Region::DnsClient).collect(),
+        _ => kind.members(scene),
+    };
+    (failing, all)
 }
 
 /// All members of the kinds in play, with their priors.

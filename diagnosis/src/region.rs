@@ -331,9 +331,9 @@ impl RegionKind {
             Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
             Self::Bnode => scene.nodes.all.iter().copied().map(Region::Bnode).collect(),
             Self::BnodeRemote => scene.nodes.all.iter().copied().map(Region::BnodeRemote).collect(),
-            Self::Client => clients().into_iter().map(Region::Client).collect(),
-            Self::ClientVip => clients().into_iter().map(Region::ClientVip).collect(),
-            Self::DnsClient => clients().into_iter().map(Region::DnsClient).collect(),
+            Self::Client => clients().iter().copied().map(Region::Client).collect(),
+            Self::ClientVip => clients().iter().copied().map(Region::ClientVip).collect(),
+            Self::DnsClient => clients().iter().copied().map(Region::DnsClient).collect(),
             Self::DnsName => scene.names.iter().copied().map(Region::DnsName).collect(),
             Self::Pair => pairs(scene).map(|(c, n)| Region::Pair(c, n)).collect(),
             Self::Zone => {
@@ -355,7 +355,7 @@ impl RegionKind {
 /// Every ordered pair of a client's node and another node.
 fn pairs(scene: &Scene) -> impl Iterator<Item = (NodeIx, NodeIx)> {
     let nodes = &scene.nodes.all;
-    scene.client_nodes().into_iter().flat_map(|c| {
+    scene.client_nodes().iter().flat_map(|&c| {
         nodes
             .iter()
             .copied()

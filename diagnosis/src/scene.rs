@@ -20,8 +20,12 @@ pub(crate) struct Nodes {
     pub(crate) all: BTreeSet<NodeIx>,
     /// Vantages that probe, with their node; none outside the cluster.
     pub(crate) clients: BTreeMap<VantageIx, Option<NodeIx>>,
+    /// Nodes that hold a vantage.
+    pub(crate) of_clients: BTreeSet<NodeIx>,
     /// Zones of nodes, where known.
     pub(crate) zones: BTreeMap<NodeIx, ZoneIx>,
+    /// All of these.
+    pub(crate) zone_set: BTreeSet<ZoneIx>,
     /// Pods that are probers: a client may be its own endpoint.
     pub(crate) prober_pods: BTreeMap<PodIx, NodeIx>,
     /// Node of every endpoint that a cell may name, former ones included.
@@ -65,7 +69,9 @@ impl Nodes {
             let ix = world.nodes.intern(name);
             nodes.all.insert(ix);
             if let Some(zone) = &node.zone {
-                nodes.zones.insert(ix, world.zones.intern(zone));
+                let zone = world.zones.intern(zone);
+                nodes.zones.insert(ix, zone);
+                nodes.zone_set.insert(zone);
             }
             if let Some(prober) = &node.prober {
                 nodes.prober_pods.insert(world.pods.intern(&prober.pod), ix);
@@ -73,7 +79,7 @@ impl Nodes {
         }
         for vantage in vantages {
             let node = vantage.node().map(|name| world.nodes.intern(name));
-            nodes.clients.insert(world.vantages.intern(vantage), node);
+            nodes.add_client(world.vantages.intern(vantage), node);
         }
         let services: BTreeSet<&ServiceKey> = topology.fronts().values().map(|info| &info.service).collect();
         for service in services.into_iter().filter_map(|key| topology.service(key)) {
@@ -87,6 +93,12 @@ impl Nodes {
         }
         nodes.pods.clone_from(&world.pod_nodes);
         nodes
+    }
+
+    /// A vantage that probes.
+    pub(crate) fn add_client(&mut self, client: VantageIx, node: Option<NodeIx>) {
+        self.clients.insert(client, node);
+        self.of_clients.extend(node);
     }
 
     /// The node a vantage sits on; none outside the cluster.
@@ -116,13 +128,13 @@ impl Scene {
     }
 
     /// Nodes that hold a vantage.
-    pub(crate) fn client_nodes(&self) -> BTreeSet<NodeIx> {
-        self.nodes.clients.values().flatten().copied().collect()
+    pub(crate) fn client_nodes(&self) -> &BTreeSet<NodeIx> {
+        &self.nodes.of_clients
     }
 
     /// All zones that hold a node of the scene.
-    pub(crate) fn zone_set(&self) -> BTreeSet<ZoneIx> {
-        self.nodes.zones.values().copied().collect()
+    pub(crate) fn zone_set(&self) -> &BTreeSet<ZoneIx> {
+        &self.nodes.zone_set
     }
 
     /// The paths through a Service, seen through a front. Choices are worked out for the clients given only.

@@ -16,7 +16,7 @@ use parallax_model::{Channel, FailureKind, Micros};
 use crate::{
     block::{Block, Of},
     booking::{Restarted, Split, name_of},
-    cells::{Dest, RoundCells},
+    cells::{ClosedCells, Dest, OpenCells},
     ids::{VantageIx, World},
     ledger::Ledger,
     routes::Routes,
@@ -164,9 +164,9 @@ impl Pace {
         routes: &Routes,
         world: &mut World,
         restarted: &Restarted,
-    ) -> BTreeMap<Block, RoundCells> {
+    ) -> BTreeMap<Block, ClosedCells> {
         let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
-        let mut blocks = BTreeMap::new();
+        let mut blocks: BTreeMap<Block, OpenCells> = BTreeMap::new();
         let mut ledger = Ledger::default();
         let mut phases = Vec::new();
         for rows in rows.chunk_by(|a, b| a.client == b.client) {
@@ -191,12 +191,12 @@ impl Pace {
             }
             ledger.weigh(client, Split::Phases, &mut blocks);
         }
-        for cells in blocks.values_mut() {
+        let closed = blocks.into_iter().map(|(block, mut cells)| {
             // There is one kind of slow: it says nothing about the cause.
-            let kinds = cells.values_mut().flat_map(|counts| counts.kinds.values_mut());
-            kinds.for_each(|(judged, _)| *judged = 0);
-        }
-        blocks
+            cells.forget_kinds();
+            (block, cells.close())
+        });
+        closed.collect()
     }
 
     /// The slowest of the last slow outcomes of these clients on a subject.

@@ -12,6 +12,11 @@ use crate::{
     view::{CellState, MatrixRow, VantageState, View},
 };
 
+/// Vantages that have a column of their own; of more a terminal shows how many see what.
+const MOST_COLUMNS: usize = 24;
+/// Vantages named in such a row.
+const MOST_NAMES: usize = 4;
+
 /// Whether the terminal understands colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -113,26 +118,55 @@ pub fn matrix(view: &View, style: Style, most: usize) -> String {
         .max()
         .unwrap_or(0);
     let mut out = String::new();
-    let _ = write!(out, "{:width$}", "");
-    for vantage in &view.vantages {
-        let _ = write!(out, "  {}", short(&vantage.vantage));
-    }
-    out.push('\n');
-    for row in rows.iter().take(most) {
-        let _ = write!(out, "{:width$}", row.target.as_str());
-        for (cell, vantage) in row.cells.iter().zip(&view.vantages) {
-            let column = short(&vantage.vantage).chars().count();
-            let _ = write!(
-                out,
-                "  {}{}",
-                style.state(cell.state),
-                " ".repeat(column.saturating_sub(1))
-            );
+    if view.vantages.len() > MOST_COLUMNS {
+        for row in rows.iter().take(most) {
+            let _ = writeln!(out, "{:width$}{}", row.target.as_str(), counted(row, view, style));
+        }
+    } else {
+        let _ = write!(out, "{:width$}", "");
+        for vantage in &view.vantages {
+            let _ = write!(out, "  {}", short(&vantage.vantage));
         }
         out.push('\n');
+        for row in rows.iter().take(most) {
+            let _ = write!(out, "{:width$}", row.target.as_str());
+            let mut cells = row.cells.iter().peekable();
+            for (column, vantage) in view.vantages.iter().enumerate() {
+                let cell = cells.next_if(|cell| cell.vantage == column);
+                // Not to be asked from here.
+                let sign = cell.map_or_else(|| " ".to_owned(), |cell| style.state(cell.state));
+                let width = short(&vantage.vantage).chars().count();
+                let _ = write!(out, "  {sign}{}", " ".repeat(width.saturating_sub(1)));
+            }
+            out.push('\n');
+        }
     }
     if rows.len() > most {
         let _ = writeln!(out, "… and {} more targets", rows.len() - most);
+    }
+    out
+}
+
+/// A row of more vantages than a terminal has columns for: how many see what, and the first that see it fail.
+fn counted(row: &MatrixRow, view: &View, style: Style) -> String {
+    let mut out = String::new();
+    for state in [
+        CellState::Failing,
+        CellState::Flaky,
+        CellState::Ok,
+        CellState::Unknown,
+    ] {
+        let cells: Vec<_> = row.cells.iter().filter(|cell| cell.state == state).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "  {} {}", style.state(state), cells.len());
+        if matches!(state, CellState::Failing | CellState::Flaky) {
+            let names = cells.iter().filter_map(|cell| view.vantages.get(cell.vantage));
+            let names: Vec<String> = names.take(MOST_NAMES).map(|v| short(&v.vantage)).collect();
+            let more = if cells.len() > MOST_NAMES { ", …" } else { "" };
+            let _ = write!(out, " ({}{more})", names.join(", "));
+        }
     }
     out
 }

@@ -20,7 +20,7 @@ pub struct View {
     pub judged: Option<Round>,
     /// Every vantage that should report, and every one that does.
     pub vantages: Vec<VantageView>,
-    /// One row a target, with one cell a vantage in the order of `vantages`.
+    /// One row a target, with a cell for each vantage that is to ask for it or did, in the order of `vantages`.
     pub matrix: Vec<MatrixRow>,
     /// Open incidents first, then closed ones, newest first.
     pub incidents: Vec<Incident>,
@@ -80,13 +80,15 @@ pub struct MatrixRow {
     pub fronts: Vec<Front>,
     /// Never succeeded on any channel since it appeared.
     pub never_ok: bool,
-    /// One cell a vantage.
+    /// What is known from each vantage that is to ask for it or did: a large mesh asks from some of its vantages only.
     pub cells: Vec<MatrixCell>,
 }
 
 /// One target from one vantage, through the way a user would take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatrixCell {
+    /// Index of the vantage in [`View::vantages`].
+    pub vantage: usize,
     /// Colour.
     pub state: CellState,
     /// Placement of client and entry.

@@ -32,13 +32,16 @@ fn near(left: f64, right: f64) {
 
 /// Four nodes; backend 0 on node 0, backend 1 on node 1.
 fn scene() -> Scene {
+    let mut nodes = Nodes {
+        all: (0..4).map(NodeIx).collect(),
+        pods: BTreeMap::from([(PodIx(0), NodeIx(0)), (PodIx(1), NodeIx(1))]),
+        ..Nodes::default()
+    };
+    for i in 0..4 {
+        nodes.add_client(VantageIx(i), Some(NodeIx(i)));
+    }
     Scene {
-        nodes: Arc::new(Nodes {
-            all: (0..4).map(NodeIx).collect(),
-            clients: (0..4).map(|i| (VantageIx(i), Some(NodeIx(i)))).collect(),
-            pods: BTreeMap::from([(PodIx(0), NodeIx(0)), (PodIx(1), NodeIx(1))]),
-            ..Nodes::default()
-        }),
+        nodes: Arc::new(nodes),
         backends: vec![PodIx(0), PodIx(1)],
         local: BTreeSet::from([NodeIx(0), NodeIx(1)]),
         ..Scene::default()

@@ -106,7 +106,7 @@ impl Focus {
             .into_iter()
             .filter(|n| !scene.local.contains(n));
         for node in turned(rest, ground.turn, |node| node.0) {
-            focus.node(node);
+            focus.node(*node);
         }
         focus
     }

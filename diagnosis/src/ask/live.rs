@@ -7,7 +7,7 @@ use parallax_model::{AssignmentId, Channel, Front, Outcome, Round, Vantage};
 use super::{Ask, Variant, choose::Plea};
 use crate::{
     block::Block,
-    cells::{CellKey, Dest, RoundCells},
+    cells::{CellKey, ClosedCells, Dest},
     ids::{VantageIx, World},
     judge::Unit,
     routes::Routes,
@@ -79,7 +79,7 @@ pub(crate) struct Asking {
     /// When a vantage last reported.
     heard: BTreeMap<VantageIx, Round>,
     /// Cells of rounds with asked probes, as they would be without them.
-    without: BTreeMap<Block, BTreeMap<Round, RoundCells>>,
+    without: BTreeMap<Block, BTreeMap<Round, ClosedCells>>,
     asides: BTreeMap<Unit, Vec<String>>,
 }
 
@@ -200,15 +200,9 @@ impl Asking {
         self.asides.remove(unit);
     }
 
-    /// Remembers what blocks would have shown in a round without the asked probes.
-    pub(crate) fn remember(
-        &mut self,
-        round: Round,
-        mut base: BTreeMap<Block, RoundCells>,
-        all: BTreeSet<Block>,
-    ) {
-        for block in all {
-            let cells = base.remove(&block).unwrap_or_default();
+    /// Remembers what the blocks that asked probes belong to would have shown in a round without them.
+    pub(crate) fn remember(&mut self, round: Round, base: BTreeMap<Block, ClosedCells>) {
+        for (block, cells) in base {
             self.without.entry(block).or_default().insert(round, cells);
         }
         for rounds in self.without.values_mut() {
@@ -218,7 +212,7 @@ impl Asking {
     }
 
     /// The cells of a block in a round as they would be without asked probes; nothing where none was asked.
-    pub(crate) fn unasked(&self, block: &Block, round: Round) -> Option<&RoundCells> {
+    pub(crate) fn unasked(&self, block: &Block, round: Round) -> Option<&ClosedCells> {
         self.without.get(block)?.get(&round)
     }
 

@@ -161,9 +161,9 @@ impl Engine {
                     || self
                         .targets_of(unit)
                         .iter()
-                        .any(|target| self.matrix.ever_ok(target))
+                        .any(|target| self.matrix.ever_ok(target, &self.world))
             }
-            (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target),
+            (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target, &self.world),
             (Unit::Dns, _) => self.worked.contains(&Block::plain(Of::Dns)),
             (Unit::Mesh, _) => self.worked.contains(&Block::plain(Of::Mesh)),
             // Only successes can be slow.
@@ -222,7 +222,8 @@ impl Engine {
         match unit {
             Unit::Target(target) | Unit::Whole(target) => vec![target.clone()],
             Unit::Front(front) => {
-                let mut targets: BTreeSet<TargetId> = self.matrix.targets_of(front).cloned().collect();
+                let mut targets: BTreeSet<TargetId> =
+                    self.matrix.targets_of(front, &self.world).cloned().collect();
                 if let Some(info) = self.topology.fronts().get(front) {
                     let entry = (info.service.clone(), info.target_port);
                     let hosts = self.hosts.get(&entry).into_iter().flatten();

@@ -9,7 +9,6 @@ use super::{Engine, asking::Inquiry};
 use crate::{
     block::Block,
     booking::Split,
-    causes::facts,
     cells::{CellKey, Dest, RoundCells},
     ids::NodeIx,
     judge::{Case, Doubt, FailingCells, Unit, judge},
@@ -44,9 +43,7 @@ impl Engine {
         let mut cells = RoundCells::new();
         for block in &own {
             if let Some(found) = self.blocks.get(block).and_then(|ring| ring.at(round)) {
-                for (key, counts) in found {
-                    cells.entry(*key).or_default().add(counts);
-                }
+                found.add_to(&mut cells, |_| true);
             }
         }
         self.units
@@ -95,13 +92,7 @@ impl Engine {
         }
         let windows = state.streams.windows(floor);
         let background = state.quiet.background();
-        let front = self.front_of_unit(unit);
-        let facts = facts(
-            &self.topology,
-            front.as_ref(),
-            &self.world,
-            self.rules.foreign_proxy,
-        );
+        let facts = self.facts(unit);
         let grid = Grid {
             fine: self.is_blind(&own, &controls, floor),
             background,
@@ -192,9 +183,7 @@ impl Engine {
             }
             for (round, all) in ring.since(start) {
                 let unasked = self.asking.unasked(block, round).unwrap_or(all);
-                for (key, counts) in unasked.iter().filter(|(key, _)| wanted(key)) {
-                    cells.entry(*key).or_default().add(counts);
-                }
+                unasked.add_to(cells, &wanted);
             }
         }
     }
@@ -210,7 +199,7 @@ impl Engine {
 
     /// A window of a subject's cells as a case to judge.
     pub(super) fn case(
-        &self,
+        &mut self,
         unit: &Unit,
         start: Round,
         cells: RoundCells,

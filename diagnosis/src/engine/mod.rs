@@ -13,21 +13,23 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, Micros, Outcome, Placement, Recorded, Round, ServiceKey, TargetId, TtlEvidence,
-    Vantage,
+    Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, Round, ServiceKey, TargetId,
+    TtlEvidence, Vantage,
 };
 
+use self::pooling::Beside;
 use crate::{
     ask::{Asking, is_aside},
     block::{Block, Of},
     booking::{Restarted, Split, book},
-    cells::{Ring, RoundCells},
+    cells::{ClosedCells, Ring},
     findings::{Facts, Findings, Hazard, hazards},
-    ids::{NameIx, World},
+    ids::{NameIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
     likelihood::{Background, Grid, Likelihood},
-    matrix::Matrix,
+    matrix::{Matrix, Place, Pulse},
+    prior::PriorFact,
     rounds::{Refused, Rounds, Waiting},
     routes::{Routes, front_of},
     row::Row,
@@ -155,10 +157,15 @@ pub struct Engine {
     pace: Pace,
     ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
     likelihoods: BTreeMap<Grid, Likelihood>,
+    beside: Beside,
+    /// What the topology says of causes, by front, as far as it was asked for.
+    prior_facts: BTreeMap<Option<Front>, Arc<[PriorFact]>>,
     counters: Counters,
     findings: Findings,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
     facts: Facts,
+    /// The matrix as it was when these were taken from it.
+    pulse: Pulse,
     hazards: Vec<Hazard>,
 }
 
@@ -193,12 +200,18 @@ impl Engine {
             pace: Pace::default(),
             ttl: BTreeMap::new(),
             likelihoods: BTreeMap::new(),
+            beside: Beside::new(),
+            prior_facts: BTreeMap::new(),
             counters: Counters::default(),
             findings: Findings::default(),
             facts: Facts::default(),
+            pulse: Pulse::default(),
             hazards: Vec::new(),
         };
         engine.learn_names();
+        let topology = Arc::clone(&engine.topology);
+        engine.findings.learn(&topology);
+        engine.show(&topology);
         engine.look_ahead(EventTime(i64::MIN), true);
         engine
     }
@@ -208,6 +221,7 @@ impl Engine {
         let topology = Arc::clone(&self.topology);
         self.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.known));
         self.routes = Routes::new(&topology, &mut self.world);
+        self.prior_facts.clear();
         self.hosts.clear();
         for (target, placed) in topology.targets() {
             if let Some(entry) = &placed.entry {
@@ -268,17 +282,32 @@ impl Engine {
         self.pace.retain(kept);
         self.findings.replace_topology(&old, &topology, at);
         let known = &self.known;
-        self.matrix
-            .retain(&topology, |vantage| is_known(known, &topology, vantage));
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
+        self.show(&old);
         self.look_ahead(at, true);
+    }
+
+    /// Takes over into the matrix what became of a topology.
+    fn show(&mut self, old: &Topology) {
+        let (known, topology, world) = (&self.known, &self.topology, &self.world);
+        self.matrix.replace_topology(old, topology, world, |vantage| {
+            is_known(known, topology, world.vantages.name(vantage))
+        });
     }
 
     /// Works out who would fail, from the topology and from what probes have shown by now.
     fn look_ahead(&mut self, now: EventTime, new_topology: bool) {
-        let mut facts = Facts::default();
-        facts.see(&self.topology, self.matrix.seen(now, self.settings));
+        let pulse = self.matrix.pulse(now, self.settings);
+        let mut facts = if new_topology || pulse != self.pulse {
+            Facts::of(&self.topology, &self.world, self.matrix.seen(now, self.settings))
+        } else {
+            Facts {
+                published: BTreeMap::new(),
+                ..self.facts.clone()
+            }
+        };
+        self.pulse = pulse;
         self.findings.teach(&mut facts, &self.world);
         if new_topology || facts != self.facts {
             self.hazards = hazards(&self.topology, &facts);
@@ -332,7 +361,7 @@ impl Engine {
             // A second prober of a known node (its host network, say) counts from its first word on.
             self.known.insert(recorded.vantage.clone());
             let node = recorded.vantage.node().map(|name| self.world.nodes.intern(name));
-            Arc::make_mut(&mut self.nodes).clients.insert(vantage, node);
+            Arc::make_mut(&mut self.nodes).add_client(vantage, node);
         }
         let front = front_of(&self.topology, observation);
         // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
@@ -341,8 +370,17 @@ impl Engine {
             .assignment
             .as_ref()
             .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
+        let placement =
+            self.topology
+                .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
         if !beside {
-            self.matrix.take(recorded, front, &self.topology, self.settings);
+            let place = Place {
+                vantage,
+                target: self.world.targets.get(&observation.target),
+                front,
+                placement,
+            };
+            self.matrix.take(recorded, place, self.settings);
         }
         if let Some(ttl) = observation.ttl {
             self.ttl.insert((ttl.address, recorded.vantage.clone()), ttl);
@@ -352,9 +390,6 @@ impl Engine {
             return Booked::OwnFault;
         }
         self.counters.counted += 1;
-        let placement =
-            self.topology
-                .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
         Booked::Counted { placement }
     }
 
@@ -389,10 +424,8 @@ impl Engine {
         let asked = self.asking.hear(round, &mut rows, &self.routes, &self.world);
         let booked = self.book(rows.iter());
         if asked.contains(&true) {
-            let base = rows.iter().zip(&asked);
-            let unasked = self.book(base.filter(|(_, asked)| !**asked).map(|(row, _)| row));
-            self.asking
-                .remember(round, unasked, booked.keys().copied().collect());
+            let unasked = self.unasked(&rows, &asked, &booked);
+            self.asking.remember(round, unasked);
         }
         let interval = self.settings.interval;
         let mut touched = BTreeSet::new();
@@ -428,6 +461,7 @@ impl Engine {
         for unit in &touched {
             self.judge_unit(unit, round, at);
         }
+        self.beside.clear();
         self.settle_asks(round, at);
         self.look_ahead(round.end(self.settings.interval), false);
         true
@@ -444,7 +478,35 @@ impl Engine {
         waiting.into_iter().filter_map(number).collect()
     }
 
-    fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) -> BTreeMap<Block, RoundCells> {
+    /// What the blocks that probes were asked for of would have shown without them. Only the cells of those who were asked
+    /// can differ.
+    fn unasked(
+        &mut self,
+        rows: &[Row],
+        asked: &[bool],
+        booked: &BTreeMap<Block, ClosedCells>,
+    ) -> BTreeMap<Block, ClosedCells> {
+        let of_asked = rows.iter().zip(asked).filter(|(_, asked)| **asked);
+        let clients: BTreeSet<VantageIx> = of_asked.map(|(row, _)| row.client).collect();
+        let base = rows
+            .iter()
+            .zip(asked)
+            .filter(|(row, asked)| !**asked && clients.contains(&row.client));
+        let mut base = self.book(base.map(|(row, _)| row));
+        let touched = booked
+            .iter()
+            .filter(|(_, cells)| cells.keys().any(|key| clients.contains(&key.client)));
+        touched
+            .map(|(block, cells)| {
+                (
+                    *block,
+                    cells.with(&clients, base.remove(block).unwrap_or_default()),
+                )
+            })
+            .collect()
+    }
+
+    fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) -> BTreeMap<Block, ClosedCells> {
         book(
             rows,
             &self.routes,
@@ -459,12 +521,12 @@ impl Engine {
         self.incidents.events()
     }
 
-    fn note_successes(&mut self, block: &Block, cells: &RoundCells) {
+    fn note_successes(&mut self, block: &Block, cells: &ClosedCells) {
         if cells.values().any(|c| c.n > c.f) {
             self.worked.insert(*block);
         }
         if block.of == Of::Dns {
-            for (key, counts) in cells {
+            for (key, counts) in cells.iter() {
                 if let crate::cells::Dest::Name(name) = key.dest
                     && counts.n > counts.f
                 {
@@ -477,7 +539,8 @@ impl Engine {
     /// What is known at `now`.
     #[must_use]
     pub fn view(&self, now: EventTime) -> View {
-        let vantages = self.matrix.vantages(&self.known, now, self.settings);
+        let world = &self.world;
+        let vantages = self.matrix.vantages(&self.known, world, now, self.settings);
         let silent: BTreeSet<&Vantage> = vantages
             .iter()
             .filter(|v| v.state != crate::view::VantageState::Reporting)
@@ -499,7 +562,9 @@ impl Engine {
             at: now,
             interval: self.settings.interval,
             judged: self.rounds.judged(),
-            matrix: self.matrix.rows(&self.topology, &vantages, now, self.settings),
+            matrix: self
+                .matrix
+                .rows(&self.topology, world, &vantages, now, self.settings),
             vantages,
             incidents,
             investigating: self.investigating.values().cloned().collect(),

@@ -1,6 +1,8 @@
 //! Which other subjects have a say in a judgement: fronts about what concerns every front, hosts of one Service about what
 //! concerns every host.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use parallax_model::Round;
 
 use super::Engine;
@@ -11,7 +13,7 @@ use crate::{
     data::Data,
     judge::Unit,
     pool::{Other, Pool},
-    prior::hypotheses,
+    prior::{PriorFact, hypotheses},
     region::Region,
 };
 
@@ -21,9 +23,13 @@ const FRONTS: usize = 32;
 /// and a few say as much as all.
 const HOSTS: usize = 3;
 
+/// What subjects saw since a round, worked out once for all that are judged after one round: where a node fails, dozens of
+/// fronts and hosts ask the same others.
+pub(super) type Beside = BTreeMap<(Unit, Round), Arc<Other>>;
+
 impl Engine {
     /// What the other subjects of a kind saw since a round.
-    pub(super) fn pool(&self, unit: &Unit, start: Round) -> Pool {
+    pub(super) fn pool(&mut self, unit: &Unit, start: Round) -> Pool {
         match unit.plain() {
             Unit::Front(_) => Pool::new(
                 self.others(unit, self.fronts_beside(unit, start), start),
@@ -35,6 +41,23 @@ impl Engine {
             }
             Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => Pool::default(),
         }
+    }
+
+    /// What the topology says of the causes of a subject's failures, worked out once a topology.
+    pub(super) fn facts(&mut self, unit: &Unit) -> Arc<[PriorFact]> {
+        let front = self.front_of_unit(unit);
+        if let Some(known) = self.prior_facts.get(&front) {
+            return Arc::clone(known);
+        }
+        let new: Arc<[PriorFact]> = facts(
+            &self.topology,
+            front.as_ref(),
+            &self.world,
+            self.rules.foreign_proxy,
+        )
+        .into();
+        self.prior_facts.insert(front, Arc::clone(&new));
+        new
     }
 
     fn fronts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
@@ -97,32 +120,45 @@ impl Engine {
         failing
     }
 
-    fn others(&self, unit: &Unit, beside: Vec<Unit>, start: Round) -> Vec<Other> {
+    fn others(&mut self, unit: &Unit, beside: Vec<Unit>, start: Round) -> Vec<Arc<Other>> {
         let own = self.blocks_of(unit).0;
         let mut others = Vec::new();
         for other in beside {
-            let mut cells = RoundCells::new();
-            for block in self.blocks_of(&other).0.iter().filter(|b| !own.contains(b)) {
-                if let Some(ring) = self.blocks.get(block) {
-                    ring.sum_into(start, &mut cells);
-                }
+            let blocks = self.blocks_of(&other).0;
+            if blocks.iter().any(|block| own.contains(block)) {
+                let apart: Vec<Block> = blocks.into_iter().filter(|block| !own.contains(block)).collect();
+                others.push(Arc::new(self.other(&other, &apart, start)));
+                continue;
             }
-            let scene = self.scene(&other, &cells);
-            let channels = cells.keys().map(|key| key.channel).collect();
-            let front = self.front_of_unit(&other);
-            let facts = facts(
-                &self.topology,
-                front.as_ref(),
-                &self.world,
-                self.rules.foreign_proxy,
-            );
-            let data = Data::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
-            others.push(Other {
-                hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &data, &facts),
-                data,
-                scene,
-            });
+            let key = (other, start);
+            let known = match self.beside.get(&key) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let new = Arc::new(self.other(&key.0, &blocks, start));
+                    self.beside.insert(key, Arc::clone(&new));
+                    new
+                }
+            };
+            others.push(known);
         }
         others
+    }
+
+    fn other(&mut self, other: &Unit, blocks: &[Block], start: Round) -> Other {
+        let mut cells = RoundCells::new();
+        for block in blocks {
+            if let Some(ring) = self.blocks.get(block) {
+                ring.sum_into(start, &mut cells);
+            }
+        }
+        let scene = self.scene(other, &cells);
+        let channels = cells.keys().map(|key| key.channel).collect();
+        let facts = self.facts(other);
+        let data = Data::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
+        Other {
+            hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &data, &facts),
+            data,
+            scene,
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use parallax_model::{Front, Network, NodeName, ServiceKey, Vantage};
 
 use crate::{
+    ids::{VantageIx, World},
     matrix::Seen,
     topology::{FrontKind, Topology},
 };
@@ -26,16 +27,18 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Takes in the newest outcome of each target from each vantage.
-    pub(crate) fn see<'a>(&mut self, topology: &Topology, seen: impl Iterator<Item = Seen<'a>>) {
+    /// What the newest outcome of each target from each vantage says.
+    pub(crate) fn of(topology: &Topology, world: &World, seen: impl Iterator<Item = Seen>) -> Self {
         // By front first: a balancer's hundred hosts are one address, asked by the same clients.
-        let mut fronts: BTreeMap<Front, BTreeSet<(bool, &Vantage)>> = BTreeMap::new();
-        for one in seen {
-            fronts.entry(one.front).or_default().insert((one.ok, one.vantage));
-        }
-        for (front, seen) in fronts {
-            if seen.last().is_some_and(|(ok, _)| *ok) {
-                self.reached.insert(front.address.ip());
+        let mut seen: Vec<(Front, bool, VantageIx)> =
+            seen.map(|one| (one.front, one.ok, one.vantage)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        let mut facts = Self::default();
+        for seen in seen.chunk_by(|a, b| a.0 == b.0) {
+            let front = seen[0].0;
+            if seen.iter().any(|(_, ok, _)| *ok) {
+                facts.reached.insert(front.address.ip());
             }
             let Some(info) = topology.fronts().get(&front) else {
                 continue;
@@ -43,27 +46,30 @@ impl Facts {
             if !matches!(info.kind, FrontKind::LoadBalancer(_)) {
                 continue;
             }
-            for (ok, vantage) in seen {
-                let Vantage::Cluster {
-                    node,
-                    network: Network::Pod,
-                } = vantage
-                else {
-                    continue;
-                };
-                let side = if ok { &mut self.passing } else { &mut self.failing };
-                match side.get_mut(&info.service) {
-                    Some(nodes) => nodes.insert(node.clone()),
-                    None => side.entry(info.service.clone()).or_default().insert(node.clone()),
-                };
+            let nodes = |wanted: bool| {
+                let seen = seen.iter().filter(move |(_, ok, _)| *ok == wanted);
+                seen.filter_map(|(.., vantage)| match world.vantages.name(*vantage) {
+                    Vantage::Cluster {
+                        node,
+                        network: Network::Pod,
+                    } => Some(node.clone()),
+                    _ => None,
+                })
+            };
+            for (wanted, side) in [(true, &mut facts.passing), (false, &mut facts.failing)] {
+                let mut nodes = nodes(wanted).peekable();
+                if nodes.peek().is_some() {
+                    side.entry(info.service.clone()).or_default().extend(nodes);
+                }
             }
         }
         // One host that fails where another passes says nothing of the address they share.
-        for (service, nodes) in &mut self.failing {
-            if let Some(passing) = self.passing.get(service) {
+        for (service, nodes) in &mut facts.failing {
+            if let Some(passing) = facts.passing.get(service) {
                 nodes.retain(|node| !passing.contains(node));
             }
         }
+        facts
     }
 
     /// Nodes that were just seen to reach the Service's balancer address, or not to.

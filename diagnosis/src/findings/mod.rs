@@ -204,6 +204,11 @@ impl Findings {
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }
 
+    /// Takes in the first topology.
+    pub(crate) fn learn(&mut self, topology: &Topology) {
+        self.answers.learn(topology);
+    }
+
     /// Addresses that the old topology had and the new one has not are remembered with whose they were.
     pub(crate) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         self.answers.replace_topology(old, new, at);

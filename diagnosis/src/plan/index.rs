@@ -94,6 +94,18 @@ impl Index {
                 .rings
                 .samples(target.start, others_per_target(probers), own, &target.hosts)
     }
+
+    /// Every prober that asks for a target, by number, each once.
+    pub(super) fn asking(&self, target: &Sampled) -> Vec<usize> {
+        let probers = self.rings.probers().len();
+        if probers <= SMALL_CLUSTER {
+            return (0..probers).collect();
+        }
+        let others = self
+            .rings
+            .sample(target.start, others_per_target(probers), &target.hosts);
+        target.asking.iter().copied().chain(others).collect()
+    }
 }
 
 /// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.

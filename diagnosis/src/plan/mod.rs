@@ -49,13 +49,9 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
         out: BTreeMap::new(),
     };
     let index = topology.plan_index();
-    let own = vantage.node().and_then(|node| index.rings().number(node));
+    let own = number(topology, vantage);
     for ((id, placed), sampled) in topology.targets().iter().zip(index.targets()) {
-        if !own.is_none_or(|own| index.asks(sampled, own)) {
-            continue;
-        }
-        // From outside there are no cluster addresses and no pods: a pass inside is never reported as one outside.
-        if vantage.node().is_none() && placed.dial.is_some() {
+        if !own.map_or_else(|| may_ask(vantage, placed), |own| index.asks(sampled, own)) {
             continue;
         }
         planner.approach(id, placed);
@@ -66,6 +62,39 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
     planner.mesh();
     planner.exposures();
     planner.out.into_values().collect()
+}
+
+/// Each target with the vantages that are to ask for it as a user would.
+pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, Vec<Vantage>)> {
+    let index = topology.plan_index();
+    let (on_probers, elsewhere): (Vec<&Vantage>, Vec<&Vantage>) = topology
+        .extra_vantages()
+        .iter()
+        .partition(|vantage| number(topology, vantage).is_some());
+    let targets = topology.targets().iter().zip(index.targets());
+    targets.map(move |((id, placed), sampled)| {
+        let probers = index.asking(sampled).into_iter();
+        let mut clients: Vec<Vantage> = probers
+            .map(|number| Vantage::pod(index.rings().probers()[number].clone()))
+            .collect();
+        let also = on_probers
+            .iter()
+            .filter(|vantage| number(topology, vantage).is_some_and(|own| index.asks(sampled, own)));
+        clients.extend(also.copied().cloned());
+        let others = elsewhere.iter().filter(|vantage| may_ask(vantage, placed));
+        clients.extend(others.copied().cloned());
+        (id, clients)
+    })
+}
+
+/// The number of the prober on a vantage's node.
+fn number(topology: &Topology, vantage: &Vantage) -> Option<usize> {
+    topology.plan_index().rings().number(vantage.node()?)
+}
+
+/// From outside there are no cluster addresses and no pods: a pass inside is never reported as one outside.
+fn may_ask(vantage: &Vantage, placed: &PlacedTarget) -> bool {
+    vantage.node().is_some() || placed.dial.is_none()
 }
 
 /// What changes a reader of the old plan into a reader of the new one.

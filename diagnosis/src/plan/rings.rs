@@ -90,6 +90,18 @@ impl Rings {
         nearest
     }
 
+    /// The probers of which [`Self::samples`] says so, in the order of the ring.
+    pub(super) fn sample<'a>(
+        &'a self,
+        start: usize,
+        wanted: usize,
+        left_out: &'a [usize],
+    ) -> impl Iterator<Item = usize> {
+        let (late, early) = self.sample.order.split_at(start.min(self.sample.order.len()));
+        let around = early.iter().chain(late).map(|(_, number)| *number);
+        around.filter(|number| !left_out.contains(number)).take(wanted)
+    }
+
     /// Whether a prober is among the first `wanted` on the ring from a key's place on, those left out not counted. One
     /// prober more or less moves at most one other in or out of each key's sample.
     pub(super) fn samples(&self, start: usize, wanted: usize, number: usize, left_out: &[usize]) -> bool {

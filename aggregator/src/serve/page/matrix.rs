@@ -1,20 +1,35 @@
-//! Vantages × targets: failing rows first, the many hosts of one front as one group.
+//! Vantages × targets: failing rows first, the many hosts of one front as one group. Of more vantages than fit a page the
+//! columns are where client and entry sit to each other, and a cell says how many see what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_diagnosis::view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView, View};
-use parallax_model::{EventTime, Front, Vantage};
+use parallax_model::{EventTime, Front, Placement, Vantage};
 
 use super::words;
 
 /// Hosts of one front from which on they are one group.
 const GROUP_FROM: usize = 4;
 
+/// Vantages that have a column each.
+const MOST_COLUMNS: usize = 64;
+/// Groups that are shown; the worst come first.
+const MOST_GROUPS: usize = 300;
+/// Vantages named in the words of a cell that stands for many.
+const MOST_NAMES: usize = 8;
+
+/// The class of a cell that nobody expects an answer in.
+const APART: &str = "apart";
+
 /// The whole table.
 #[derive(Debug)]
 pub(super) struct Matrix {
     pub(super) columns: Vec<Column>,
     pub(super) groups: Vec<Group>,
+    /// Some targets are not asked from everywhere.
+    pub(super) sampled: bool,
+    /// What is left out, in words; empty where nothing is.
+    pub(super) more: String,
     /// Names stand upright where there are many.
     pub(super) upright: bool,
 }
@@ -64,12 +79,8 @@ enum Rank {
 
 impl Matrix {
     pub(super) fn of(view: &View) -> Self {
-        let now = view.at;
-        let columns: Vec<_> = view
-            .vantages
-            .iter()
-            .map(|vantage| Column::of(vantage, now))
-            .collect();
+        let layout = Layout::of(view);
+        let columns = layout.columns(view);
         let mut by_front: BTreeMap<Vec<Front>, Vec<&MatrixRow>> = BTreeMap::new();
         for row in &view.matrix {
             by_front.entry(row.fronts.clone()).or_default().push(row);
@@ -79,18 +90,95 @@ impl Matrix {
             if fronts.is_empty() || rows.len() < GROUP_FROM {
                 groups.extend(rows.into_iter().map(|row| Group {
                     key: format!("row {}", row.target),
-                    head: Row::single(row, view),
+                    head: Row::single(row, view, &layout),
                     members: Vec::new(),
                 }));
             } else {
-                groups.push(Group::of(&fronts, &rows, view));
+                groups.push(Group::of(&fronts, &rows, view, &layout));
             }
         }
         groups.sort_by(|a, b| (a.head.rank, &a.head.label).cmp(&(b.head.rank, &b.head.label)));
+        let left_out = groups.len().saturating_sub(MOST_GROUPS);
+        groups.truncate(MOST_GROUPS);
+        let shown = groups.iter().flat_map(|group| &group.head.cells);
         Self {
-            upright: columns.len() > 12 || columns.iter().any(|column| column.name.chars().count() > 9),
+            sampled: shown.into_iter().any(|cell| cell.class == APART),
+            upright: columns.len() > 12 || columns.iter().any(|column| column.name.chars().count() > 10),
             columns,
+            more: if left_out > 0 {
+                format!(
+                    "{} more, none of them worse than these.",
+                    words::count(left_out, "line")
+                )
+            } else {
+                String::new()
+            },
             groups,
+        }
+    }
+}
+
+/// What the columns are.
+#[derive(Debug)]
+enum Layout {
+    /// One a vantage.
+    Vantages,
+    /// One a placement that occurs.
+    Placements(Vec<Placement>),
+}
+
+impl Layout {
+    fn of(view: &View) -> Self {
+        if view.vantages.len() <= MOST_COLUMNS {
+            return Self::Vantages;
+        }
+        let cells = view.matrix.iter().flat_map(|row| &row.cells);
+        let placements: BTreeSet<Placement> = cells.map(|cell| cell.placement).collect();
+        Self::Placements(placements.into_iter().collect())
+    }
+
+    fn columns(&self, view: &View) -> Vec<Column> {
+        match self {
+            Self::Vantages => view.vantages.iter().map(|v| Column::of(v, view.at)).collect(),
+            Self::Placements(placements) => placements
+                .iter()
+                .map(|placement| Column {
+                    name: placement.label().to_owned(),
+                    network: "placement".to_owned(),
+                    class: "reporting",
+                    title: format!("vantages whose placement is {placement}"),
+                })
+                .collect(),
+        }
+    }
+
+    /// The cells of some rows in the order of the columns.
+    fn cells(&self, rows: &[&MatrixRow], view: &View) -> Vec<Cell> {
+        match self {
+            Self::Vantages => {
+                let mut columns: Vec<Vec<&MatrixCell>> = vec![Vec::new(); view.vantages.len()];
+                for cell in rows.iter().flat_map(|row| &row.cells) {
+                    if let Some(column) = columns.get_mut(cell.vantage) {
+                        column.push(cell);
+                    }
+                }
+                let columns = columns.iter().zip(&view.vantages);
+                columns
+                    .map(|(cells, vantage)| match (cells.as_slice(), rows) {
+                        ([], _) => Cell::not_asked(&vantage.vantage.to_string()),
+                        ([cell], [_]) => Cell::of(cell, vantage, view.at),
+                        (cells, _) => Cell::sum(cells, &vantage.vantage.to_string()),
+                    })
+                    .collect()
+            }
+            Self::Placements(placements) => placements
+                .iter()
+                .map(|placement| {
+                    let cells = rows.iter().flat_map(|row| &row.cells);
+                    let cells: Vec<&MatrixCell> = cells.filter(|cell| cell.placement == *placement).collect();
+                    Cell::many(&cells, *placement, view)
+                })
+                .collect(),
         }
     }
 }
@@ -130,25 +218,18 @@ pub(super) fn silence(vantage: &VantageView, now: EventTime) -> Option<String> {
 }
 
 impl Group {
-    fn of(fronts: &[Front], rows: &[&MatrixRow], view: &View) -> Self {
-        let mut members: Vec<_> = rows.iter().map(|row| Row::single(row, view)).collect();
+    fn of(fronts: &[Front], rows: &[&MatrixRow], view: &View, layout: &Layout) -> Self {
+        let mut members: Vec<_> = rows.iter().map(|row| Row::single(row, view, layout)).collect();
         members.sort_by(|a, b| (a.rank, &a.label).cmp(&(b.rank, &b.label)));
         let fronts: Vec<_> = fronts.iter().map(ToString::to_string).collect();
         let label = fronts.join(", ");
-        let columns = view.vantages.len();
-        let cells = (0..columns)
-            .map(|i| {
-                let of_column: Vec<_> = rows.iter().filter_map(|row| row.cells.get(i)).collect();
-                Cell::sum(&of_column, &view.vantages[i])
-            })
-            .collect();
         Self {
             key: format!("group {label}"),
             head: Row {
                 note: words::count(rows.len(), "host"),
                 label,
                 never_ok: rows.iter().all(|row| row.never_ok),
-                cells,
+                cells: layout.cells(rows, view),
                 rank: members.iter().map(|row| row.rank).min().unwrap_or(Rank::Unknown),
             },
             members,
@@ -157,18 +238,13 @@ impl Group {
 }
 
 impl Row {
-    fn single(row: &MatrixRow, view: &View) -> Self {
+    fn single(row: &MatrixRow, view: &View, layout: &Layout) -> Self {
         let fronts: Vec<_> = row.fronts.iter().map(ToString::to_string).collect();
         Self {
             label: row.target.to_string(),
             note: fronts.join(", "),
             never_ok: row.never_ok,
-            cells: row
-                .cells
-                .iter()
-                .zip(&view.vantages)
-                .map(|(cell, vantage)| Cell::of(cell, vantage, view.at))
-                .collect(),
+            cells: layout.cells(&[row], view),
             rank: Rank::of(row),
         }
     }
@@ -225,7 +301,36 @@ impl Cell {
         }
     }
 
-    fn sum(cells: &[&MatrixCell], vantage: &VantageView) -> Self {
+    /// Nobody expects an answer: a large mesh asks for a target from some of its vantages only.
+    fn not_asked(whose: &str) -> Self {
+        Self {
+            class: APART,
+            symbol: "–".to_owned(),
+            words: "not asked from here",
+            title: format!("{whose}: not asked from here"),
+        }
+    }
+
+    /// The vantages of one placement.
+    fn many(cells: &[&MatrixCell], placement: Placement, view: &View) -> Self {
+        if cells.is_empty() {
+            return Self::not_asked(placement.label());
+        }
+        let mut cell = Self::sum(cells, placement.label());
+        let bad = |cell: &&&MatrixCell| matches!(cell.state, CellState::Failing | CellState::Flaky);
+        let who: BTreeSet<usize> = cells.iter().filter(bad).map(|cell| cell.vantage).collect();
+        if !who.is_empty() {
+            let names = who.iter().take(MOST_NAMES);
+            let names: Vec<String> = names
+                .filter_map(|vantage| Some(view.vantages.get(*vantage)?.vantage.to_string()))
+                .collect();
+            let more = if who.len() > MOST_NAMES { ", …" } else { "" };
+            cell.title = format!("{}; not ok from {}{more}", cell.title, names.join(", "));
+        }
+        cell
+    }
+
+    fn sum(cells: &[&MatrixCell], whose: &str) -> Self {
         let count = |state| cells.iter().filter(|cell| cell.state == state).count();
         let states = [
             CellState::Failing,
@@ -260,7 +365,7 @@ impl Cell {
                 symbol.to_owned()
             },
             words,
-            title: format!("{}: {}", vantage.vantage, told.join(", ")),
+            title: format!("{whose}: {}", told.join(", ")),
         }
     }
 }

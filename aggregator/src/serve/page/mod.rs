@@ -2,6 +2,7 @@
 
 mod headline;
 mod incident;
+mod listed;
 mod matrix;
 mod model;
 mod notice;

@@ -4,13 +4,14 @@ use askama::Template;
 use parallax_diagnosis::{
     findings::NameView,
     verdict::Incident,
-    view::{VantageState, View},
+    view::{VantageState, VantageView, View},
 };
 use parallax_model::{EventTime, Micros};
 
 use super::{
     headline::Headline,
     incident::Card,
+    listed::Listed,
     matrix::{self, Matrix},
     notice::Notice,
     past::History,
@@ -43,14 +44,14 @@ pub(super) struct Overview {
     hazards: Vec<Notice>,
     notes: Vec<(String, String)>,
     not_excluded: Vec<(String, String, String)>,
-    names: Vec<NameRows>,
+    names: Listed<NameRows>,
     investigating: Vec<Investigating>,
     history: History,
     matrix: Matrix,
-    silent: Vec<Silent>,
-    waiting: Vec<String>,
+    silent: Listed<Silent>,
+    waiting: Listed<String>,
     counters: Vec<Counter>,
-    probers: Vec<Prober>,
+    probers: Listed<Prober>,
     at: String,
 }
 
@@ -129,7 +130,7 @@ impl Overview {
                 .iter()
                 .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
                 .collect(),
-            names: view.names.iter().map(NameRows::of).collect(),
+            names: Listed::of(view.names.iter().map(NameRows::of), "name"),
             investigating: view
                 .investigating
                 .iter()
@@ -141,28 +142,28 @@ impl Overview {
                 .collect(),
             history: History::of(view, store, now),
             matrix: Matrix::of(view),
-            silent: view
-                .vantages
-                .iter()
-                .filter(|vantage| vantage.state == VantageState::Silent)
-                .filter_map(|vantage| {
+            silent: Listed::of(
+                of_state(view, VantageState::Silent).filter_map(|vantage| {
                     Some(Silent {
                         vantage: vantage.vantage.to_string(),
                         why: matrix::silence(vantage, now)?,
                     })
-                })
-                .collect(),
-            waiting: view
-                .vantages
-                .iter()
-                .filter(|vantage| vantage.state == VantageState::Waiting)
-                .map(|vantage| vantage.vantage.to_string())
-                .collect(),
+                }),
+                "silent vantage",
+            ),
+            waiting: Listed::of(
+                of_state(view, VantageState::Waiting).map(|vantage| vantage.vantage.to_string()),
+                "vantage",
+            ),
             counters: counters(view),
-            probers: probers.iter().map(|prober| Prober::of(prober, now)).collect(),
+            probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             at: words::clock(view.at, now),
         }
     }
+}
+
+fn of_state(view: &View, state: VantageState) -> impl Iterator<Item = &VantageView> {
+    view.vantages.iter().filter(move |vantage| vantage.state == state)
 }
 
 fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: EventTime) -> Vec<Warning> {

@@ -316,3 +316,38 @@ fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
     assert!(html.contains("Ingress shop/web") && html.contains("parallax.dev/path: expected a path"));
     assert!(!html.contains("<b>\"") && !html.contains("\"<b>"));
 }
+
+#[test]
+fn of_more_vantages_than_fit_the_columns_are_placements_and_the_failing_ones_are_named() {
+    let matrix = matrix::Matrix::of(&sampled());
+    let names: Vec<_> = matrix.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["same-node", "no-local"]);
+    let worst = &matrix.groups[0].members[0];
+    let signs: Vec<_> = worst.cells.iter().map(|cell| cell.class).collect();
+    assert_eq!(signs, ["ok", "failing"]);
+    let title = &worst.cells[1].title;
+    assert!(
+        title.starts_with("no-local: 22 failing; not ok from node-0") && title.ends_with(", …"),
+        "{title}"
+    );
+    let html = page("sampled", &sampled(), &sound());
+    assert!(html.len() < 200_000, "{} bytes", html.len());
+}
+
+#[test]
+fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
+    let mut view = healthy();
+    view.matrix[0].cells.remove(1);
+    let matrix = matrix::Matrix::of(&view);
+    let rows = matrix
+        .groups
+        .iter()
+        .flat_map(|group| [&group.head].into_iter().chain(&group.members));
+    let row = rows
+        .into_iter()
+        .find(|row| row.label == view.matrix[0].target.as_str())
+        .unwrap();
+    assert_eq!(row.cells.len(), view.vantages.len());
+    assert_eq!(row.cells[1].class, "apart");
+    assert!(row.cells[1].title.ends_with("not asked from here"));
+}

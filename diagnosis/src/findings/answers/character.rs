@@ -163,7 +163,7 @@ fn service_name(topology: &Topology, name: &str) -> Option<ServiceKey> {
 }
 
 /// What is where today.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Known {
     services: BTreeMap<IpAddr, ServiceKey>,
     nodes: BTreeSet<IpAddr>,

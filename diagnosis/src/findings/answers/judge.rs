@@ -5,6 +5,7 @@
 //! each other: a name may be served from anywhere (geographic DNS, a CDN).
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -13,8 +14,8 @@ use std::{
 use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
 use super::{
-    Answers, Asking,
-    character::{self, Character, Known, Own, Owners},
+    Answers, Asking, Former,
+    character::{self, Character, Known, Own},
     told::{Said, Told},
     words::Accused,
 };
@@ -36,6 +37,9 @@ const LONG: usize = 4;
 /// Hosts of the same Service that make an inside answer the rule.
 const SIBLINGS: usize = 2;
 
+/// Different answers to one name whose nature is worked out once.
+const SEEN: usize = 16;
+
 /// Longest time an old answer is excused by its TTL, whatever that says.
 const LONGEST_TTL: Micros = Micros::from_secs(3600);
 
@@ -47,7 +51,7 @@ pub(super) struct Read<'a> {
     told: &'a Told,
     pub(super) nature: Character,
     /// Every address of the rounds since it has that nature.
-    pub(super) union: BTreeSet<IpAddr>,
+    pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
     changes: usize,
     kept: usize,
     since: Round,
@@ -78,13 +82,13 @@ impl Answers {
         world: &World,
         interval: Micros,
     ) -> Vec<Finding> {
-        let (known, owners) = (Known::of(topology), Owners::of(topology));
+        let (known, owners) = (&self.known, &self.owners);
         let cases: Vec<Case<'_>> = self
             .by_name(world)
             .into_iter()
             .map(|(name, askings)| {
                 let own = owners.own(topology, name);
-                self.case(name, askings, own, topology, world, &known)
+                self.case(name, askings, own, topology, world, known)
             })
             .collect();
         let habits = Habits::of(&cases);
@@ -134,11 +138,17 @@ impl Answers {
         world: &'a World,
         known: &Known,
     ) -> Case<'a> {
+        let mut natures = Natures {
+            own: &own,
+            known,
+            former: &self.former,
+            seen: Vec::new(),
+        };
         let (outside, inside): (Vec<_>, Vec<_>) = askings
             .iter()
             .filter_map(|(asking, told)| {
                 let vantage = world.vantages.name(asking.vantage);
-                read(asking, vantage, told, &own, known, self)
+                read(asking, vantage, told, &mut natures)
             })
             .partition(|read| topology.public_resolvers().contains(&read.asking.resolver.ip()));
         let public = outside
@@ -160,51 +170,59 @@ impl Answers {
     }
 }
 
+/// What the answers to one name are, each worked out once: most vantages are told the same.
+struct Natures<'n, 'a> {
+    own: &'n Own,
+    known: &'n Known,
+    former: &'n BTreeMap<IpAddr, Former>,
+    seen: Vec<(&'a Arc<Said>, Character)>,
+}
+
+impl<'a> Natures<'_, 'a> {
+    fn of(&mut self, said: &'a Arc<Said>) -> Character {
+        if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
+            return nature.clone();
+        }
+        let nature = character::of(said, self.own, self.known, self.former);
+        if self.seen.len() < SEEN {
+            self.seen.push((said, nature.clone()));
+        }
+        nature
+    }
+}
+
 fn read<'a>(
     asking: &'a Asking,
     vantage: &'a Vantage,
     told: &'a Told,
-    own: &Own,
-    known: &Known,
-    answers: &Answers,
+    natures: &mut Natures<'_, 'a>,
 ) -> Option<Read<'a>> {
-    let nature_of = |said| character::of(said, own, known, &answers.former);
-    let mut nature: Option<Character> = None;
-    let (mut union, mut kept, mut since) = (BTreeSet::new(), 0, told.first()?);
-    let (mut changes, mut broken) = (0, false);
-    let mut later: Option<u8> = None;
-    let mut last: Option<&Arc<Said>> = None;
-    for (round, said) in told.backwards() {
-        // Most answers are what they were the round before.
-        if last.is_some_and(|last| Arc::ptr_eq(last, said)) {
-            if !broken {
-                kept += 1;
-                since = round;
-            }
-            continue;
-        }
-        last = Some(said);
-        let this = nature_of(said);
-        changes += usize::from(later.is_some_and(|later| later != this.sort()));
-        later = Some(this.sort());
-        let same = nature.as_ref().is_none_or(|nature| nature.sort() == this.sort());
-        broken |= !same;
+    let mut runs = told.runs();
+    let newest = runs.next()?;
+    let mut nature = natures.of(&newest.said);
+    let mut union = Cow::Borrowed(&newest.said.addresses);
+    let (mut changes, mut kept, mut broken) = (0, newest.rounds, false);
+    let mut later = nature.sort();
+    for run in runs {
+        let this = natures.of(&run.said);
+        changes += usize::from(later != this.sort());
+        later = this.sort();
+        broken |= nature.sort() != this.sort();
         if !broken {
-            union.extend(said.addresses.iter().copied());
-            kept += 1;
-            since = round;
-            nature = nature.max(Some(this));
+            union.to_mut().extend(run.said.addresses.iter().copied());
+            kept += run.rounds;
+            nature = nature.max(this);
         }
     }
     Some(Read {
         asking,
         vantage,
         told,
-        nature: nature?,
+        nature,
         union,
         changes,
         kept,
-        since,
+        since: told.back(kept - 1)?,
     })
 }
 

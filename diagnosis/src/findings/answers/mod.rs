@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     character::{Known, Owners},
-    told::{Said, Told},
+    told::{Said, Sayings, Told},
 };
 use super::Facts;
 use crate::{
@@ -54,8 +54,18 @@ struct Former {
 /// The answers to all names.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    names: BTreeMap<NameIx, BTreeMap<Asking, Told>>,
+    names: BTreeMap<NameIx, Name>,
     former: BTreeMap<IpAddr, Former>,
+    /// What the topology says of addresses and names.
+    known: Known,
+    owners: Owners,
+}
+
+/// The answers to one name.
+#[derive(Debug, Default)]
+struct Name {
+    askings: BTreeMap<Asking, Told>,
+    sayings: Sayings,
 }
 
 /// What one name is told to be.
@@ -104,28 +114,27 @@ impl Answers {
         let Some(asked) = routes.of(row.target).plain else {
             return;
         };
-        let askings = self.names.entry(asked).or_default();
+        let Name { askings, sayings } = self.names.entry(asked).or_default();
         let asking = Asking {
             resolver: answer.resolver,
             vantage: row.client,
         };
-        if !askings.contains_key(&asking)
-            && askings
-                .keys()
-                .filter(|known| known.vantage == asking.vantage)
-                .count()
-                >= RESOLVERS
-        {
+        let asked_as = other_name(world.names.name(asked), answer);
+        let mut take = |told: &mut Told| told.take(round, answer, nothing, asked_as.as_deref(), sayings);
+        if let Some(told) = askings.get_mut(&asking) {
+            take(told);
             return;
         }
-        let said = Said::of(answer, nothing, other_name(world.names.name(asked), answer));
-        askings.entry(asking).or_default().take(round, said);
+        let resolvers = askings.keys().filter(|known| known.vantage == asking.vantage);
+        if resolvers.count() < RESOLVERS {
+            take(askings.entry(asking).or_default());
+        }
     }
 
     /// Drops what is too old to be evidence, and names that nobody asks for any more.
     pub(super) fn forget(&mut self, round: Round, routes: &Routes) {
         let names = routes.names();
-        self.names.retain(|name, askings| {
+        self.names.retain(|name, Name { askings, .. }| {
             askings.retain(|_, told| told.last().is_some_and(|last| last.0 > round.0 - FORGOTTEN));
             names.contains(name) && !askings.is_empty()
         });
@@ -139,12 +148,20 @@ impl Answers {
             }
         }
         self.former.retain(|address, _| !after.contains_key(address));
+        self.learn(new);
+    }
+
+    /// Takes in what a topology says of addresses and names.
+    pub(super) fn learn(&mut self, topology: &Topology) {
+        self.known = Known::of(topology);
+        self.owners = Owners::of(topology);
     }
 
     /// IPv6 addresses that names are told to have.
     pub(super) fn teach(&self, facts: &mut Facts, world: &World) {
-        for (name, askings) in &self.names {
-            let v6: BTreeSet<IpAddr> = askings
+        for (name, answers) in &self.names {
+            let v6: BTreeSet<IpAddr> = answers
+                .askings
                 .values()
                 .filter_map(Told::newest)
                 .flat_map(|said| said.addresses.iter().copied())
@@ -161,29 +178,28 @@ impl Answers {
     fn by_name<'a>(&'a self, world: &'a World) -> BTreeMap<&'a str, &'a BTreeMap<Asking, Told>> {
         let named = self.names.iter();
         named
-            .map(|(name, askings)| (world.names.name(*name).as_str(), askings))
+            .map(|(name, answers)| (world.names.name(*name).as_str(), &answers.askings))
             .collect()
     }
 
     /// Who is told what, same answers together.
     pub(super) fn names(&self, topology: &Topology, world: &World) -> Vec<NameView> {
-        let (known, owners) = (Known::of(topology), Owners::of(topology));
         self.by_name(world)
             .into_iter()
             .map(|(name, askings)| {
-                let own = owners.own(topology, name);
-                let mut together: BTreeMap<(SocketAddr, &Said), Vec<Vantage>> = BTreeMap::new();
+                let own = self.owners.own(topology, name);
+                let mut together: BTreeMap<(SocketAddr, &Said), (Option<u32>, Vec<Vantage>)> =
+                    BTreeMap::new();
                 for (asking, told) in askings {
                     if let Some(said) = told.newest() {
-                        together
-                            .entry((asking.resolver, said))
-                            .or_default()
-                            .push(world.vantages.name(asking.vantage).clone());
+                        let (ttl, vantages) = together.entry((asking.resolver, said)).or_default();
+                        *ttl = [*ttl, told.newest_ttl()].into_iter().flatten().min();
+                        vantages.push(world.vantages.name(asking.vantage).clone());
                     }
                 }
                 let answers = together
                     .into_iter()
-                    .map(|((resolver, said), mut vantages)| NameAnswer {
+                    .map(|((resolver, said), (ttl_s, mut vantages))| NameAnswer {
                         vantages: {
                             vantages.sort();
                             vantages
@@ -191,9 +207,9 @@ impl Answers {
                         resolver,
                         public: topology.public_resolvers().contains(&resolver.ip()),
                         addresses: said.addresses.iter().copied().collect(),
-                        meaning: character::of(said, &own, &known, &self.former).to_string(),
+                        meaning: character::of(said, &own, &self.known, &self.former).to_string(),
                         asked_as: said.asked_as.clone(),
-                        ttl_s: said.ttl,
+                        ttl_s,
                     })
                     .collect();
                 NameView {

@@ -1,7 +1,7 @@
 //! One resolver's answers to one name at one vantage.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, VecDeque},
     net::IpAddr,
     sync::Arc,
 };
@@ -14,6 +14,9 @@ pub(super) const WINDOW: usize = 12;
 /// Addresses of one answer that are looked at; an answer of one UDP packet has fewer.
 const ADDRESSES: usize = 64;
 
+/// Different answers to one name that are kept once for all vantages; a pool that rotates without end is not.
+const SAYINGS: usize = 32;
+
 /// What was said in one round.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Said {
@@ -22,7 +25,6 @@ pub(super) struct Said {
     pub(super) nothing: bool,
     /// The name that was answered, where the search list made it another.
     pub(super) asked_as: Option<String>,
-    pub(super) ttl: Option<u32>,
 }
 
 impl Said {
@@ -31,65 +33,149 @@ impl Said {
             addresses: answer.addresses.iter().copied().take(ADDRESSES).collect(),
             nothing,
             asked_as,
-            ttl: answer.ttl_s,
         }
+    }
+
+    /// The same without the work of making it: nearly every answer is what it was the round before.
+    fn is(&self, answer: &DnsAnswer, nothing: bool, asked_as: Option<&str>) -> bool {
+        self.nothing == nothing
+            && self.asked_as.as_deref() == asked_as
+            && self.addresses.len() == answer.addresses.len()
+            && answer
+                .addresses
+                .iter()
+                .all(|address| self.addresses.contains(address))
     }
 
     /// Two answers of one round: what either said. An address outweighs "nothing": a question for the other family
     /// may find none.
-    fn and(&mut self, other: Self) {
-        self.addresses.extend(other.addresses);
-        self.nothing = (self.nothing || other.nothing) && self.addresses.is_empty();
-        self.asked_as = self.asked_as.take().max(other.asked_as);
-        self.ttl = self.ttl.max(other.ttl);
+    fn and(&self, other: &Self) -> Self {
+        let addresses: BTreeSet<IpAddr> = self.addresses.union(&other.addresses).copied().collect();
+        Self {
+            nothing: (self.nothing || other.nothing) && addresses.is_empty(),
+            asked_as: self.asked_as.clone().max(other.asked_as.clone()),
+            addresses,
+        }
     }
+}
+
+/// Everything that was lately said of one name, each answer once: vantages mostly hear the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sayings(Vec<Arc<Said>>);
+
+impl Sayings {
+    fn keep(&mut self, said: Said) -> Arc<Said> {
+        if let Some(known) = self.0.iter().find(|known| ***known == said) {
+            return Arc::clone(known);
+        }
+        if self.0.len() >= SAYINGS {
+            self.0.retain(|said| Arc::strong_count(said) > 1);
+        }
+        let said = Arc::new(said);
+        if self.0.len() < SAYINGS {
+            self.0.push(Arc::clone(&said));
+        }
+        said
+    }
+}
+
+/// Rounds one after the other in which the same was said.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    pub(super) rounds: usize,
+    pub(super) said: Arc<Said>,
 }
 
 /// The last rounds in which anything was said.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
-    /// What was said again is kept once.
-    rounds: BTreeMap<Round, Arc<Said>>,
+    /// With the largest TTL of each.
+    rounds: VecDeque<(Round, Option<u32>)>,
+    runs: VecDeque<Run>,
 }
 
 impl Told {
-    pub(super) fn take(&mut self, round: Round, said: Said) {
-        let before = self.rounds.last_key_value();
-        match before {
-            Some((last, before)) if *last == round => {
-                if **before != said {
-                    let both = self.rounds.entry(round).or_default();
-                    Arc::make_mut(both).and(said);
+    /// Takes an answer of a round in that is not before any it knows.
+    pub(super) fn take(
+        &mut self,
+        round: Round,
+        answer: &DnsAnswer,
+        nothing: bool,
+        asked_as: Option<&str>,
+        sayings: &mut Sayings,
+    ) {
+        let again = self
+            .runs
+            .back()
+            .is_some_and(|run| run.said.is(answer, nothing, asked_as));
+        let new = || Said::of(answer, nothing, asked_as.map(ToOwned::to_owned));
+        match self.rounds.back_mut() {
+            Some((last, ttl)) if *last == round => {
+                *ttl = (*ttl).max(answer.ttl_s);
+                if !again && let Some(before) = self.end_run() {
+                    self.run_on(sayings.keep(before.and(&new())));
                 }
             }
-            Some((_, before)) if **before == said => {
-                let again = Arc::clone(before);
-                self.rounds.insert(round, again);
-            }
             _ => {
-                self.rounds.insert(round, Arc::new(said));
+                self.rounds.push_back((round, answer.ttl_s));
+                match self.runs.back_mut().filter(|_| again) {
+                    Some(run) => run.rounds += 1,
+                    None => self.run_on(sayings.keep(new())),
+                }
             }
         }
         while self.rounds.len() > WINDOW {
-            self.rounds.pop_first();
+            self.rounds.pop_front();
+            let first = self.runs.front_mut();
+            if first.is_some_and(|run| {
+                run.rounds -= 1;
+                run.rounds == 0
+            }) {
+                self.runs.pop_front();
+            }
+        }
+    }
+
+    /// Takes the last round off its run.
+    fn end_run(&mut self) -> Option<Arc<Said>> {
+        let run = self.runs.back_mut()?;
+        let said = Arc::clone(&run.said);
+        run.rounds -= 1;
+        if run.rounds == 0 {
+            self.runs.pop_back();
+        }
+        Some(said)
+    }
+
+    fn run_on(&mut self, said: Arc<Said>) {
+        match self.runs.back_mut().filter(|run| run.said == said) {
+            Some(run) => run.rounds += 1,
+            None => self.runs.push_back(Run { rounds: 1, said }),
         }
     }
 
     pub(super) fn last(&self) -> Option<Round> {
-        self.rounds.last_key_value().map(|(round, _)| *round)
+        self.rounds.back().map(|(round, _)| *round)
     }
 
-    pub(super) fn first(&self) -> Option<Round> {
-        self.rounds.first_key_value().map(|(round, _)| *round)
+    pub(super) fn newest(&self) -> Option<&Arc<Said>> {
+        self.runs.back().map(|run| &run.said)
     }
 
-    pub(super) fn newest(&self) -> Option<&Said> {
-        self.rounds.last_key_value().map(|(_, said)| &**said)
+    /// The TTL of the newest answer, in seconds.
+    pub(super) fn newest_ttl(&self) -> Option<u32> {
+        self.rounds.back().and_then(|(_, ttl)| *ttl)
     }
 
     /// Newest first.
-    pub(super) fn backwards(&self) -> impl Iterator<Item = (Round, &Arc<Said>)> {
-        self.rounds.iter().rev().map(|(round, said)| (*round, said))
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().rev()
+    }
+
+    /// The round that came some rounds before the newest; none where there were not so many.
+    pub(super) fn back(&self, rounds: usize) -> Option<Round> {
+        let at = self.rounds.len().checked_sub(rounds + 1)?;
+        self.rounds.get(at).map(|(round, _)| *round)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -98,14 +184,12 @@ impl Told {
 
     /// Every address of the window.
     pub(super) fn union(&self) -> BTreeSet<IpAddr> {
-        self.rounds
-            .values()
-            .flat_map(|said| said.addresses.iter().copied())
-            .collect()
+        let addresses = self.runs.iter().flat_map(|run| &run.said.addresses);
+        addresses.copied().collect()
     }
 
     /// Largest TTL seen: a cache may serve an answer that long.
     pub(super) fn ttl(&self) -> Option<u32> {
-        self.rounds.values().filter_map(|said| said.ttl).max()
+        self.rounds.iter().filter_map(|(_, ttl)| *ttl).max()
     }
 }

@@ -1,0 +1,267 @@
+//! What people look at while nothing is judged yet: each target from each vantage that asks for it, and who speaks.
+//!
+//! A large mesh asks for a target from some of its vantages only. Cells are kept for those that are to ask and for those
+//! that did: nobody expects an answer from the others.
+
+mod rows;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use parallax_model::{
+    Channel, EventTime, Front, Outcome, Placement, PodName, Recorded, ReportSeq, Round, TargetId,
+};
+
+use crate::{
+    engine::Settings,
+    ids::{TargetIx, VantageIx, World},
+    plan,
+    rounds::Rounds,
+    routes::default_front,
+    topology::Topology,
+};
+
+/// Rounds shown in a cell.
+const SHOWN: usize = 3;
+/// Fronts remembered per target: a name that resolves to ever new addresses must not grow without end.
+const MAX_FRONTS: usize = 16;
+
+/// Which of two probes is the newer one, whichever arrives first.
+type Newness = (EventTime, ReportSeq);
+
+#[derive(Debug, Clone, Default)]
+struct Shown {
+    rounds: VecDeque<(Round, u64, u64)>,
+    last: Option<Newness>,
+    failure: Option<(Round, Newness, String)>,
+    front: Option<Front>,
+    entry: Option<PodName>,
+    placement: Option<Placement>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Row {
+    fronts: BTreeSet<Front>,
+    /// Anybody asked, on any channel.
+    heard: bool,
+    ok: bool,
+    /// Where a user's connection goes, as the topology says.
+    usual: Option<Front>,
+    /// The vantages that are to ask for it.
+    planned: Vec<VantageIx>,
+    cells: BTreeMap<VantageIx, Shown>,
+}
+
+/// One target's newest outcome from one vantage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) vantage: VantageIx,
+    /// What was connected to.
+    pub(crate) front: Front,
+    pub(crate) ok: bool,
+}
+
+/// Tells whether [`Matrix::seen`] says something else than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Pulse {
+    changes: u64,
+    fresh: usize,
+}
+
+/// The newest outcomes of every target from every vantage.
+#[derive(Debug, Default)]
+pub(crate) struct Matrix {
+    rows: BTreeMap<TargetIx, Row>,
+    last_seen: BTreeMap<VantageIx, EventTime>,
+    /// How often a cell's newest outcome became another one.
+    changes: u64,
+}
+
+/// Where an observation belongs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) vantage: VantageIx,
+    /// Nothing where the topology does not hold it.
+    pub(crate) target: Option<TargetIx>,
+    /// Where it went or would have gone.
+    pub(crate) front: Option<Front>,
+    pub(crate) placement: Placement,
+}
+
+impl Matrix {
+    /// Takes an observation in as soon as it arrives: failures show at once, though they are judged with their round.
+    pub(crate) fn take(&mut self, recorded: &Recorded, place: Place, settings: Settings) {
+        let observation = &recorded.observation;
+        let seen = self.last_seen.entry(place.vantage).or_default();
+        *seen = (*seen).max(observation.at);
+        let Some(row) = place.target.and_then(|target| self.rows.get_mut(&target)) else {
+            return;
+        };
+        row.heard = true;
+        row.ok |= matches!(observation.outcome, Outcome::Ok { .. });
+        let shown_channel = matches!(observation.channel, Channel::Vip | Channel::Dns);
+        if !shown_channel || matches!(observation.outcome, Outcome::NotAsked { .. }) {
+            return;
+        }
+        if let Some(front) = observation.front
+            && row.fronts.len() < MAX_FRONTS
+        {
+            row.fronts.insert(front);
+        }
+        let cell = row.cells.entry(place.vantage).or_default();
+        let (before, after) = cell.take(recorded, place, settings);
+        self.changes += u64::from(before != after);
+    }
+
+    /// Takes over who is to ask for what, and forgets targets and vantages that there are no more.
+    pub(crate) fn replace_topology(
+        &mut self,
+        old: &Topology,
+        new: &Topology,
+        world: &World,
+        is_known: impl Fn(VantageIx) -> bool,
+    ) {
+        let everywhere = old.proxy_mode() != new.proxy_mode() || zones(old).ne(zones(new));
+        let stays = |front: &Front| {
+            !everywhere
+                && old.fronts().get(front) == new.fronts().get(front)
+                && old.service_of(front) == new.service_of(front)
+        };
+        let mut rows = std::mem::take(&mut self.rows);
+        for (id, vantages) in plan::clients(new) {
+            // The topology's targets and vantages are numbered before anything is done with them.
+            let Some(target) = world.targets.get(id) else {
+                continue;
+            };
+            let mut row = rows.remove(&target).unwrap_or_default();
+            let numbers = vantages.iter().filter_map(|vantage| world.vantages.get(vantage));
+            row.planned = numbers.collect();
+            row.usual = default_front(new, id);
+            row.cells.retain(|vantage, _| is_known(*vantage));
+            for (vantage, shown) in &mut row.cells {
+                let front = shown.front.or(row.usual);
+                if !front.is_some_and(|front| stays(&front)) {
+                    let vantage = world.vantages.name(*vantage);
+                    shown.placement = Some(new.placement(vantage, front.as_ref(), shown.entry.as_ref()));
+                }
+            }
+            self.rows.insert(target, row);
+        }
+        self.last_seen.retain(|vantage, _| is_known(*vantage));
+        self.changes += 1;
+    }
+
+    /// Targets that were seen to connect to a front.
+    pub(crate) fn targets_of<'a>(
+        &'a self,
+        front: &Front,
+        world: &'a World,
+    ) -> impl Iterator<Item = &'a TargetId> {
+        self.rows
+            .iter()
+            .filter(move |(_, row)| row.fronts.contains(front))
+            .map(|(target, _)| world.targets.name(*target))
+    }
+
+    /// The newest outcome of each target from each vantage as a user would go, where it is fresh.
+    pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = Seen> {
+        self.fresh(now, settings).filter_map(|(vantage, shown)| {
+            Some(Seen {
+                vantage,
+                front: shown.front?,
+                ok: shown.newest()?,
+            })
+        })
+    }
+
+    /// The same as long as nothing that [`Self::seen`] says has changed.
+    pub(crate) fn pulse(&self, now: EventTime, settings: Settings) -> Pulse {
+        Pulse {
+            changes: self.changes,
+            fresh: self.fresh(now, settings).count(),
+        }
+    }
+
+    fn fresh(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = (VantageIx, &Shown)> {
+        let horizon = now.minus(Rounds::patience(settings));
+        let cells = self.rows.values().flat_map(|row| &row.cells);
+        cells
+            .filter(move |(_, shown)| {
+                let newest = shown.rounds.back();
+                newest.is_some_and(|(round, ..)| round.end(settings.interval) > horizon)
+            })
+            .map(|(vantage, shown)| (*vantage, shown))
+    }
+
+    /// Whether a target ever succeeded on any channel.
+    pub(crate) fn ever_ok(&self, target: &TargetId, world: &World) -> bool {
+        let row = world
+            .targets
+            .get(target)
+            .and_then(|target| self.rows.get(&target));
+        row.is_some_and(|row| row.ok)
+    }
+}
+
+/// What placements rest on besides Services.
+fn zones(
+    topology: &Topology,
+) -> impl Iterator<Item = (&parallax_model::NodeName, Option<&parallax_model::ZoneName>)> {
+    topology
+        .nodes()
+        .iter()
+        .map(|(name, node)| (name, node.zone.as_ref()))
+}
+
+impl Shown {
+    /// Whether all of the newest round went well; nothing without probes.
+    fn newest(&self) -> Option<bool> {
+        let (_, probes, failures) = self.rounds.back()?;
+        (*probes > 0).then_some(*failures == 0)
+    }
+
+    /// Returns what it said before and after, where that is still believed.
+    fn take(
+        &mut self,
+        recorded: &Recorded,
+        place: Place,
+        settings: Settings,
+    ) -> (Option<(Option<Front>, bool)>, Option<(Option<Front>, bool)>) {
+        let observation = &recorded.observation;
+        let horizon = observation.at.minus(Rounds::patience(settings));
+        let believed = self
+            .rounds
+            .back()
+            .is_some_and(|(round, ..)| round.end(settings.interval) > horizon);
+        let said = |shown: &Self| Some((shown.front, shown.newest()?));
+        let before = said(self).filter(|_| believed);
+        let round = observation.at.round(settings.interval);
+        let failed = u64::from(observation.outcome.is_failure());
+        if let Some(entry) = self.rounds.iter_mut().find(|(r, ..)| *r == round) {
+            entry.1 += 1;
+            entry.2 += failed;
+        } else {
+            let at = self.rounds.partition_point(|(r, ..)| *r < round);
+            self.rounds.insert(at, (round, 1, failed));
+            while self.rounds.len() > SHOWN {
+                self.rounds.pop_front();
+            }
+        }
+        let newness = (observation.at, observation.seq);
+        if let Outcome::Failed { phase, kind, status } = &observation.outcome
+            && self
+                .failure
+                .as_ref()
+                .is_none_or(|(_, before, _)| *before <= newness)
+        {
+            let status = status.map(|s| format!(" {s}")).unwrap_or_default();
+            self.failure = Some((round, newness, format!("{kind}{status} in {phase}")));
+        }
+        if self.last.is_none_or(|last| last <= newness) {
+            self.last = Some(newness);
+            self.front = place.front;
+            self.entry.clone_from(&observation.entry);
+            self.placement = Some(place.placement);
+        }
+        (before, said(self))
+    }
+}

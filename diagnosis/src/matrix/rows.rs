@@ -1,0 +1,175 @@
+//! The matrix as people get it: a row for each target, a cell for each vantage that is to ask for it or did.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{EventTime, Micros, Round, Vantage};
+
+use super::{Matrix, Row, Shown};
+use crate::{
+    engine::Settings,
+    ids::{VantageIx, World},
+    rounds::Rounds,
+    topology::Topology,
+    view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
+};
+
+impl Matrix {
+    pub(crate) fn vantages(
+        &self,
+        known: &BTreeSet<Vantage>,
+        world: &World,
+        now: EventTime,
+        settings: Settings,
+    ) -> Vec<VantageView> {
+        let spoke = self.last_seen.keys().map(|vantage| world.vantages.name(*vantage));
+        let all: BTreeSet<&Vantage> = known.iter().chain(spoke).collect();
+        all.into_iter()
+            .map(|vantage| {
+                let number = world.vantages.get(vantage);
+                let last_seen = number.and_then(|number| self.last_seen.get(&number)).copied();
+                let state = match last_seen {
+                    None => VantageState::Waiting,
+                    Some(at) if now - at > Rounds::patience(settings) => VantageState::Silent,
+                    Some(_) => VantageState::Reporting,
+                };
+                VantageView {
+                    vantage: vantage.clone(),
+                    // A prober's clock is known to within a report's way; nobody was heard of in the future.
+                    last_seen: last_seen.map(|at| at.min(now)),
+                    state,
+                }
+            })
+            .collect()
+    }
+
+    pub(crate) fn rows(
+        &self,
+        topology: &Topology,
+        world: &World,
+        vantages: &[VantageView],
+        now: EventTime,
+        settings: Settings,
+    ) -> Vec<MatrixRow> {
+        let mut columns = Columns::default();
+        for (column, vantage) in vantages.iter().enumerate() {
+            if let Some(number) = world.vantages.get(&vantage.vantage) {
+                columns.put(number, column);
+            }
+        }
+        let nothing = Row::default();
+        let targets = topology.targets().iter();
+        targets
+            .map(|(id, placed)| {
+                let row = world.targets.get(id).and_then(|target| self.rows.get(&target));
+                let own = placed.target.interval.unwrap_or(settings.interval);
+                let window = Window {
+                    now,
+                    interval: settings.interval,
+                    horizon: now.minus(Rounds::patience(Settings {
+                        interval: own.max(settings.interval),
+                        ..settings
+                    })),
+                };
+                MatrixRow {
+                    target: id.clone(),
+                    fronts: row
+                        .map(|r| r.fronts.iter().copied().collect())
+                        .unwrap_or_default(),
+                    never_ok: row.is_some_and(|r| r.heard && !r.ok),
+                    cells: row.unwrap_or(&nothing).cells(topology, world, &columns, window),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The column of each vantage, by its number.
+#[derive(Debug, Default)]
+struct Columns(Vec<Option<usize>>);
+
+impl Columns {
+    fn put(&mut self, vantage: VantageIx, column: usize) {
+        let at = usize::from(vantage);
+        if self.0.len() <= at {
+            self.0.resize(at + 1, None);
+        }
+        self.0[at] = Some(column);
+    }
+
+    fn of(&self, vantage: VantageIx) -> Option<usize> {
+        self.0.get(usize::from(vantage)).copied().flatten()
+    }
+}
+
+/// What is fresh.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    now: EventTime,
+    interval: Micros,
+    horizon: EventTime,
+}
+
+impl Window {
+    fn is_fresh(self, round: Round) -> bool {
+        round.end(self.interval) > self.horizon
+    }
+}
+
+impl Row {
+    fn cells(
+        &self,
+        topology: &Topology,
+        world: &World,
+        columns: &Columns,
+        window: Window,
+    ) -> Vec<MatrixCell> {
+        let asking = self.planned.iter().chain(self.cells.keys());
+        let mut asking: Vec<(usize, VantageIx)> = asking
+            .filter_map(|vantage| Some((columns.of(*vantage)?, *vantage)))
+            .collect();
+        asking.sort_unstable();
+        asking.dedup();
+        asking
+            .into_iter()
+            .map(|(column, vantage)| match self.cells.get(&vantage) {
+                Some(shown) => shown.cell(column, window),
+                None => MatrixCell {
+                    vantage: column,
+                    state: CellState::Unknown,
+                    placement: topology.placement(world.vantages.name(vantage), self.usual.as_ref(), None),
+                    last: None,
+                    probes: 0,
+                    failures: 0,
+                    failure: None,
+                },
+            })
+            .collect()
+    }
+}
+
+impl Shown {
+    fn cell(&self, column: usize, window: Window) -> MatrixCell {
+        // Only what is fresh is evidence; never ok without it.
+        let fresh = self.rounds.iter().filter(|(round, ..)| window.is_fresh(*round));
+        let (probes, failures) =
+            fresh.fold((0, 0), |(n, f), (_, probes, failures)| (n + probes, f + failures));
+        let state = match (probes, failures) {
+            (0, _) => CellState::Unknown,
+            (_, 0) => CellState::Ok,
+            (n, f) if n == f => CellState::Failing,
+            _ => CellState::Flaky,
+        };
+        let failure = self.failure.as_ref();
+        MatrixCell {
+            vantage: column,
+            state,
+            placement: self.placement.unwrap_or(parallax_model::Placement::Unknown),
+            last: self.last.map(|(at, _)| at.min(window.now)),
+            probes,
+            failures,
+            failure: failure
+                .filter(|(round, ..)| failures > 0 && window.is_fresh(*round))
+                .map(|(_, _, words)| words.clone()),
+        }
+    }
+}
