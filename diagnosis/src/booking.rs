@@ -19,7 +19,7 @@ use parallax_model::{Channel, EventTime, FailureKind, Phase};
 
 use crate::{
     block::{Block, Of},
-    cells::{ClosedCells, Dest, OpenCells},
+    cells::{Dest, OpenCells},
     ids::{TargetIx, World},
     ledger::Ledger,
     routes::Routes,
@@ -70,7 +70,7 @@ impl Stage {
     }
 }
 
-/// Folds a closed round into cells; rows of one client follow each other. Rows that started before their block was
+/// Folds rows of a round into cells; rows of one client follow each other. Rows that started before their block was
 /// restarted are left out.
 pub(crate) fn book<'r>(
     rows: impl Iterator<Item = &'r Row>,
@@ -78,19 +78,17 @@ pub(crate) fn book<'r>(
     world: &mut World,
     split: Split,
     restarted: &Restarted,
-) -> BTreeMap<Block, ClosedCells> {
-    let mut blocks: BTreeMap<Block, OpenCells> = BTreeMap::new();
+    into: &mut BTreeMap<Block, OpenCells>,
+) {
     let mut desk = Desk::default();
     let mut rows = rows.peekable();
     while let Some(row) = rows.next() {
         desk.take(row, routes, world, split, restarted);
         if rows.peek().is_none_or(|next| next.client != row.client) {
             desk.settle(world, routes);
-            desk.ledger.weigh(row.client, split, &mut blocks);
+            desk.ledger.weigh(row.client, split, into);
         }
     }
-    let closed = blocks.into_iter().map(|(block, cells)| (block, cells.close()));
-    closed.collect()
 }
 
 /// One client's round.

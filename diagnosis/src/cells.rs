@@ -59,39 +59,110 @@ pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
 
 /// The cells of one subject in a closed round, in order. A list, because a large mesh makes hundreds of thousands of them
 /// a round and hardly ever looks at one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ClosedCells(Vec<(CellKey, Counts)>);
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClosedCells {
+    cells: Vec<(CellKey, Counts)>,
+    /// Only where there are very many.
+    ends: Option<Box<Ends>>,
+}
+
+/// With more cells than this in a round it is worth while to know where each begins and ends: a mesh of 250 nodes.
+pub(crate) const MANY_CELLS: usize = 2_000;
+
+/// Who and where to a few of very many probes go.
+#[derive(Debug, Default)]
+pub(crate) struct Near {
+    pub(crate) clients: BTreeSet<VantageIx>,
+    pub(crate) dests: BTreeSet<Dest>,
+}
+
+/// Cells by where their probes start and arrive: who asks for a few of very many must not look at all.
+#[derive(Debug, Clone, Default)]
+struct Ends {
+    clients: BTreeMap<VantageIx, Vec<usize>>,
+    dests: BTreeMap<Dest, Vec<usize>>,
+}
 
 impl ClosedCells {
+    fn new(mut cells: Vec<(CellKey, Counts)>) -> Self {
+        cells.sort_unstable_by_key(|(key, _)| *key);
+        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(Ends::of(&cells)));
+        Self { cells, ends }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &Counts)> {
-        self.0.iter().map(|(key, counts)| (key, counts))
+        self.cells.iter().map(|(key, counts)| (key, counts))
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &CellKey> {
-        self.0.iter().map(|(key, _)| key)
+        self.cells.iter().map(|(key, _)| key)
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &Counts> {
-        self.0.iter().map(|(_, counts)| counts)
+        self.cells.iter().map(|(_, counts)| counts)
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.0.len()
+        self.cells.len()
+    }
+
+    /// Whether a client's probes went there.
+    pub(crate) fn holds(&self, key: &CellKey) -> bool {
+        self.cells.binary_search_by_key(key, |(known, _)| *known).is_ok()
+    }
+
+    /// Whether a client's probes went anywhere on a channel.
+    pub(crate) fn asks(&self, channel: Channel, client: VantageIx) -> bool {
+        let way = |(key, _): &(CellKey, Counts)| (key.channel, key.client);
+        let at = self.cells.partition_point(|cell| way(cell) < (channel, client));
+        self.cells
+            .get(at)
+            .is_some_and(|cell| way(cell) == (channel, client))
     }
 
     /// The same with other cells of some clients.
     pub(crate) fn with(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
-        let others = self.0.iter().filter(|(key, _)| !clients.contains(&key.client));
-        let mut cells = OpenCells(instead.0);
-        cells.0.extend(others.cloned());
-        cells.close()
+        let others = self
+            .cells
+            .iter()
+            .filter(|(key, _)| !clients.contains(&key.client));
+        let mut cells = instead.cells;
+        cells.extend(others.cloned());
+        Self::new(cells)
     }
 
-    /// Adds the wanted ones to a sum.
-    pub(crate) fn add_to(&self, sums: &mut RoundCells, wanted: impl Fn(&CellKey) -> bool) {
-        for (key, counts) in self.iter().filter(|(key, _)| wanted(key)) {
+    /// Adds all to a sum.
+    pub(crate) fn add_to(&self, sums: &mut RoundCells) {
+        for (key, counts) in self.iter() {
             sums.entry(*key).or_default().add(counts);
         }
+    }
+
+    /// Adds those to a sum that start at one of the clients or arrive at one of the destinations.
+    pub(crate) fn add_near_to(&self, sums: &mut RoundCells, near: &Near) {
+        let found: BTreeSet<usize> = if let Some(ends) = &self.ends {
+            let from = near.clients.iter().filter_map(|client| ends.clients.get(client));
+            let into = near.dests.iter().filter_map(|dest| ends.dests.get(dest));
+            from.chain(into).flatten().copied().collect()
+        } else {
+            let keys = self.keys().enumerate();
+            let near = |key: &CellKey| near.clients.contains(&key.client) || near.dests.contains(&key.dest);
+            keys.filter(|(_, key)| near(key)).map(|(at, _)| at).collect()
+        };
+        for (key, counts) in found.into_iter().map(|at| &self.cells[at]) {
+            sums.entry(*key).or_default().add(counts);
+        }
+    }
+}
+
+impl Ends {
+    fn of(cells: &[(CellKey, Counts)]) -> Self {
+        let mut ends = Self::default();
+        for (at, (key, _)) in cells.iter().enumerate() {
+            ends.clients.entry(key.client).or_default().push(at);
+            ends.dests.entry(key.dest).or_default().push(at);
+        }
+        ends
     }
 }
 
@@ -116,16 +187,8 @@ impl OpenCells {
         &mut self.0[at].1
     }
 
-    /// Takes the judged weight from the kinds of failures.
-    pub(crate) fn forget_kinds(&mut self) {
-        for (_, counts) in &mut self.0 {
-            counts.kinds.values_mut().for_each(|(judged, _)| *judged = 0);
-        }
-    }
-
-    pub(crate) fn close(mut self) -> ClosedCells {
-        self.0.sort_unstable_by_key(|(key, _)| *key);
-        ClosedCells(self.0)
+    pub(crate) fn close(self) -> ClosedCells {
+        ClosedCells::new(self.0)
     }
 }
 
@@ -248,18 +311,8 @@ impl Ring {
 
     /// Sums the rounds from one on into a set of cells.
     pub(crate) fn sum_into(&self, start: Round, sums: &mut RoundCells) {
-        self.sum_some_into(start, sums, |_| true);
-    }
-
-    /// The same of some cells only.
-    pub(crate) fn sum_some_into(
-        &self,
-        start: Round,
-        sums: &mut RoundCells,
-        wanted: impl Fn(&CellKey) -> bool,
-    ) {
         for (_, cells) in self.since(start) {
-            cells.add_to(sums, &wanted);
+            cells.add_to(sums);
         }
     }
 }

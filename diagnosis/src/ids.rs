@@ -107,6 +107,53 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> Interner<T, I> {
     }
 }
 
+/// A value for each of many numbers: looked up for every path of every hypothesis.
+#[derive(Debug, Clone)]
+pub(crate) struct Table<I, V> {
+    slots: Vec<Option<V>>,
+    filled: usize,
+    sort: std::marker::PhantomData<I>,
+}
+
+impl<I, V> Default for Table<I, V> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            filled: 0,
+            sort: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<I: Copy + From<u32> + Into<usize>, V> Table<I, V> {
+    pub(crate) fn insert(&mut self, index: I, value: V) {
+        let at = index.into();
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.filled += usize::from(self.slots[at].replace(value).is_none());
+    }
+
+    pub(crate) fn get(&self, index: &I) -> Option<&V> {
+        self.slots.get((*index).into())?.as_ref()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.filled
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.slots.iter().flatten()
+    }
+
+    /// In the order of the numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &V)> {
+        (0_u32..)
+            .zip(&self.slots)
+            .filter_map(|(number, value)| Some((I::from(number), value.as_ref()?)))
+    }
+}
+
 /// All names the engine has met.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct World {
@@ -119,7 +166,7 @@ pub(crate) struct World {
     pub(crate) targets: Interner<TargetId, TargetIx>,
     pub(crate) services: Interner<ServiceKey, ServiceIx>,
     /// Where a pod ran when it was last an endpoint; a cell outlives its EndpointSlice.
-    pub(crate) pod_nodes: BTreeMap<PodIx, NodeIx>,
+    pub(crate) pod_nodes: Table<PodIx, NodeIx>,
 }
 
 impl World {

@@ -94,7 +94,8 @@ impl Ledger {
                         counts.f += weight;
                         counts.seen_f += share;
                         let sum = counts.kinds.entry(kind).or_default();
-                        sum.0 += weight;
+                        // There is one kind of slow: it says nothing about the cause.
+                        sum.0 += if entry.block.slow { 0 } else { weight };
                         sum.1 += share;
                     } else {
                         counts.n += share;

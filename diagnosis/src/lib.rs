@@ -27,6 +27,7 @@ mod data;
 mod engine;
 mod evidence;
 mod fit;
+mod fold;
 mod hash;
 mod ids;
 mod incident;

@@ -38,6 +38,8 @@ struct Sender {
     taken: BTreeMap<Incarnation, BTreeMap<Round, Seqs>>,
     /// Its rows in open rounds.
     open: BTreeMap<Round, Vec<(Order, Waiting)>>,
+    /// The last round that it has no more to say about.
+    whole: Option<Round>,
 }
 
 /// Where a row has its place in the fold of its vantage. Two lives may give the same number to the same moment.
@@ -137,7 +139,8 @@ impl Rounds {
             return Err(Refused::Duplicate);
         }
         Heard::hear(&mut sender.heard, at, None);
-        if self.judged.is_some_and(|judged| round <= judged) || self.buffered >= MAX_BUFFERED {
+        let over = self.judged.max(sender.whole);
+        if over.is_some_and(|over| round <= over) || self.buffered >= MAX_BUFFERED {
             return Err(Refused::Late);
         }
         if let Some(taken) = taken {
@@ -163,6 +166,39 @@ impl Rounds {
             let sender = self.senders.entry(vantage).or_default();
             Heard::hear(&mut sender.heard, complete, Some(complete));
         }
+    }
+
+    /// Takes a vantage's rows out of the oldest open round where it has said that there will be no more of them. Nothing
+    /// where one of them is not `plain`, or has a name without a number.
+    pub(crate) fn whole(
+        &mut self,
+        vantage: VantageIx,
+        plain: impl Fn(&Row) -> bool,
+    ) -> Option<(Round, Vec<Row>)> {
+        let (round, count) = self.open.iter_mut().next()?;
+        let sender = self.senders.get_mut(&vantage)?;
+        let complete = sender.heard?.complete?;
+        let waiting = sender.open.get(round)?;
+        let ready = |(_, waiting): &(Order, Waiting)| matches!(waiting, Waiting::Row(row) if plain(row));
+        if complete < round.end(self.settings.interval) || !waiting.iter().all(ready) {
+            return None;
+        }
+        let mut waiting = sender.open.remove(round)?;
+        waiting.sort_by_key(|(order, _)| *order);
+        *count -= waiting.len();
+        self.buffered -= waiting.len();
+        sender.whole = Some(*round);
+        let row = |(_, waiting)| match waiting {
+            Waiting::Row(row) => Some(row),
+            Waiting::Strange(..) => None,
+        };
+        Some((*round, waiting.into_iter().filter_map(row).collect()))
+    }
+
+    /// Vantages that have rows in open rounds.
+    pub(crate) fn waiting(&self) -> Vec<VantageIx> {
+        let senders = self.senders.iter().filter(|(_, sender)| !sender.open.is_empty());
+        senders.map(|(vantage, _)| *vantage).collect()
     }
 
     /// Takes the next round out that is over at `now`: by vantage in the order of their names, then by time and number.

@@ -9,7 +9,7 @@ use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
 use crate::{
     cells::{Dest, RoundCells},
-    ids::{NameIx, NodeIx, PodIx, VantageIx, World, ZoneIx},
+    ids::{NameIx, NodeIx, PodIx, Table, VantageIx, World, ZoneIx},
     topology::{FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Nodes {
     /// Nodes that a probe can start from or arrive at.
     pub(crate) all: BTreeSet<NodeIx>,
     /// Vantages that probe, with their node; none outside the cluster.
-    pub(crate) clients: BTreeMap<VantageIx, Option<NodeIx>>,
+    pub(crate) clients: Table<VantageIx, Option<NodeIx>>,
     /// Nodes that hold a vantage.
     pub(crate) of_clients: BTreeSet<NodeIx>,
     /// Zones of nodes, where known.
@@ -29,7 +29,7 @@ pub(crate) struct Nodes {
     /// Pods that are probers: a client may be its own endpoint.
     pub(crate) prober_pods: BTreeMap<PodIx, NodeIx>,
     /// Node of every endpoint that a cell may name, former ones included.
-    pub(crate) pods: BTreeMap<PodIx, NodeIx>,
+    pub(crate) pods: Table<PodIx, NodeIx>,
     /// How Services are implemented.
     pub(crate) proxy_mode: ProxyMode,
 }

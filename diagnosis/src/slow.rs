@@ -16,7 +16,7 @@ use parallax_model::{Channel, FailureKind, Micros};
 use crate::{
     block::{Block, Of},
     booking::{Restarted, Split, name_of},
-    cells::{ClosedCells, Dest, OpenCells},
+    cells::{Dest, OpenCells},
     ids::{VantageIx, World},
     ledger::Ledger,
     routes::Routes,
@@ -156,7 +156,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Books the successes of a closed round as fast or slow, on subjects of their own; rows of one client follow each
+    /// Books the successes of a round as fast or slow, on subjects of their own; rows of one client follow each
     /// other.
     pub(crate) fn book(
         &mut self,
@@ -164,9 +164,9 @@ impl Pace {
         routes: &Routes,
         world: &mut World,
         restarted: &Restarted,
-    ) -> BTreeMap<Block, ClosedCells> {
+        into: &mut BTreeMap<Block, OpenCells>,
+    ) {
         let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
-        let mut blocks: BTreeMap<Block, OpenCells> = BTreeMap::new();
         let mut ledger = Ledger::default();
         let mut phases = Vec::new();
         for rows in rows.chunk_by(|a, b| a.client == b.client) {
@@ -189,14 +189,8 @@ impl Pace {
                     ledger.enter(Block::slow(timed.of), timed.channel, timed.dest, failure, group);
                 }
             }
-            ledger.weigh(client, Split::Phases, &mut blocks);
+            ledger.weigh(client, Split::Phases, into);
         }
-        let closed = blocks.into_iter().map(|(block, mut cells)| {
-            // There is one kind of slow: it says nothing about the cause.
-            cells.forget_kinds();
-            (block, cells.close())
-        });
-        closed.collect()
     }
 
     /// The slowest of the last slow outcomes of these clients on a subject.

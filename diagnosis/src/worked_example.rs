@@ -1,9 +1,6 @@
 //! The worked example of the method, number by number (tolerance 1e-6).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use parallax_model::{Channel, KindClass, Round};
 
@@ -34,9 +31,11 @@ fn near(left: f64, right: f64) {
 fn scene() -> Scene {
     let mut nodes = Nodes {
         all: (0..4).map(NodeIx).collect(),
-        pods: BTreeMap::from([(PodIx(0), NodeIx(0)), (PodIx(1), NodeIx(1))]),
         ..Nodes::default()
     };
+    for i in 0..2 {
+        nodes.pods.insert(PodIx(i), NodeIx(i));
+    }
     for i in 0..4 {
         nodes.add_client(VantageIx(i), Some(NodeIx(i)));
     }

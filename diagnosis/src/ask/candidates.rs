@@ -1,12 +1,12 @@
 //! What could be asked: every path on which the leading explanations may differ, as long as somebody can make it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use parallax_model::Channel;
 
-use super::{gain::Beliefs, live::Spot};
+use super::gain::Beliefs;
 use crate::{
-    cells::{CellKey, Dest, RoundCells},
+    cells::{CellKey, ClosedCells, Dest, RoundCells},
     hash,
     ids::{NodeIx, PodIx, VantageIx, World},
     region::Region,
@@ -23,7 +23,7 @@ pub(crate) struct Ground<'a> {
     /// Vantages that reported lately.
     pub(crate) speaking: &'a BTreeSet<VantageIx>,
     /// Probes of the base plan that come every round anyway, where a second one in the round counts no more.
-    pub(crate) planned: BTreeSet<Spot>,
+    pub(crate) planned: Vec<&'a ClosedCells>,
     /// The front clients connect to.
     pub(crate) front: Option<parallax_model::Front>,
     /// Why endpoints cannot be dialled, where they cannot.
@@ -43,17 +43,36 @@ const PEERS: usize = 16;
 const NAMES: usize = 3;
 /// Nodes taken besides those that matter, as "another source" and "another destination".
 const OTHERS: usize = 3;
+/// Nodes without an endpoint that are thought of as clients at all: more than can be silent while the mesh speaks.
+const REST: usize = 256;
 
 /// Nodes in the order in which they matter to a question.
 #[derive(Debug, Default)]
 struct Focus {
     nodes: Vec<NodeIx>,
+    /// The place of each of them.
+    places: BTreeMap<NodeIx, usize>,
     pods: Vec<PodIx>,
+}
+
+impl Ground<'_> {
+    /// Whether a probe of the base plan goes that way every round anyway. Through a front it is another's choice where.
+    pub(crate) fn is_planned(&self, key: &CellKey) -> bool {
+        let chosen = matches!(key.channel, Channel::Vip | Channel::Proxied | Channel::NodePort);
+        self.planned.iter().any(|cells| {
+            if chosen {
+                cells.asks(key.channel, key.client)
+            } else {
+                cells.holds(key)
+            }
+        })
+    }
 }
 
 impl Focus {
     fn node(&mut self, node: NodeIx) {
-        if !self.nodes.contains(&node) {
+        if let Entry::Vacant(place) = self.places.entry(node) {
+            place.insert(self.nodes.len());
             self.nodes.push(node);
         }
     }
@@ -101,12 +120,10 @@ impl Focus {
         for pod in turned(scene.backends.iter().copied(), ground.turn, |pod| pod.0) {
             focus.pod(pod, scene);
         }
-        let rest = scene
-            .client_nodes()
-            .into_iter()
-            .filter(|n| !scene.local.contains(n));
-        for node in turned(rest, ground.turn, |node| node.0) {
-            focus.node(*node);
+        let rest = scene.client_nodes().iter().copied();
+        let rest = rest.filter(|node| !scene.local.contains(node));
+        for node in turned(rest, ground.turn, |node| node.0).into_iter().take(REST) {
+            focus.node(node);
         }
         focus
     }
@@ -126,7 +143,7 @@ fn turned<T: Copy>(items: impl Iterator<Item = T>, turn: i64, number: impl Fn(T)
 pub(crate) fn candidates(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<CellKey> {
     let focus = Focus::of(beliefs, ground);
     let scene = ground.scene;
-    let position = |node: NodeIx| focus.nodes.iter().position(|n| *n == node);
+    let position = |node: NodeIx| focus.places.get(&node).copied();
     let mut clients: Vec<(usize, VantageIx, Option<NodeIx>)> = scene
         .nodes
         .clients
@@ -134,7 +151,7 @@ pub(crate) fn candidates(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<CellKey>
         .filter(|(client, _)| ground.speaking.contains(client))
         .map(|(client, node)| {
             let rank = node.and_then(position).unwrap_or(usize::MAX);
-            (rank, *client, *node)
+            (rank, client, *node)
         })
         .collect();
     clients.sort_unstable();
@@ -148,7 +165,7 @@ pub(crate) fn candidates(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<CellKey>
                 client,
                 dest,
             };
-            if !ground.planned.contains(&Spot::of(&key, ground.front)) {
+            if !ground.is_planned(&key) {
                 found.push(key);
             }
         };
@@ -195,9 +212,9 @@ pub(crate) fn why_not(ground: &Ground<'_>) -> String {
     let silent: Vec<String> = scene
         .nodes
         .clients
-        .keys()
-        .filter(|client| !ground.speaking.contains(client))
-        .map(|client| ground.world.vantages.name(*client).to_string())
+        .iter()
+        .filter(|(client, _)| !ground.speaking.contains(client))
+        .map(|(client, _)| ground.world.vantages.name(client).to_string())
         .collect();
     if !silent.is_empty() {
         reasons.push(format!("silent: {}", crate::evidence::listed(&silent)));

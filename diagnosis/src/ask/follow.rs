@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, Round};
 
-use super::{Variant, candidates::Ground, choose::Want, gain::Beliefs, live::Spot};
+use super::{Variant, candidates::Ground, choose::Want, gain::Beliefs};
 use crate::{
     cells::{CellKey, Dest},
     ids::{NodeIx, VantageIx},
@@ -78,7 +78,7 @@ fn elsewhere(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
 }
 
 fn free(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {
-    let open = !ground.planned.contains(&Spot::of(&key, ground.front));
+    let open = !ground.is_planned(&key);
     (open && ground.speaking.contains(&key.client)).then_some(key)
 }
 
@@ -95,7 +95,7 @@ fn vantage_on(node: NodeIx, ground: &Ground<'_>) -> Option<VantageIx> {
         .iter()
         .filter(|(_, n)| **n == Some(node));
     here.find(|(client, _)| ground.speaking.contains(client))
-        .map(|(client, _)| *client)
+        .map(|(client, _)| client)
 }
 
 fn has_echo(node: NodeIx, ground: &Ground<'_>) -> bool {

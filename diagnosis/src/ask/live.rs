@@ -8,6 +8,7 @@ use super::{Ask, Variant, choose::Plea};
 use crate::{
     block::Block,
     cells::{CellKey, ClosedCells, Dest},
+    fold::Fold,
     ids::{VantageIx, World},
     judge::Unit,
     routes::Routes,
@@ -107,18 +108,19 @@ impl Asking {
         &mut self,
         round: Round,
         rows: &mut Vec<Row>,
-        routes: &Routes,
-        world: &World,
+        (routes, world): (&Routes, &World),
+        folded: &Fold,
     ) -> Vec<bool> {
         self.fresh.clear();
         self.pleas.clear();
         for rows in rows.chunk_by(|a, b| a.client == b.client) {
             self.heard.insert(rows[0].client, round);
         }
+        self.heard.extend(folded.clients().map(|client| (client, round)));
         self.heard.retain(|_, heard| round.0 - heard.0 < SPEAKING);
         rows.retain(|row| !self.aside(row));
         let asked: Vec<bool> = rows.iter().map(|row| self.answers(row, routes, world)).collect();
-        self.base = asked.iter().filter(|asked| !**asked).count();
+        self.base = folded.probes() + asked.iter().filter(|asked| !**asked).count();
         asked
     }
 

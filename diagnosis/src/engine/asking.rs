@@ -196,13 +196,13 @@ impl Engine {
     ) -> Ground<'a> {
         let front = self.front_of_unit(unit);
         let (own, controls) = self.blocks_of(unit);
-        let mut planned = BTreeSet::new();
+        let mut planned = Vec::new();
         if self.rules.split == Split::Phases {
             // Several probes of one path and round share one vote.
             for block in own.iter().chain(&controls) {
                 let all = self.blocks.get(block).and_then(|ring| ring.at(round));
                 if let Some(cells) = self.asking.unasked(block, round).or(all) {
-                    planned.extend(cells.keys().map(|key| Spot::of(key, front)));
+                    planned.push(cells);
                 }
             }
         }

@@ -9,17 +9,13 @@ use super::{Engine, asking::Inquiry};
 use crate::{
     block::Block,
     booking::Split,
-    cells::{CellKey, Dest, RoundCells},
+    cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
     ids::NodeIx,
     judge::{Case, Doubt, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
     prior::PriorFact,
     scene::Scene,
 };
-
-/// With more cells of controls than a mesh of 250 nodes has, a subject is held against those only that start or end where
-/// its own probes do: the others say the same of every subject, and there are tens of thousands of them.
-const MANY_CONTROLS: usize = 2_000;
 
 impl Engine {
     /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
@@ -43,7 +39,7 @@ impl Engine {
         let mut cells = RoundCells::new();
         for block in &own {
             if let Some(found) = self.blocks.get(block).and_then(|ring| ring.at(round)) {
-                found.add_to(&mut cells, |_| true);
+                found.add_to(&mut cells);
             }
         }
         self.units
@@ -149,52 +145,46 @@ impl Engine {
         unasked: bool,
     ) -> RoundCells {
         let mut cells = RoundCells::new();
-        self.sum(own, start, unasked, &mut cells, |_| true);
+        self.sum(own, start, unasked, &mut cells, None);
+        // Of very many controls those that start or end where its own probes do: the others say the same of every subject,
+        // and there are tens of thousands of them.
         let many = controls
             .iter()
             .filter_map(|block| self.blocks.get(block))
-            .any(|ring| ring.width() > MANY_CONTROLS);
-        if many {
-            let near = self.ends_of(&cells);
-            self.sum(controls, start, unasked, &mut cells, |key| {
-                self.ends(key).iter().flatten().any(|node| near.contains(node))
-            });
-        } else {
-            self.sum(controls, start, unasked, &mut cells, |_| true);
-        }
+            .any(|ring| ring.width() > MANY_CELLS);
+        let near = many.then(|| self.near(&cells));
+        self.sum(controls, start, unasked, &mut cells, near.as_ref());
         cells
     }
 
-    fn sum(
-        &self,
-        blocks: &[Block],
-        start: Round,
-        unasked: bool,
-        cells: &mut RoundCells,
-        wanted: impl Fn(&CellKey) -> bool,
-    ) {
+    fn sum(&self, blocks: &[Block], start: Round, unasked: bool, sums: &mut RoundCells, near: Option<&Near>) {
         for block in blocks {
             let Some(ring) = self.blocks.get(block) else {
                 continue;
             };
-            if !unasked {
-                ring.sum_some_into(start, cells, &wanted);
-                continue;
-            }
             for (round, all) in ring.since(start) {
-                let unasked = self.asking.unasked(block, round).unwrap_or(all);
-                unasked.add_to(cells, &wanted);
+                let base = self.asking.unasked(block, round).filter(|_| unasked);
+                let cells = base.unwrap_or(all);
+                match near {
+                    Some(near) => cells.add_near_to(sums, near),
+                    None => cells.add_to(sums),
+                }
             }
         }
     }
 
-    /// The nodes that a cell's probes start from and arrive at, as far as known.
-    fn ends(&self, key: &CellKey) -> [Option<NodeIx>; 2] {
-        [self.nodes.of_client(key.client), self.nodes.of_dest(key.dest)]
-    }
-
-    fn ends_of(&self, cells: &RoundCells) -> BTreeSet<NodeIx> {
-        cells.keys().flat_map(|key| self.ends(key)).flatten().collect()
+    /// The clients on, and the way to, every node at which one of the cells starts or ends.
+    fn near(&self, cells: &RoundCells) -> Near {
+        let ends = |key: &CellKey| [self.nodes.of_client(key.client), self.nodes.of_dest(key.dest)];
+        let nodes: BTreeSet<NodeIx> = cells.keys().flat_map(ends).flatten().collect();
+        let clients = self.nodes.clients.iter();
+        Near {
+            clients: clients
+                .filter(|(_, node)| node.is_some_and(|node| nodes.contains(&node)))
+                .map(|(client, _)| client)
+                .collect(),
+            dests: nodes.into_iter().map(Dest::Peer).collect(),
+        }
     }
 
     /// A window of a subject's cells as a case to judge.

@@ -24,6 +24,7 @@ use crate::{
     booking::{Restarted, Split, book},
     cells::{ClosedCells, Ring},
     findings::{Facts, Findings, Hazard, hazards},
+    fold::Fold,
     ids::{NameIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
@@ -143,6 +144,8 @@ pub struct Engine {
     hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
     rounds: Rounds,
     blocks: BTreeMap<Block, Ring>,
+    /// What is folded of rounds that are open.
+    folds: BTreeMap<Round, Fold>,
     restarted: Restarted,
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
@@ -188,6 +191,7 @@ impl Engine {
             hosts: BTreeMap::new(),
             rounds: Rounds::new(settings),
             blocks: BTreeMap::new(),
+            folds: BTreeMap::new(),
             restarted: BTreeMap::new(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
@@ -256,10 +260,11 @@ impl Engine {
             self.restart(of, at);
         }
         // A block without cells yet may have observations of before the change waiting in an open round.
-        for front in self.topology.fronts().keys() {
-            let of = Of::Vip(*front);
+        let fronts: Vec<Front> = self.topology.fronts().keys().copied().collect();
+        for front in fronts {
+            let of = Of::Vip(front);
             if !self.blocks.contains_key(&Block::plain(of)) && self.leads_elsewhere(&old, of) {
-                self.restarted.insert(of, at);
+                self.start_over(of, at);
             }
         }
         let topology = Arc::clone(&self.topology);
@@ -279,6 +284,7 @@ impl Engine {
             Of::Dns | Of::Mesh => true,
         };
         self.blocks.retain(|block, _| kept(block.of));
+        self.folds.values_mut().for_each(|fold| fold.retain(kept));
         self.pace.retain(kept);
         self.findings.replace_topology(&old, &topology, at);
         let known = &self.known;
@@ -328,7 +334,12 @@ impl Engine {
                 }
             }
         }
+        self.start_over(of, at);
+    }
+
+    fn start_over(&mut self, of: Of, at: EventTime) {
         self.restarted.insert(of, at);
+        self.folds.values_mut().for_each(|fold| fold.restart(of));
     }
 
     /// Books one observation into its round.
@@ -398,6 +409,22 @@ impl Engine {
     pub fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
         if let Some(vantage) = self.world.vantages.get(vantage) {
             self.rounds.progress(vantage, complete);
+            self.fold_whole(vantage);
+        }
+    }
+
+    /// Folds what a vantage has no more to say about. What was asked for, or is looked at as a whole, waits for the close.
+    fn fold_whole(&mut self, vantage: VantageIx) {
+        if self.rules.split == Split::Whole {
+            return;
+        }
+        let plain = |row: &Row| row.assigned && row.whole.is_none();
+        if let Some((round, mut rows)) = self.rounds.whole(vantage, plain) {
+            let mut fold = self.folds.remove(&round).unwrap_or_default();
+            fold.note(&rows);
+            self.findings.take(round, &mut rows, &self.routes, &self.world);
+            self.fold(&rows, &mut fold);
+            self.folds.insert(round, fold);
         }
     }
 
@@ -406,6 +433,10 @@ impl Engine {
         let mut judged = false;
         while self.judge_next(now) {
             judged = true;
+            // The round that is the oldest now may be whole for some already.
+            for vantage in self.rounds.waiting() {
+                self.fold_whole(vantage);
+            }
         }
         judged
     }
@@ -417,31 +448,26 @@ impl Engine {
         };
         self.incidents.begin();
         let mut rows = self.numbered(waiting);
-        let at = known_at(round.end(self.settings.interval), &rows);
+        let mut fold = self.folds.remove(&round).unwrap_or_default();
+        let at = known_at(fold.known(round.end(self.settings.interval)), &rows);
         let names = (&self.routes, &self.world);
-        self.findings
-            .round(round, &mut rows, &self.topology, names, self.settings);
-        let asked = self.asking.hear(round, &mut rows, &self.routes, &self.world);
-        let booked = self.book(rows.iter());
+        self.findings.take(round, &mut rows, names.0, names.1);
+        self.findings.judge(round, &self.topology, names, self.settings);
+        let asked = self.asking.hear(round, &mut rows, names, &fold);
+        self.fold(&rows, &mut fold);
+        let cells = fold.close();
         if asked.contains(&true) {
-            let unasked = self.unasked(&rows, &asked, &booked);
+            let unasked = self.unasked(&rows, &asked, &cells);
             self.asking.remember(round, unasked);
         }
         let interval = self.settings.interval;
         let mut touched = BTreeSet::new();
-        for (block, cells) in booked {
-            self.note_successes(&block, &cells);
+        for (block, cells) in cells {
+            if !block.slow {
+                self.note_successes(&block, &cells);
+            }
             touched.extend(self.units_of(&block));
             self.blocks.entry(block).or_default().push(round, cells, interval);
-        }
-        if self.rules.split == Split::Phases {
-            let paced = self
-                .pace
-                .book(&rows, &self.routes, &mut self.world, &self.restarted);
-            for (block, cells) in paced {
-                touched.extend(self.units_of(&block));
-                self.blocks.entry(block).or_default().push(round, cells, interval);
-            }
         }
         self.restarted
             .retain(|_, restarted| *restarted > round.end(interval));
@@ -488,32 +514,46 @@ impl Engine {
     ) -> BTreeMap<Block, ClosedCells> {
         let of_asked = rows.iter().zip(asked).filter(|(_, asked)| **asked);
         let clients: BTreeSet<VantageIx> = of_asked.map(|(row, _)| row.client).collect();
-        let base = rows
-            .iter()
-            .zip(asked)
-            .filter(|(row, asked)| !**asked && clients.contains(&row.client));
-        let mut base = self.book(base.map(|(row, _)| row));
-        let touched = booked
-            .iter()
-            .filter(|(_, cells)| cells.keys().any(|key| clients.contains(&key.client)));
-        touched
-            .map(|(block, cells)| {
-                (
-                    *block,
-                    cells.with(&clients, base.remove(block).unwrap_or_default()),
-                )
-            })
-            .collect()
+        let base = rows.iter().zip(asked);
+        let base = base.filter(|(row, asked)| !**asked && clients.contains(&row.client));
+        let mut fold = Fold::default();
+        self.book(base.map(|(row, _)| row), &mut fold);
+        let mut base = fold.close();
+        let touches = |cells: &ClosedCells| cells.keys().any(|key| clients.contains(&key.client));
+        let mut unasked = BTreeMap::new();
+        for (block, cells) in booked {
+            if !block.slow && touches(cells) {
+                let instead = base.remove(block).unwrap_or_default();
+                unasked.insert(*block, cells.with(&clients, instead));
+            }
+        }
+        unasked
     }
 
-    fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) -> BTreeMap<Block, ClosedCells> {
+    /// Folds rows of a round; those of one client follow each other.
+    fn fold(&mut self, rows: &[Row], fold: &mut Fold) {
+        self.book(rows.iter(), fold);
+        if self.rules.split == Split::Phases {
+            self.pace.book(
+                rows,
+                &self.routes,
+                &mut self.world,
+                &self.restarted,
+                &mut fold.blocks,
+            );
+        }
+    }
+
+    fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut Fold) {
+        let (routes, world) = (&self.routes, &mut self.world);
         book(
             rows,
-            &self.routes,
-            &mut self.world,
+            routes,
+            world,
             self.rules.split,
             &self.restarted,
-        )
+            &mut fold.blocks,
+        );
     }
 
     /// What changed with the round that was judged last.

@@ -131,15 +131,13 @@ impl Engine {
                 continue;
             }
             let key = (other, start);
-            let known = match self.beside.get(&key) {
-                Some(known) => Arc::clone(known),
-                None => {
-                    let new = Arc::new(self.other(&key.0, &blocks, start));
-                    self.beside.insert(key, Arc::clone(&new));
-                    new
-                }
-            };
-            others.push(known);
+            if let Some(known) = self.beside.get(&key) {
+                others.push(Arc::clone(known));
+            } else {
+                let new = Arc::new(self.other(&key.0, &blocks, start));
+                self.beside.insert(key, Arc::clone(&new));
+                others.push(new);
+            }
         }
         others
     }

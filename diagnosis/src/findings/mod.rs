@@ -172,16 +172,9 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Takes a closed round in and judges it. Leaves the rows that the diagnosis of regions is to see: a host asked for
-    /// at a stranger's front says nothing of either.
-    pub(crate) fn round(
-        &mut self,
-        round: Round,
-        rows: &mut Vec<Row>,
-        topology: &Topology,
-        (routes, world): (&Routes, &World),
-        settings: Settings,
-    ) {
+    /// Takes rows of a round in. Leaves those that the diagnosis of regions is to see: a host asked for at a stranger's front
+    /// says nothing of either.
+    pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &World) {
         let apart = |row: &Row| routes.of(row.target).apart;
         for recorded in rows
             .iter()
@@ -195,6 +188,16 @@ impl Findings {
             self.answers.take(round, row, routes, world);
             self.exposure.declared(row, world);
         }
+    }
+
+    /// Judges a round whose rows are all taken in.
+    pub(crate) fn judge(
+        &mut self,
+        round: Round,
+        topology: &Topology,
+        (routes, world): (&Routes, &World),
+        settings: Settings,
+    ) {
         self.answers.forget(round, routes);
         let end = round.end(settings.interval);
         self.exposure.forget(end, topology, settings);

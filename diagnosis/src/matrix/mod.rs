@@ -202,6 +202,9 @@ impl Matrix {
     }
 }
 
+/// What a cell tells of a front: whether its newest round went well there.
+type Said = (Option<Front>, bool);
+
 /// What placements rest on besides Services.
 fn zones(
     topology: &Topology,
@@ -225,7 +228,7 @@ impl Shown {
         recorded: &Recorded,
         place: Place,
         settings: Settings,
-    ) -> (Option<(Option<Front>, bool)>, Option<(Option<Front>, bool)>) {
+    ) -> (Option<Said>, Option<Said>) {
         let observation = &recorded.observation;
         let horizon = observation.at.minus(Rounds::patience(settings));
         let believed = self

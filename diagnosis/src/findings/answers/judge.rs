@@ -49,7 +49,7 @@ pub(super) struct Read<'a> {
     pub(super) asking: &'a Asking,
     pub(super) vantage: &'a Vantage,
     told: &'a Told,
-    pub(super) nature: Character,
+    pub(super) nature: Arc<Character>,
     /// Every address of the rounds since it has that nature.
     pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
     changes: usize,
@@ -175,17 +175,17 @@ struct Natures<'n, 'a> {
     own: &'n Own,
     known: &'n Known,
     former: &'n BTreeMap<IpAddr, Former>,
-    seen: Vec<(&'a Arc<Said>, Character)>,
+    seen: Vec<(&'a Arc<Said>, Arc<Character>)>,
 }
 
 impl<'a> Natures<'_, 'a> {
-    fn of(&mut self, said: &'a Arc<Said>) -> Character {
+    fn of(&mut self, said: &'a Arc<Said>) -> Arc<Character> {
         if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
-            return nature.clone();
+            return Arc::clone(nature);
         }
-        let nature = character::of(said, self.own, self.known, self.former);
+        let nature = Arc::new(character::of(said, self.own, self.known, self.former));
         if self.seen.len() < SEEN {
-            self.seen.push((said, nature.clone()));
+            self.seen.push((said, Arc::clone(&nature)));
         }
         nature
     }
@@ -240,7 +240,7 @@ impl Case<'_> {
         if read.kept < STABLE {
             return None;
         }
-        match &read.nature {
+        match &*read.nature {
             Character::Gone(_, _, until) => {
                 let ttl = read
                     .told
@@ -287,7 +287,7 @@ impl Case<'_> {
                 insiders.iter().map(|other| other.says()).collect(),
             ));
         }
-        if read.nature == Character::Nothing {
+        if *read.nature == Character::Nothing {
             return None;
         }
         let siblings = habits.siblings(self, read)?;
@@ -303,7 +303,7 @@ impl Case<'_> {
 
     /// Public view or other resolvers name our own fronts, and this one leads elsewhere.
     fn shadowed(&self, read: &Read<'_>) -> Option<(FindingKind, Vec<String>)> {
-        if read.nature != Character::Global || !self.own.is_known() {
+        if *read.nature != Character::Global || !self.own.is_known() {
             return None;
         }
         let own = |union: &BTreeSet<IpAddr>| {
@@ -328,7 +328,7 @@ impl Case<'_> {
     fn differing(&self, read: &Read<'_>) -> Option<(FindingKind, Vec<String>)> {
         let private = |read: &Read<'_>| {
             matches!(
-                read.nature,
+                &*read.nature,
                 Character::Strange(_) | Character::Other(_) | Character::Node(_)
             )
         };
@@ -353,7 +353,7 @@ impl Case<'_> {
 
     /// What the internet gets, or could.
     fn as_from_outside(&self, read: &Read<'_>) -> bool {
-        read.nature == Character::Nothing
+        *read.nature == Character::Nothing
             || self.in_public(read)
             || (!read.union.is_empty() && read.union.iter().all(|a| !is_private(*a)))
     }
@@ -363,7 +363,7 @@ impl Case<'_> {
         read.kept >= STABLE
             && !read.union.is_empty()
             && !self.in_public(read)
-            && !matches!(read.nature, Character::Gone(..))
+            && !matches!(&*read.nature, Character::Gone(..))
             && (!self.own.is_known() || read.nature.is_own())
             && read.union.iter().all(|a| is_private(*a))
     }
@@ -405,6 +405,7 @@ pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
 /// What the other names of a Service are told to be.
 #[derive(Debug)]
 struct Habits<'a, 'n> {
+    /// Where one of them has an answer that only makes sense inside: without any, that is nobody's habit.
     services: BTreeMap<&'a ServiceKey, Vec<&'a Case<'n>>>,
 }
 
@@ -416,12 +417,16 @@ impl<'a, 'n> Habits<'a, 'n> {
                 services.entry(service).or_default().push(case);
             }
         }
+        services.retain(|_, cases| cases.iter().any(|case| !case.overrides.is_empty()));
         Self { services }
     }
 
     /// The other names of the same Service, where every one of them that the same resolver tells the same vantage is led
     /// inside, and there are enough.
     fn siblings(&self, case: &Case<'_>, read: &Read<'_>) -> Option<Vec<String>> {
+        if self.services.is_empty() {
+            return None;
+        }
         let mut siblings = Vec::new();
         for other in self.services.get(case.own.services.first()?)? {
             let same = other

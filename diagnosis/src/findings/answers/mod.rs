@@ -61,6 +61,13 @@ pub(super) struct Answers {
     owners: Owners,
 }
 
+/// Those who were told the same, and for how long it is to be believed at least.
+#[derive(Debug, Default)]
+struct Alike {
+    ttl: Option<u32>,
+    vantages: Vec<Vantage>,
+}
+
 /// The answers to one name.
 #[derive(Debug, Default)]
 struct Name {
@@ -188,18 +195,17 @@ impl Answers {
             .into_iter()
             .map(|(name, askings)| {
                 let own = self.owners.own(topology, name);
-                let mut together: BTreeMap<(SocketAddr, &Said), (Option<u32>, Vec<Vantage>)> =
-                    BTreeMap::new();
+                let mut together: BTreeMap<(SocketAddr, &Said), Alike> = BTreeMap::new();
                 for (asking, told) in askings {
                     if let Some(said) = told.newest() {
-                        let (ttl, vantages) = together.entry((asking.resolver, said)).or_default();
-                        *ttl = [*ttl, told.newest_ttl()].into_iter().flatten().min();
-                        vantages.push(world.vantages.name(asking.vantage).clone());
+                        let alike = together.entry((asking.resolver, said)).or_default();
+                        alike.ttl = [alike.ttl, told.newest_ttl()].into_iter().flatten().min();
+                        alike.vantages.push(world.vantages.name(asking.vantage).clone());
                     }
                 }
                 let answers = together
                     .into_iter()
-                    .map(|((resolver, said), (ttl_s, mut vantages))| NameAnswer {
+                    .map(|((resolver, said), Alike { ttl, mut vantages })| NameAnswer {
                         vantages: {
                             vantages.sort();
                             vantages
@@ -209,7 +215,7 @@ impl Answers {
                         addresses: said.addresses.iter().copied().collect(),
                         meaning: character::of(said, &own, &self.known, &self.former).to_string(),
                         asked_as: said.asked_as.clone(),
-                        ttl_s,
+                        ttl_s: ttl,
                     })
                     .collect();
                 NameView {

@@ -214,7 +214,7 @@ impl Accused<'_> {
             .chain(&self.case.own.inside)
             .map(IpAddr::to_string)
             .collect();
-        match (now.is_empty(), self.reads.first().map(|(read, _)| &read.nature)) {
+        match (now.is_empty(), self.reads.first().map(|(read, _)| &*read.nature)) {
             (false, _) => format!(
                 "is {} ({})",
                 crate::evidence::listed(&now),
