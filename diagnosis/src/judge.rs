@@ -309,7 +309,8 @@ const MIN_CLIENTS: usize = 2;
 /// How sure one of many subjects must be that something is wrong with it.
 ///
 /// Whoever looks at two thousand healthy subjects for a month sees odds of a hundred to one somewhere. A posterior knows
-/// of its own subject's look-elsewhere only, so the doubt is shared among the subjects.
+/// of its own subject's look-elsewhere only, so the doubt is shared among the subjects: among all that are asked the same
+/// question, whatever region the answer is. The network and the resolvers are one subject each, and asked once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doubt {
     subjects: usize,
@@ -320,11 +321,8 @@ impl Doubt {
         Self { subjects }
     }
 
-    /// What concerns every subject is one question, whatever their number.
-    fn most(self, region: Region) -> f64 {
-        if region.is_global() {
-            return MAX_HEALTHY;
-        }
+    /// The most that "nothing is wrong" may keep.
+    fn most(self) -> f64 {
         let of = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         MAX_HEALTHY * of(SUBJECTS) / of(self.subjects.max(SUBJECTS))
     }
@@ -379,7 +377,7 @@ pub(crate) fn judge(
             given,
             *region,
             &others,
-            p_healthy <= doubt.most(*region),
+            p_healthy <= doubt.most(),
             seen,
             case.start,
             failing,
@@ -388,7 +386,7 @@ pub(crate) fn judge(
     let (_, ln_saturated) = ln_m_saturated(&case.data);
     let gap = ln_saturated - problem.ln_m(&regions, l);
     Some(Judgement {
-        unexplained: gap > UNEXPLAINED && p_healthy <= doubt.most(Region::Target),
+        unexplained: gap > UNEXPLAINED && p_healthy <= doubt.most(),
         p_healthy,
         findings,
         posterior,

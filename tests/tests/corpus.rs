@@ -300,7 +300,7 @@ fn trial(faults: Vec<FaultTruth>) -> TrialTruth {
 
 fn judged(truth: &TrialTruth, lines: &[&str]) -> TrialScore {
     let verdicts = score::read(lines.iter().copied()).unwrap();
-    score::score(truth, verdicts.get(&0).map_or(&[][..], Vec::as_slice))
+    score::score(truth, &verdicts.get(&0).cloned().unwrap_or_default())
 }
 
 fn verdict(t: f64, name: &str, members: &[&str], class: &[Named]) -> String {

@@ -76,15 +76,15 @@ fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     let counted = run(&Quiet { plain: 1.0, ..loud }, |_| {});
     let estimated = run(&loud, |_| {});
     assert!(counted.opened_plain >= 5, "too few to compare: {counted:?}");
-    let error = (counted.error * counted.error + estimated.error * estimated.error).sqrt();
-    let apart = (counted.rate - estimated.rate).abs();
+    let error = counted.own.error.hypot(estimated.own.error);
+    let apart = (counted.own.mean - estimated.own.mean).abs();
     assert!(
         apart < 4.0 * error,
         "counted {} ± {}, estimated {} ± {}",
-        counted.rate,
-        counted.error,
-        estimated.rate,
-        estimated.error
+        counted.own.mean,
+        counted.own.error,
+        estimated.own.mean,
+        estimated.own.error
     );
 }
 
@@ -102,7 +102,7 @@ fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
     );
     assert_eq!(found.opened_plain, 0);
     assert!(found.opened_tilted > 5, "{found:?}");
-    assert!(found.rate < 1e-6, "{found:?}");
+    assert!(found.own.mean < 1e-6, "{found:?}");
 }
 
 #[test]
