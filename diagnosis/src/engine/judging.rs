@@ -11,8 +11,9 @@ use crate::{
     booking::Split,
     causes::facts,
     cells::{CellKey, Dest, RoundCells},
+    doubt::Doubt,
     ids::NodeIx,
-    judge::{Case, Doubt, FailingCells, Unit, judge},
+    judge::{Case, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
     prior::PriorFact,
     scene::Scene,
@@ -130,7 +131,7 @@ impl Engine {
     }
 
     /// Fronts and targets are judged each on its own.
-    pub(super) fn doubt(&self, unit: &Unit) -> Doubt {
+    pub(crate) fn doubt(&self, unit: &Unit) -> Doubt {
         match (self.rules.split, unit.plain()) {
             (Split::Phases, Unit::Front(_) | Unit::Target(_)) => {
                 Doubt::among(self.topology.fronts().len() + self.topology.targets().len())

@@ -185,13 +185,14 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     });
     let (expected, at_most) = found.expected(args.targets, quiet::rounds_in(args.days));
     println!(
-        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds, {} rounds judged, {} observations, {:.1} minutes",
+        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds ({} too unlikely to be judged, taken for alarms), {} rounds judged, {} observations, {:.1} minutes",
         args.background * 100.0,
         args.stalls * 100.0,
         args.nodes,
         args.seed,
         found.stretches,
         quiet.before + quiet::COUNTED,
+        found.unjudged,
         found.judged_rounds,
         found.observations,
         begun.elapsed().as_secs_f64() / 60.0

@@ -80,7 +80,11 @@ pub fn read<'a>(
             found.entry(verdict.trial).or_default().verdicts.push(verdict);
         } else if value["type"] == "trial" {
             let end: End = serde_json::from_value(value)?;
-            found.entry(end.trial).or_default().likeliest.extend(end.likeliest);
+            found
+                .entry(end.trial)
+                .or_default()
+                .likeliest
+                .extend(end.likeliest);
         }
     }
     Ok(found)

@@ -10,7 +10,7 @@ use parallax_model::{EventTime, Micros};
 
 use super::{
     headline::Headline,
-    incident::Card,
+    incident::{Card, asked},
     matrix::{self, Matrix},
     notice::Notice,
     past::History,
@@ -65,6 +65,7 @@ struct Investigating {
     subject: String,
     sentence: String,
     since: String,
+    asked: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -137,6 +138,7 @@ impl Overview {
                     subject: investigation.subject.to_string(),
                     sentence: investigation.sentence.clone(),
                     since: words::clock(investigation.since, now),
+                    asked: asked(view, &investigation.subject),
                 })
                 .collect(),
             history: History::of(view, store, now),

@@ -5,6 +5,7 @@ fn small() -> Quiet {
         nodes: 5,
         endpoints: 2,
         before: 6,
+        judged_above: 0.0,
         ..Quiet::default()
     }
 }
@@ -112,4 +113,27 @@ fn the_same_seed_gives_the_same_answer() {
         ..small()
     };
     assert_eq!(run(&quiet, |_| {}), run(&quiet, |_| {}));
+}
+
+/// What is not judged is counted as the worst it could be.
+#[test]
+fn leaving_out_unlikely_stretches_never_lowers_the_estimate() {
+    let all = Quiet {
+        background: 0.002,
+        stretches: 50,
+        ..small()
+    };
+    let (judged, hastened) = (
+        run(&all, |_| {}),
+        run(
+            &Quiet {
+                judged_above: 1e-9,
+                ..all
+            },
+            |_| {},
+        ),
+    );
+    assert!(hastened.unjudged > 5 && hastened.judged_rounds < judged.judged_rounds);
+    assert!(hastened.own.mean >= judged.own.mean);
+    assert!(hastened.own.mean - judged.own.mean < 1e-9 * UNJUDGED_OPENINGS / float(COUNTED as u64));
 }
