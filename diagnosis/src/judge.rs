@@ -303,6 +303,8 @@ const MAX_TIED: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
+/// So many failing rounds long the next answers may still decide between causes whose odds are close; then both are named.
+const PATIENCE: usize = 5;
 
 /// Failures by round and client of the subject's cells.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::cells::CellKey>>;
@@ -409,7 +411,7 @@ fn finding(
     let scene = problem.scene;
     // Two that hardly anything tells apart are named together: what is known of them should not wait for the rest.
     let mut mass = class.mass;
-    let mut near = problem.near_ties(given, class);
+    let mut near = problem.near_ties(given, class, rounds >= PATIENCE);
     while mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
         let next = near.remove(0);
         mass += next.mass;

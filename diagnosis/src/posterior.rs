@@ -434,10 +434,16 @@ impl<'a> Problem<'a> {
         likelihood.ln_m(&self.data.groups(&fixed.shares))
     }
 
-    /// Classes nearly as good as the first: a Bayes factor or posterior odds below ten, or fewer than three probes that
-    /// could have told. Odds count besides the factor: a rare cause that the evidence prefers by twenty and a common one
-    /// that was twenty times likelier before are equally likely now, however well the evidence told them apart.
-    pub(crate) fn near_ties<'p>(&self, posterior: &'p Posterior, best: &Class) -> Vec<&'p Class> {
+    /// Classes nearly as good as the first: a Bayes factor below ten, or fewer than three probes that could have told.
+    ///
+    /// With `by_odds` also those with posterior odds below ten. A rare cause that the evidence prefers by twenty and a
+    /// common one that was twenty times likelier before are equally likely now, however well the evidence told them apart.
+    pub(crate) fn near_ties<'p>(
+        &self,
+        posterior: &'p Posterior,
+        best: &Class,
+        by_odds: bool,
+    ) -> Vec<&'p Class> {
         let ln_m = |class: &Class| {
             class
                 .members
@@ -450,7 +456,7 @@ impl<'a> Problem<'a> {
             .filter(|class| !class.unobserved && class.signature != best.signature && class.mass >= NEAR_MASS)
             .filter(|class| {
                 (ln_m(class) - ln_m(best)).abs() < NEAR_FACTOR
-                    || best.mass < NEAR_ODDS * class.mass
+                    || (by_odds && best.mass < NEAR_ODDS * class.mass)
                     || self.apart(best, class) < NEAR_PROBES
             })
             .collect()

@@ -259,7 +259,7 @@ fn classes_hold_what_the_cells_so_far_cannot_separate() {
 fn two_probes_are_too_few_to_part_nolocal_from_cross_for_good() {
     with_problem(Stage::B, |problem, l| {
         let posterior = problem.given(&[], l);
-        let near = problem.near_ties(&posterior, &posterior.classes[0]);
+        let near = problem.near_ties(&posterior, &posterior.classes[0], false);
         let tied: Vec<_> = near
             .iter()
             .flat_map(|c| c.members.iter().map(|m| posterior.scored[*m].region))
@@ -310,12 +310,14 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
             .iter()
             .position(|class| class.members.iter().any(holds))
     };
-    let near = problem.near_ties(&posterior, &posterior.classes[class(pair).unwrap()]);
-    let heads: Vec<Region> = near
-        .iter()
-        .map(|c| posterior.scored[c.members[0]].region)
-        .collect();
-    assert!(heads.contains(&client), "{heads:?}");
+    let near = |by_odds| -> Vec<Region> {
+        let best = &posterior.classes[class(pair).unwrap()];
+        let near = problem.near_ties(&posterior, best, by_odds);
+        near.iter()
+            .map(|c| posterior.scored[c.members[0]].region)
+            .collect()
+    };
+    assert!(near(true).contains(&client) && !near(false).contains(&client));
 }
 
 #[test]
