@@ -137,6 +137,9 @@ struct QuietArgs {
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Number of the first stretch
+    #[arg(long, default_value_t = 0)]
+    first: usize,
     /// Stretches to draw and judge
     #[arg(long, default_value_t = 2000)]
     stretches: usize,
@@ -163,14 +166,15 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     if !(args.background > 0.0 && args.background < 1.0 && (0.0..1.0).contains(&args.stalls)) {
         bail!("--background is a probability above 0, --stalls one from 0; both are below 1");
     }
-    if !(3..=200).contains(&args.nodes) || args.stretches < 2 {
-        bail!("--nodes is 3 to 200, --stretches at least 2");
+    if !(3..=200).contains(&args.nodes) || args.stretches < 1 {
+        bail!("--nodes is 3 to 200, --stretches at least 1");
     }
     let quiet = Quiet {
         nodes: args.nodes,
         background: args.background,
         stalls: args.stalls,
         seed: args.seed,
+        first: args.first,
         stretches: args.stretches,
         among: whole(args.targets),
         ..Quiet::default()

@@ -66,6 +66,8 @@ pub struct Quiet {
     pub stalls: f64,
     /// Seed.
     pub seed: u64,
+    /// Number of the first stretch; each is drawn from seed and number alone.
+    pub first: usize,
     /// Stretches to draw.
     pub stretches: usize,
     /// Rounds of the true law before what is counted.
@@ -86,6 +88,7 @@ impl Default for Quiet {
             background: 0.01,
             stalls: 0.0,
             seed: 1,
+            first: 0,
             stretches: 1_000,
             before: BEFORE,
             plain: PLAIN,
@@ -186,7 +189,7 @@ pub fn run(quiet: &Quiet, mut progress: impl FnMut(usize)) -> Found {
     let mut found = Found::default();
     let mut terms = [Vec::new(), Vec::new()];
     let mut weights = 0.0;
-    for number in 0..quiet.stretches {
+    for number in quiet.first..quiet.first + quiet.stretches {
         let mut rng = Rng::of(&[quiet.seed, 0x9e_77, number as u64]);
         let drawn = law.draw(&mut rng);
         let weight = law.weight(&drawn);
@@ -277,14 +280,18 @@ fn judge(mesh: &Mesh, drawn: &Drawn, before: usize, rng: &mut Rng, found: &mut F
     opened
 }
 
-/// The region and the subject of a verdict, and whether all targets share the subject.
+/// The region and the subject of a verdict, and whether all targets share it: what is found between probers keeps nobody
+/// from a target, what is found at a front does, whether or not the blame falls on a node.
 fn said(verdict: &Verdict) -> (String, bool) {
-    let shared = matches!(verdict.subject, Subject::Network | Subject::Name(_));
     let subject = match &verdict.subject {
         Subject::Front(_) => "a front",
         Subject::Target(_) => "a target",
         Subject::Network => "the network",
-        _ => "a name",
+        Subject::Node(_) => "a node",
+        Subject::Name(_) => "a name",
     };
-    (format!("{} of {subject}", verdict.region.region), shared)
+    (
+        format!("{} of {subject}", verdict.region.region),
+        verdict.targets.is_empty(),
+    )
 }
