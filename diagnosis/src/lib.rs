@@ -24,6 +24,7 @@ mod booking;
 mod causes;
 mod cells;
 mod data;
+mod doubt;
 mod engine;
 mod evidence;
 mod fit;

@@ -435,7 +435,15 @@ impl<'a> Problem<'a> {
     }
 
     /// Classes nearly as good as the first: a Bayes factor below ten, or fewer than three probes that could have told.
-    pub(crate) fn near_ties<'p>(&self, posterior: &'p Posterior, best: &Class) -> Vec<&'p Class> {
+    ///
+    /// With `by_odds` also those with posterior odds below ten. A rare cause that the evidence prefers by twenty and a
+    /// common one that was twenty times likelier before are equally likely now, however well the evidence told them apart.
+    pub(crate) fn near_ties<'p>(
+        &self,
+        posterior: &'p Posterior,
+        best: &Class,
+        by_odds: bool,
+    ) -> Vec<&'p Class> {
         let ln_m = |class: &Class| {
             class
                 .members
@@ -447,7 +455,9 @@ impl<'a> Problem<'a> {
             .iter()
             .filter(|class| !class.unobserved && class.signature != best.signature && class.mass >= NEAR_MASS)
             .filter(|class| {
-                (ln_m(class) - ln_m(best)).abs() < NEAR_FACTOR || self.apart(best, class) < NEAR_PROBES
+                (ln_m(class) - ln_m(best)).abs() < NEAR_FACTOR
+                    || (by_odds && best.mass < NEAR_ODDS * class.mass)
+                    || self.apart(best, class) < NEAR_PROBES
             })
             .collect()
     }
@@ -496,6 +506,7 @@ const TOLD: f64 = 1.0;
 const SECOND_FAULT: f64 = 3.0;
 /// ln of a Bayes factor of ten.
 const NEAR_FACTOR: f64 = 2.3;
+const NEAR_ODDS: f64 = 10.0;
 const NEAR_PROBES: f64 = 3.0;
 /// A class with less is not worth a reader's doubt, however few probes spoke against it.
 const NEAR_MASS: f64 = 1e-3;

@@ -246,6 +246,20 @@ fn not_when(out: &mut String, remedy: &Remedy) {
     }
 }
 
+/// Probes that are on their way beyond the plan, by what they are about. They change from round to round, so they are
+/// worth a look but no news.
+#[must_use]
+pub fn asked(view: &View, style: Style) -> String {
+    let mut out = String::new();
+    if !view.asks.is_empty() {
+        let _ = writeln!(out, "{}", style.paint("1", "asked beyond the plan"));
+    }
+    for ask in &view.asks {
+        let _ = writeln!(out, "  ? {}: {}", ask.subject, ask.purpose());
+    }
+    out
+}
+
 /// Findings, hazards and what stays open: everything besides the matrix and the incidents. Empty where there is nothing
 /// to say, except that what these vantages cannot see is always said.
 #[must_use]

@@ -261,13 +261,65 @@ fn classes_hold_what_the_cells_so_far_cannot_separate() {
 fn two_probes_are_too_few_to_part_nolocal_from_cross_for_good() {
     with_problem(Stage::B, |problem, l| {
         let posterior = problem.given(&[], l);
-        let near = problem.near_ties(&posterior, &posterior.classes[0]);
+        let near = problem.near_ties(&posterior, &posterior.classes[0], false);
         let tied: Vec<_> = near
             .iter()
             .flat_map(|c| c.members.iter().map(|m| posterior.scored[*m].region))
             .collect();
         assert_eq!(tied, [Region::Cross]);
     });
+}
+
+/// The evidence prefers the pair by more than a factor of ten, but before it the client was likelier by seven.
+#[test]
+fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
+    let peer = |c, n, probes, failures| {
+        cell(
+            Channel::Mesh,
+            c,
+            Dest::Peer(NodeIx(n)),
+            probes * ONE,
+            failures * ONE,
+        )
+    };
+    let mut cells = RoundCells::from([peer(2, 0, 6, 3), peer(2, 1, 3, 0), peer(2, 3, 3, 0)]);
+    for (c, n) in [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 2),
+        (1, 3),
+        (3, 0),
+        (3, 1),
+        (3, 2),
+    ] {
+        cells.extend([peer(c, n, 6, 0)]);
+    }
+    let (pair, client) = (Region::Pair(NodeIx(2), NodeIx(0)), Region::Client(NodeIx(2)));
+    let scene = scene();
+    let data = Data::new(&cells, &scene, |_, _| KindClass::Timeout);
+    let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
+    let problem = Problem::new(&data, &scene, &hypotheses);
+    let posterior = problem.given(&[], &mut Likelihood::default());
+    let (best, other) = (of(&posterior, pair), of(&posterior, client));
+    assert!(best.0 - other.0 > libm::log(10.0), "{best:?} {other:?}");
+    assert!(best.1 > other.1 && best.1 < 10.0 * other.1, "{best:?} {other:?}");
+    let class = |region| {
+        let holds = |i: &usize| posterior.scored[*i].region == region;
+        posterior
+            .classes
+            .iter()
+            .position(|class| class.members.iter().any(holds))
+    };
+    let near = |by_odds| -> Vec<Region> {
+        let best = &posterior.classes[class(pair).unwrap()];
+        let near = problem.near_ties(&posterior, best, by_odds);
+        near.iter()
+            .map(|c| posterior.scored[c.members[0]].region)
+            .collect()
+    };
+    assert!(near(true).contains(&client) && !near(false).contains(&client));
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn trial(faults: Vec<FaultTruth>) -> TrialTruth {
 
 fn judged(truth: &TrialTruth, lines: &[&str]) -> TrialScore {
     let verdicts = score::read(lines.iter().copied()).unwrap();
-    score::score(truth, verdicts.get(&0).map_or(&[][..], Vec::as_slice))
+    score::score(truth, &verdicts.get(&0).cloned().unwrap_or_default())
 }
 
 fn verdict(t: f64, name: &str, members: &[&str], class: &[Named]) -> String {
@@ -381,6 +381,24 @@ fn any_verdict_on_a_healthy_trial_is_a_false_alarm() {
         &[r#"{"type":"trial","trial":0,"verdicts":0}"#],
     ));
     assert_eq!((tally.false_alarms.hits, tally.false_alarms.of), (1, 2));
+}
+
+#[test]
+fn what_the_engine_leans_to_without_a_verdict_counts_as_its_first_guess_only() {
+    let truth = trial(vec![injected(
+        "pair",
+        &["n1", "n2"],
+        &[region("pair", &["n1", "n2"])],
+    )]);
+    let end = r#"{"type":"trial","trial":0,"verdicts":0,"likeliest":[{"region":"client","members":["n1"],
+        "probability":0.8,"class":[["client",["n1"]],["pair",["n1","n2"]]]}]}"#;
+    let mut tally = Tally::default();
+    tally.add(&judged(&truth, &[&end.replace('\n', "")]));
+    let (top, found) = (tally.all.top, tally.all.recalled);
+    assert_eq!((top.hits, top.of, found.hits), (1, 1, 0));
+    let elsewhere = end.replace("pair", "bnode").replace('\n', "");
+    tally.add(&judged(&truth, &[&elsewhere]));
+    assert_eq!((tally.all.top.hits, tally.all.top.of), (1, 2));
 }
 
 #[test]

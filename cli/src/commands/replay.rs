@@ -147,6 +147,10 @@ fn sentence(event: &str) -> String {
             .collect();
         names.join(" → ")
     };
+    let region = |region: &serde_json::Value| -> String {
+        let name = region[0].as_str().unwrap_or_default();
+        format!("{name} {}", members(&region[1])).trim().to_owned()
+    };
     match value["type"].as_str() {
         Some("verdict") if !value["closed_t"].is_null() => {
             format!("{at}  over: {} {}", text("region"), members(&value["members"]))
@@ -156,11 +160,7 @@ fn sentence(event: &str) -> String {
                 .as_array()
                 .into_iter()
                 .flatten()
-                .map(|c| {
-                    format!("{} {}", c[0].as_str().unwrap_or_default(), members(&c[1]))
-                        .trim()
-                        .to_owned()
-                })
+                .map(region)
                 .collect();
             let causes = members(&value["causes"]).replace(" → ", ", ");
             let tie = if class.len() > 1 {
@@ -175,16 +175,59 @@ fn sentence(event: &str) -> String {
                 value["probability"].as_f64().unwrap_or_default(),
             )
         }
+        Some("next_probe") => {
+            let to = ["backend", "dst_node", "name"]
+                .iter()
+                .find_map(|field| value[field].as_str());
+            let to = to.map_or_else(String::new, |to| format!(" to {to}"));
+            let regions: Vec<_> = value["separates"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(region)
+                .collect();
+            let purpose = match regions.as_slice() {
+                [] => text("reason"),
+                [one] => format!("would confirm {one} or rule it out"),
+                [one, rest @ ..] => format!("would separate {one} from {}", rest.join(" and ")),
+            };
+            format!(
+                "{at}  asked: {} from {}{to}, {purpose}",
+                text("channel"),
+                text("node")
+            )
+        }
         Some("unexplained") => format!("{at}  no single cause explains this: {}", value["cells"]),
         Some("malformed") => format!("line {}: {}; skipped", value["line"], text("reason")),
         Some("gap") => format!(
             "trial {}  {} lines are missing here: the recorder could not write them in time",
             value["trial"], value["lines"]
         ),
-        Some("trial") => format!(
-            "trial {}  {} observations, {} malformed, {} verdicts",
-            value["trial"], value["observations"], value["malformed"], value["verdicts"]
-        ),
+        Some("trial") => {
+            let likeliest = value["likeliest"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|leaning| {
+                    format!(
+                        "; too little evidence for a verdict, likeliest: {} {:.4}",
+                        listed(leaning["class"].as_array().into_iter().flatten().map(region)),
+                        leaning["probability"].as_f64().unwrap_or_default()
+                    )
+                });
+            format!(
+                "trial {}  {} observations, {} malformed, {} verdicts{}",
+                value["trial"],
+                value["observations"],
+                value["malformed"],
+                value["verdicts"],
+                likeliest.collect::<String>()
+            )
+        }
         _ => event.to_owned(),
     }
+}
+
+fn listed(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(", ")
 }

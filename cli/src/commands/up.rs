@@ -138,9 +138,10 @@ impl Printer {
             let state = screen(&view, self.style);
             if state != shown {
                 shown = state;
+                let asked = text::asked(&view, self.style);
                 let mut out = std::io::stdout().lock();
                 // A closed pipe ends the reader, not the mesh.
-                let _ = writeln!(out, "\n{shown}").and_then(|()| out.flush());
+                let _ = writeln!(out, "\n{shown}{asked}").and_then(|()| out.flush());
             }
         }
     }

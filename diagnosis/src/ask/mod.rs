@@ -108,6 +108,21 @@ impl fmt::Display for To {
     }
 }
 
+impl Ask {
+    /// The probe and what it is good for: "direct from n3/pod to web-1, would separate vip from target".
+    #[must_use]
+    pub fn purpose(&self) -> String {
+        match self.separates.as_slice() {
+            [] => format!("{self}: {}", self.reason),
+            [one] => format!("{self}, would confirm {one} or rule it out"),
+            [one, rest @ ..] => {
+                let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
+                format!("{self}, would separate {one} from {}", rest.join(" and "))
+            }
+        }
+    }
+}
+
 impl fmt::Display for Ask {
     /// As it is said in a sentence: "direct from n3/pod to web-1".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

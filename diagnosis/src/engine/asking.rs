@@ -375,7 +375,7 @@ impl Engine {
         }
         let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
         let case = self.case(unit, start, cells, facts, likelihood);
-        let without = judge(vec![case], &rounds, &failing, self.doubt(), likelihood);
+        let without = judge(vec![case], &rounds, &failing, self.doubt(unit), likelihood);
         inquiry.without = without.map(Box::new);
     }
 }

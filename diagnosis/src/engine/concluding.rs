@@ -15,9 +15,18 @@ use crate::{
     prior::PriorFact,
     region::{Region, alpha},
     routes::default_front,
-    verdict::Subject,
+    verdict::{RegionRef, Subject},
     view::Investigation,
 };
+
+/// What a subject leans to while the evidence does not suffice for a verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Leaning {
+    /// Everything that cannot be told apart, the likeliest first.
+    pub(crate) class: Vec<RegionRef>,
+    /// Of the whole class.
+    pub(crate) probability: f64,
+}
 
 impl Engine {
     /// Turns a judgement into incidents or into an investigation.
@@ -29,6 +38,7 @@ impl Engine {
         facts: &[PriorFact],
         at: EventTime,
     ) {
+        self.leanings.remove(unit);
         let named: Vec<&Finding> = judgement.findings.iter().filter(|f| f.named).collect();
         let mut reports = Vec::new();
         let mut waiting = None;
@@ -73,7 +83,10 @@ impl Engine {
                 }
                 Some(sentence)
             }
-            None if nothing_named && judgement.p_healthy < 0.5 => Some(self.suspicion(judgement)),
+            None if nothing_named && judgement.p_healthy < 0.5 => {
+                self.leanings.insert(unit.clone(), self.leaning(judgement));
+                Some(self.suspicion(judgement))
+            }
             None => None,
         };
         match sentence {
@@ -118,6 +131,25 @@ impl Engine {
             crate::evidence::listed(&names),
             class.mass.min(1.0)
         )
+    }
+
+    /// The heaviest class of all, "nothing is wrong" included.
+    fn leaning(&self, judgement: &Judgement) -> Option<Leaning> {
+        let posterior = &judgement.posterior;
+        let class = posterior.classes.first().filter(|class| !class.unobserved)?;
+        let regions = posterior.regions_of(class).into_iter();
+        Some(Leaning {
+            class: regions.map(|region| region.describe(&self.world)).collect(),
+            probability: class.mass.min(1.0),
+        })
+    }
+
+    /// What the subjects that fail without a verdict lean to, where that is not "nothing is wrong".
+    pub(crate) fn leanings(&self) -> impl Iterator<Item = &Leaning> {
+        let failing = self.leanings.iter();
+        failing
+            .filter(|(unit, _)| self.investigating.contains_key(unit))
+            .filter_map(|(_, leaning)| leaning.as_ref())
     }
 
     /// The cells that fit the best explanation worst.

@@ -10,8 +10,9 @@ use crate::{
     block::Block,
     booking::Split,
     cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
+    doubt::Doubt,
     ids::NodeIx,
-    judge::{Case, Doubt, FailingCells, Unit, judge},
+    judge::{Case, FailingCells, Unit, judge},
     likelihood::{Grid, Likelihood},
     prior::PriorFact,
     scene::Scene,
@@ -103,7 +104,7 @@ impl Engine {
             cases.push(self.case(unit, start, cells, &facts, &mut likelihood));
         }
         let (rounds, failing) = self.failing_cells(&own, &controls, floor, false);
-        let judgement = judge(cases, &rounds, &failing, self.doubt(), &mut likelihood);
+        let judgement = judge(cases, &rounds, &failing, self.doubt(unit), &mut likelihood);
         if let Some(judgement) = judgement {
             // More probes of a slow path would tell nothing that the plan's own do not.
             let inquiry = if unit.is_slow() {
@@ -117,10 +118,12 @@ impl Engine {
     }
 
     /// Fronts and targets are judged each on its own.
-    pub(super) fn doubt(&self) -> Doubt {
-        match self.rules.split {
-            Split::Phases => Doubt::among(self.topology.fronts().len() + self.topology.targets().len()),
-            Split::Whole => Doubt::among(1),
+    pub(crate) fn doubt(&self, unit: &Unit) -> Doubt {
+        match (self.rules.split, unit.plain()) {
+            (Split::Phases, Unit::Front(_) | Unit::Target(_)) => {
+                Doubt::among(self.topology.fronts().len() + self.topology.targets().len())
+            }
+            _ => Doubt::among(1),
         }
     }
 

@@ -6,6 +6,8 @@ mod judging;
 mod pooling;
 mod subjects;
 
+pub(crate) use concluding::Leaning;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -153,6 +155,8 @@ pub struct Engine {
     units: BTreeMap<Unit, UnitState>,
     incidents: Incidents,
     investigating: BTreeMap<Unit, Investigation>,
+    /// What those among them lean to that had no verdict at their last judgement.
+    leanings: BTreeMap<Unit, Option<Leaning>>,
     /// Said to be unexplained already.
     unexplained: BTreeSet<Unit>,
     asking: Asking,
@@ -198,6 +202,7 @@ impl Engine {
             units: BTreeMap::new(),
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),
+            leanings: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             asking: Asking::default(),
             matrix: Matrix::default(),
@@ -276,6 +281,7 @@ impl Engine {
         self.incidents.close_gone(at, gone);
         self.units.retain(|unit, _| !gone(unit));
         self.investigating.retain(|unit, _| !gone(unit));
+        self.leanings.retain(|unit, _| !gone(unit));
         let world = &self.world;
         let kept = |of: Of| match of {
             Of::Target(target) => topology.targets().contains_key(world.targets.name(target)),

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     ask::{Ask, To, Variant},
-    engine::Engine,
+    engine::{Engine, Leaning},
     incident::Event,
     verdict::{Incident, IncidentState, RegionRef, Subject},
     view::View,
@@ -105,7 +105,18 @@ enum Line<'a> {
         observations: u64,
         malformed: u64,
         verdicts: u64,
+        /// What it leans to at the end without enough evidence for a verdict.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        likeliest: Vec<Likeliest<'a>>,
     },
+}
+
+#[derive(Debug, Serialize)]
+struct Likeliest<'a> {
+    region: &'a str,
+    members: &'a [String],
+    probability: f64,
+    class: Vec<(&'a str, &'a [String])>,
 }
 
 impl Line<'_> {
@@ -270,8 +281,21 @@ impl Count {
         }
     }
 
-    fn total(self) -> String {
+    fn total(self, engine: Option<&Engine>) -> String {
         Line::Trial {
+            likeliest: engine
+                .into_iter()
+                .flat_map(Engine::leanings)
+                .filter_map(|Leaning { class, probability }| {
+                    let (region, members) = self.printed(class.first()?);
+                    Some(Likeliest {
+                        region,
+                        members,
+                        probability: (probability * 1e4).round() / 1e4,
+                        class: class.iter().map(|region| self.printed(region)).collect(),
+                    })
+                })
+                .collect(),
             trial: self.trial,
             observations: self.observations,
             malformed: self.malformed,

@@ -150,7 +150,7 @@ impl Recording {
     /// Ends the reading. Where the record says itself which rounds were closed, the others stay open.
     pub(super) fn finish(mut self, out: &mut Vec<String>) {
         self.tick(EventTime(i64::MAX), out);
-        out.push(self.count.total());
+        out.push(self.count.total(self.engine.as_ref().map(|(engine, _)| engine)));
     }
 }
 

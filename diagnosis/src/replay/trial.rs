@@ -404,7 +404,7 @@ impl Trial {
     pub(super) fn finish(mut self, out: &mut Vec<String>) {
         self.now = EventTime(i64::MAX);
         self.pass(out);
-        out.push(self.count.total());
+        out.push(self.count.total(Some(&self.engine)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
 use parallax_diagnosis::ask::{Ask, To};
+use parallax_diagnosis::text::{self, Style};
 use parallax_diagnosis::view::View;
 use parallax_model::{Channel, EventTime};
 use serde_json::{Value, json};
@@ -89,6 +90,12 @@ fn a_tie_between_the_address_and_the_endpoints_is_broken_by_direct_probes_and_th
     for round in 2..8 {
         views.push(run.round(round, &balancer_times_out));
     }
+    // Whoever looks meanwhile sees what is asked, and what for.
+    let seen: String = views.iter().map(|view| text::asked(view, Style::Plain)).collect();
+    assert!(
+        seen.contains("? 203.0.113.10:80: direct from n") && seen.contains(", would separate "),
+        "{seen}"
+    );
     let direct = |asks: &Vec<Ask>| asks.iter().any(|ask| ask.channel == Channel::Direct);
     assert!(run.asked.iter().any(direct), "{:?}", run.asked);
     let last = views

@@ -170,3 +170,35 @@ fn a_stream_that_stops_without_an_end_is_judged_as_far_as_it_goes() {
     assert_eq!(of(&out, 0, "verdict")[0]["region"], "client");
     assert_eq!(of(&out, 0, "trial").len(), 1);
 }
+
+/// One round is too little for a verdict, however clear it is: what it leans to is said at the end all the same.
+#[test]
+fn a_recording_that_ends_before_a_verdict_says_what_is_likeliest() {
+    let node = |i| json!({"name": format!("n{i}"), "zone": "a", "prober": true});
+    let backend =
+        |i| json!({"pod": format!("shop-{i}"), "node": format!("n{i}"), "ip": format!("10.0.0.{i}")});
+    let topology = json!({"type": "topology", "trial": 0, "interval_s": 5.0, "timeout_ms": 3000,
+        "nodes": [node(0), node(1), node(2), node(3)], "target": {"name": "shop.example.test"},
+        "backends": [backend(0), backend(1)]});
+    let mut lines = vec![topology.to_string()];
+    let obs = |t: f64, node: usize, channel: &str, backend: Value, peer: Value, ok: bool| {
+        json!({"type": "obs", "trial": 0, "t": t, "node": format!("n{node}"), "channel": channel,
+            "backend": backend, "dst_node": peer, "ok": ok, "kind": if ok { Value::Null } else { json!("refused") }})
+        .to_string()
+    };
+    for node in 0..4 {
+        let entry = json!(format!("shop-{}", node % 2));
+        let peer = json!(format!("n{}", (node + 1) % 4));
+        lines.push(obs(0.1, node, "vip", Value::Null, Value::Null, false));
+        lines.push(obs(0.2, node, "direct", entry, Value::Null, false));
+        lines.push(obs(0.3, node, "mesh", Value::Null, peer, true));
+    }
+    let out = run(lines.iter().map(String::as_str));
+    assert!(of(&out, 0, "verdict").is_empty(), "{out:?}");
+    let likeliest = &of(&out, 0, "trial")[0]["likeliest"][0];
+    assert_eq!(likeliest["region"], "target", "{out:?}");
+    assert!(likeliest["probability"].as_f64().unwrap() > 0.5);
+    // Where there is a verdict, or nothing is wrong, there is nothing to lean to.
+    let out = run(TRIALS.lines());
+    assert!(of(&out, 0, "trial")[0]["likeliest"].is_null() && of(&out, 1, "trial")[0]["likeliest"].is_null());
+}

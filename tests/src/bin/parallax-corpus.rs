@@ -1,6 +1,7 @@
 //! `parallax-corpus`: recordings with known truth, and how well verdicts meet it. See `docs/diagnosis.md`.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, BufWriter, Read as _, Write as _},
     path::{Path, PathBuf},
@@ -14,7 +15,7 @@ use parallax_lab::corpus::{
     self, plot,
     quiet::{self, Quiet},
     report,
-    score::{self, TrialScore},
+    score::{self, Said, TrialScore},
     sets::{Form, SETS, Set},
     tally::Tally,
     truth::TruthFile,
@@ -86,6 +87,9 @@ struct Ask {
     /// The trial
     #[arg(long, default_value_t = 0)]
     first: usize,
+    /// Leave unanswered what the engine asks for
+    #[arg(long)]
+    unasked: bool,
 }
 
 #[derive(Args)]
@@ -133,6 +137,9 @@ struct QuietArgs {
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Number of the first stretch
+    #[arg(long, default_value_t = 0)]
+    first: usize,
     /// Stretches to draw and judge
     #[arg(long, default_value_t = 2000)]
     stretches: usize,
@@ -159,14 +166,15 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     if !(args.background > 0.0 && args.background < 1.0 && (0.0..1.0).contains(&args.stalls)) {
         bail!("--background is a probability above 0, --stalls one from 0; both are below 1");
     }
-    if !(3..=200).contains(&args.nodes) || args.stretches < 2 {
-        bail!("--nodes is 3 to 200, --stretches at least 2");
+    if !(3..=200).contains(&args.nodes) || args.stretches < 1 {
+        bail!("--nodes is 3 to 200, --stretches at least 1");
     }
     let quiet = Quiet {
         nodes: args.nodes,
         background: args.background,
         stalls: args.stalls,
         seed: args.seed,
+        first: args.first,
         stretches: args.stretches,
         among: whole(args.targets),
         ..Quiet::default()
@@ -181,24 +189,41 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     });
     let (expected, at_most) = found.expected(args.targets, quiet::rounds_in(args.days));
     println!(
-        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds, {} rounds judged, {} observations, {:.1} minutes",
+        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds ({} too unlikely to be judged, taken for alarms), {} rounds judged, {} observations, {:.1} minutes",
         args.background * 100.0,
         args.stalls * 100.0,
         args.nodes,
         args.seed,
         found.stretches,
         quiet.before + quiet::COUNTED,
+        found.unjudged,
         found.judged_rounds,
         found.observations,
         begun.elapsed().as_secs_f64() / 60.0
     );
     println!(
-        "openings: {} in tilted stretches, {} in {} counted rounds as they are; mean weight {:.3}, largest share {:.2}",
-        found.opened_tilted, found.opened_plain, found.plain_rounds, found.mean_weight, found.largest_share
+        "openings: {} in tilted stretches, {} in {} counted rounds as they are; mean weight {:.3}",
+        found.opened_tilted, found.opened_plain, found.plain_rounds, found.mean_weight
     );
-    for (region, rate) in &found.by_region {
-        let all = rate * args.targets * quiet::rounds_in(args.days);
-        println!("  {region:<14} {all:.4}");
+    let rounds = quiet::rounds_in(args.days);
+    let mut by_region = BTreeMap::<(&str, bool), (usize, f64)>::new();
+    for opening in &found.openings {
+        let sum = by_region
+            .entry((opening.region.as_str(), opening.shared))
+            .or_default();
+        sum.0 += 1;
+        sum.1 += found.share_of(opening, args.targets, rounds);
+    }
+    for ((region, _), (times, sum)) in &by_region {
+        println!("  {region:<28} {times:>6} stretches {sum:.4}");
+    }
+    for opening in found.openings.iter().take(5) {
+        println!(
+            "  stretch {}: {}, {:.4} of the sum",
+            opening.stretch,
+            opening.region,
+            found.share_of(opening, args.targets, rounds)
+        );
     }
     println!(
         "false alarms expected in {} days of {} targets: {expected:.4} (95 %: below {at_most:.4})",
@@ -264,13 +289,18 @@ fn judge(args: &Score) -> anyhow::Result<()> {
         .context("reading verdict lines from standard input")?;
     let mut verdicts = score::read(said.lines()).context("reading verdict lines from standard input")?;
     if let Some(number) = args.trial {
-        let all = std::mem::take(&mut verdicts).into_values().flatten().collect();
+        let mut all = Said::default();
+        for said in std::mem::take(&mut verdicts).into_values() {
+            all.verdicts.extend(said.verdicts);
+            all.likeliest.extend(said.likeliest);
+        }
         verdicts.insert(number, all);
     }
     let wanted = |number: usize| args.trial.is_none_or(|only| only == number);
     let mut tally = Tally::default();
     for trial in truth.trials.iter().filter(|trial| wanted(trial.trial)) {
-        let score = score::score(trial, verdicts.get(&trial.trial).map_or(&[][..], Vec::as_slice));
+        let said = verdicts.get(&trial.trial).cloned().unwrap_or_default();
+        let score = score::score(trial, &said);
         print_trial(trial.faults.len(), &score);
         tally.add(&score);
     }
@@ -281,6 +311,7 @@ fn judge(args: &Score) -> anyhow::Result<()> {
 fn print_trial(faults: usize, score: &TrialScore) {
     for fault in &score.faults {
         let said = match &fault.naming {
+            None if fault.leant_to => "missed, but the likeliest".to_owned(),
             None if fault.observable => "missed".to_owned(),
             None => "nothing said, and nothing could be seen".to_owned(),
             Some(n) if n.class_right && n.over_wide > 0 => {
@@ -311,10 +342,11 @@ fn print_tally(tally: &Tally) {
         tally.all.observable, tally.all.unobservable.of
     );
     println!(
-        "named {} · class right {} (of all observable {}) · exact {} · class too wide {}",
+        "named {} · class right {} (of all observable {}; top-1 {}) · exact {} · class too wide {}",
         share(tally.all.named),
         share(tally.all.class_right),
         share(tally.all.recalled),
+        share(tally.all.top),
         share(tally.all.exact),
         share(tally.all.over_wide)
     );
@@ -335,7 +367,13 @@ fn print_tally(tally: &Tally) {
 fn ask(args: &Ask) -> anyhow::Result<()> {
     let set = named(&args.set)?;
     let mut engine = Replay::default();
-    let (truth, said) = corpus::answered(set, args.seed, args.first, &mut engine);
+    let (truth, said) = if args.unasked {
+        let trial = corpus::trial(set, args.seed, args.first);
+        let said = corpus::ask::read(&mut engine, &trial.lines);
+        (trial.truth, said)
+    } else {
+        corpus::answered(set, args.seed, args.first, &mut engine)
+    };
     let mut out = io::stdout().lock();
     for line in said {
         writeln!(out, "{line}").context("writing what the engine says")?;
@@ -372,12 +410,14 @@ fn measure(args: &Report) -> anyhow::Result<()> {
         let asked: usize = result.trials.iter().map(|(truth, _)| truth.asked).sum();
         let probes: usize = result.trials.iter().map(|(truth, _)| truth.observations).sum();
         eprintln!(
-            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  of all injected {}/{}  both {}/{}  asked {asked} of \
+            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  top {}/{}  of all injected {}/{}  both {}/{}  asked {asked} of \
              {probes}  false alarms {}/{}  wrong second {}/{}",
             set.name,
             begun.elapsed().as_secs_f64(),
             recalled.hits,
             recalled.of,
+            all.top.hits,
+            all.top.of,
             recalled.hits + unseen.hits,
             all.observable + unseen.of,
             result.tally.both_named.hits,

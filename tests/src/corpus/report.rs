@@ -52,11 +52,11 @@ pub fn run(set: &Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Resul
             let verdicts = score::read(said.iter().map(String::as_str))
                 .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
             // Records of a mesh carry no trial number.
-            let lines = match set.form {
+            let said = match set.form {
                 Form::Stream => verdicts.get(&number).cloned(),
                 Form::Mesh { .. } => verdicts.into_values().next(),
             };
-            let score = score::score(&truth, &lines.unwrap_or_default());
+            let score = score::score(&truth, &said.unwrap_or_default());
             done.push((truth, score));
         }
     };
@@ -103,13 +103,13 @@ fn median_p90(values: &[f64]) -> String {
 pub fn overview(done: &[Done]) -> String {
     let mut text = String::from(
         "| set | trials | faults (not observable) | named | silent in spite of ample evidence | right class | exact | \
-         found | class too wide | wrong second verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+         found | top-1 | class too wide | wrong second verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for done in done.iter().filter(|done| !done.set.is_healthy()) {
         let (tally, row) = (&done.tally, &done.tally.all);
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} ({}) | {} | {} | **{}** | {} | **{}** | {} | {} | {} | {} |",
+            "| `{}` | {} | {} ({}) | {} | {} | **{}** | {} | **{}** | {} | {} | {} | {} | {} |",
             done.set.name,
             done.trials.len(),
             row.observable + row.unobservable.of,
@@ -119,6 +119,7 @@ pub fn overview(done: &[Done]) -> String {
             percent(row.class_right),
             percent(row.exact),
             percent(row.recalled),
+            percent(row.top),
             percent(row.over_wide),
             percent(tally.wrong_second),
             median_p90(&row.rounds),
@@ -297,6 +298,7 @@ pub fn misses(done: &[Done], seed: u64) -> String {
                 .filter(|(_, s)| s.observable)
             {
                 let said = match &scored.naming {
+                    None if scored.leant_to => "nothing said, but the likeliest".to_owned(),
                     None => "nothing said".to_owned(),
                     Some(n) if !n.class_right => format!("said {} {:?}", n.said.0, n.said.1),
                     Some(n) if n.over_wide > 0 => format!("class too wide by {}", n.over_wide),

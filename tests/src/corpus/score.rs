@@ -35,19 +35,56 @@ pub struct VerdictLine {
     pub subject: Option<serde_json::Value>,
 }
 
-/// Verdict lines of a JSON stream, by trial. Lines of other types are skipped.
+/// What the engine leant to at the end of a trial, where it had too little evidence for a verdict.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Leaning {
+    /// The likeliest region.
+    pub region: String,
+    /// Its members.
+    #[serde(default)]
+    pub members: Vec<String>,
+    /// All regions that the engine could not separate from it.
+    #[serde(default)]
+    pub class: Vec<Named>,
+}
+
+#[derive(Debug, Deserialize)]
+struct End {
+    #[serde(default)]
+    trial: usize,
+    #[serde(default)]
+    likeliest: Vec<Leaning>,
+}
+
+/// Everything said of one trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Said {
+    /// Verdicts, oldest first.
+    pub verdicts: Vec<VerdictLine>,
+    /// What is likeliest of what got no verdict.
+    pub likeliest: Vec<Leaning>,
+}
+
+/// What was said of each trial in a JSON stream. Lines of other types are skipped.
 ///
 /// # Errors
 /// Where a line is no JSON or a verdict lacks a field: the engine's output is at fault, not the truth.
 pub fn read<'a>(
     lines: impl IntoIterator<Item = &'a str>,
-) -> Result<BTreeMap<usize, Vec<VerdictLine>>, serde_json::Error> {
-    let mut found: BTreeMap<usize, Vec<VerdictLine>> = BTreeMap::new();
+) -> Result<BTreeMap<usize, Said>, serde_json::Error> {
+    let mut found: BTreeMap<usize, Said> = BTreeMap::new();
     for line in lines.into_iter().filter(|line| !line.trim().is_empty()) {
         let value: serde_json::Value = serde_json::from_str(line)?;
         if value["type"] == "verdict" {
             let verdict: VerdictLine = serde_json::from_value(value)?;
-            found.entry(verdict.trial).or_default().push(verdict);
+            found.entry(verdict.trial).or_default().verdicts.push(verdict);
+        } else if value["type"] == "trial" {
+            let end: End = serde_json::from_value(value)?;
+            found
+                .entry(end.trial)
+                .or_default()
+                .likeliest
+                .extend(end.likeliest);
         }
     }
     Ok(found)
@@ -66,6 +103,8 @@ pub struct FaultScore {
     pub equivalent: usize,
     /// The finding that was given for it.
     pub naming: Option<Naming>,
+    /// No finding was given for it, but it was in the class that the engine thought likeliest at the end.
+    pub leant_to: bool,
     /// Seconds from its start to the first verdict whose class holds it.
     pub after_s: Option<f64>,
     /// The same in rounds.
@@ -188,7 +227,8 @@ fn tracks(lines: &[VerdictLine]) -> Vec<Track<'_>> {
 /// Judges the verdicts of one trial. What counts is how a finding stood when its fault ended (or the recording did),
 /// two rounds of grace included.
 #[must_use]
-pub fn score(truth: &TrialTruth, lines: &[VerdictLine]) -> TrialScore {
+pub fn score(truth: &TrialTruth, said: &Said) -> TrialScore {
+    let lines = &said.verdicts[..];
     let mut left = tracks(lines);
     let ends: Vec<f64> = truth
         .faults
@@ -246,7 +286,7 @@ pub fn score(truth: &TrialTruth, lines: &[VerdictLine]) -> TrialScore {
         .iter()
         .zip(&ends)
         .zip(&given)
-        .map(|((fault, end), track)| of_fault(truth, fault, *end, track.as_ref(), lines))
+        .map(|((fault, end), track)| of_fault(truth, fault, *end, track.as_ref(), said))
         .collect();
     TrialScore {
         trial: truth.trial,
@@ -272,10 +312,10 @@ fn of_fault(
     fault: &FaultTruth,
     end: f64,
     track: Option<&Track>,
-    lines: &[VerdictLine],
+    said: &Said,
 ) -> FaultScore {
     let region = named(fault);
-    let first = lines.iter().find(|line| {
+    let first = said.verdicts.iter().find(|line| {
         line.t >= fault.start_s && line.t <= end && line.closed_t.is_none() && holds(line, &region)
     });
     let naming = track.map(|track| {
@@ -309,6 +349,11 @@ fn of_fault(
         equivalent: fault.equivalent.len(),
         after_s: first.map(|line| line.t - fault.start_s),
         after_rounds: first.map(|line| (line.t - fault.start_s) / truth.interval_s),
+        leant_to: naming.is_none()
+            && said.likeliest.iter().any(|likeliest| {
+                likeliest.class.contains(&region)
+                    || (&likeliest.region, &likeliest.members) == (&region.0, &region.1)
+            }),
         naming,
         closing,
     }

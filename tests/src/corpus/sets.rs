@@ -276,6 +276,14 @@ pub const SETS: &[Set] = &[
         ..BASE
     },
     Set {
+        name: "soft-12-ask",
+        about: "as soft-12, and what the engine asks for is answered in the next round",
+        theta1: Hardness::Fixed(0.3),
+        rounds: 24,
+        asking: true,
+        ..BASE
+    },
+    Set {
         name: "dns",
         about: "name faults, with the control name asked every second round, 12 rounds",
         trials: 120,

@@ -48,6 +48,8 @@ pub struct Row {
     pub class_right: Share,
     /// Class right, of the observable ones.
     pub recalled: Share,
+    /// Class right, or in the likeliest class where nothing was named, of the observable ones.
+    pub top: Share,
     /// The class held something that could have been told apart, of those with the right class.
     pub over_wide: Share,
     /// About another front or target, of those with the right class.
@@ -76,6 +78,7 @@ impl Row {
         self.silent
             .add(fault.naming.is_none() && fault.evidence_nats >= AMPLE_NATS);
         self.recalled.add(right);
+        self.top.add(right || fault.leant_to);
         let Some(naming) = &fault.naming else { return };
         self.exact.add(naming.exact);
         self.class_right.add(naming.class_right);

@@ -1,6 +1,7 @@
 //! One incident as a card: the sentence, what proves it, what to do.
 
 use parallax_diagnosis::{
+    ask::Ask,
     verdict::{self, EvidenceRow, Incident, IncidentState, Verdict},
     view::View,
 };
@@ -34,6 +35,8 @@ pub(super) struct Card {
     /// Empty without a tie.
     pub(super) tie: Vec<String>,
     pub(super) separating: Vec<String>,
+    /// Probes on their way beyond the plan, while it is not over.
+    pub(super) asked: Vec<String>,
     /// The answer that decided, and those that stand beside the evidence.
     pub(super) decided: Vec<String>,
     pub(super) region: String,
@@ -84,6 +87,12 @@ impl Remedy {
     }
 }
 
+/// What is asked about a subject beyond the plan, and what for.
+pub(super) fn asked(view: &View, subject: &verdict::Subject) -> Vec<String> {
+    let about = view.asks.iter().filter(|ask| ask.subject == *subject);
+    about.map(Ask::purpose).collect()
+}
+
 impl Card {
     pub(super) fn of(incident: &Incident, view: &View) -> Self {
         let now = view.at;
@@ -125,6 +134,11 @@ impl Card {
                 Vec::new()
             },
             separating: verdict.separating.clone(),
+            asked: if is_open(incident) {
+                asked(view, &verdict.subject)
+            } else {
+                Vec::new()
+            },
             decided: verdict
                 .decided_by
                 .iter()

@@ -10,7 +10,7 @@ use parallax_model::{EventTime, Micros};
 
 use super::{
     headline::Headline,
-    incident::Card,
+    incident::{Card, asked},
     listed::Listed,
     matrix::{self, Matrix},
     notice::Notice,
@@ -66,6 +66,7 @@ struct Investigating {
     subject: String,
     sentence: String,
     since: String,
+    asked: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -138,6 +139,7 @@ impl Overview {
                     subject: investigation.subject.to_string(),
                     sentence: investigation.sentence.clone(),
                     since: words::clock(investigation.since, now),
+                    asked: asked(view, &investigation.subject),
                 })
                 .collect(),
             history: History::of(view, store, now),

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use parallax_diagnosis::{
+    ask::{Ask, To, Variant},
     topology::Topology,
+    verdict::IncidentState,
     view::{CellState, VantageState, View},
 };
-use parallax_model::Probability;
+use parallax_model::{Channel, Probability};
 
 use super::*;
 use crate::{
@@ -100,6 +102,32 @@ fn an_incident_shows_its_sentence_proof_alternatives_and_remedies() {
     assert!(!html.contains("cannot tell these apart"), "there is no tie");
     let html = page("troubled", &troubled(), &sound());
     assert!(html.contains("cannot tell these apart") && html.contains("pair n2 → n1"));
+}
+
+#[test]
+fn what_is_asked_beyond_the_plan_is_shown_with_what_it_would_tell_apart_until_the_incident_is_over() {
+    let mut view = troubled();
+    view.asks = vec![Ask {
+        id: "ask|1".parse().unwrap(),
+        subject: view.incidents[0].verdict.subject.clone(),
+        vantage: "n1/pod".parse().unwrap(),
+        channel: Channel::Direct,
+        target: "http://shop.example.test/".parse().unwrap(),
+        to: To::Entry("ingress/nginx-1".parse().unwrap()),
+        variant: Variant::Plain,
+        separates: vec![region("vip", &[]), region("target", &[])],
+        reason: "it tells most".to_owned(),
+        bits: 0.8,
+        since: NOW,
+    }];
+    let asked = "direct from n1/pod to ingress/nginx-1, would separate vip from target";
+    let html = page("asked", &view, &sound());
+    assert!(html.contains("Asked beyond the plan") && html.contains(asked));
+    view.incidents[0].state = IncidentState::Closed { closed: NOW };
+    assert!(!page("asked-closed", &view, &sound()).contains("Asked beyond the plan"));
+    let subject = view.asks[0].subject.clone();
+    view.investigating[0].subject = subject;
+    assert!(page("asked-investigating", &view, &sound()).contains(asked));
 }
 
 #[test]
@@ -271,7 +299,7 @@ fn what_a_corrupt_store_cost_is_said_for_a_day() {
 fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_none_twice() {
     let mut view = healthy();
     let mut over = outage().incidents.remove(0);
-    over.state = parallax_diagnosis::verdict::IncidentState::Closed { closed: ago(30) };
+    over.state = IncidentState::Closed { closed: ago(30) };
     view.incidents = vec![over.clone()];
     let mut store = StoreState::off();
     store.status = Status::Up;

@@ -13,16 +13,19 @@
 //! of 2 to 10 rounds. So a stretch that makes the engine speak is one that some tilt makes common, and there its weight
 //! is small. One stretch in [`PLAIN`] is drawn from the true law itself, which bounds every weight.
 //!
-//! One target with its front, endpoints and mesh is an engine of its own; targets are independent. The mesh is thereby
-//! judged once per target instead of once, which counts its false alarms too often rather than too rarely. Failures of
-//! the background take the kinds that the corpus gives them.
+//! One target with its front, endpoints and mesh is an engine of its own; targets are independent. What is said of the
+//! network or of the resolvers is said of what all targets share, so it is expected once in a mesh; everything else is
+//! expected once for each target. Failures of the background take the kinds that the corpus gives them.
 
 mod law;
 mod mesh;
 #[cfg(test)]
 mod tests;
 
-use parallax_diagnosis::{Engine, Settings};
+use parallax_diagnosis::{
+    Engine, Settings,
+    verdict::{Subject, Verdict},
+};
 use parallax_model::{EventTime, Micros};
 
 use self::{
@@ -43,6 +46,13 @@ pub const COUNTED: usize = 14;
 /// Latest beginning of a tilt, in counted rounds.
 const LATEST: usize = 4;
 
+/// A stretch so unlikely is not judged but counted as if it had opened [`UNJUDGED_OPENINGS`] incidents: thirty days of 2 000
+/// targets gain less than 0.02 false alarms by it, and most tilted stretches are cheaper by it.
+pub const JUDGED_ABOVE: f64 = 1e-10;
+
+/// One about its front and one about its target.
+const UNJUDGED_OPENINGS: f64 = 2.0;
+
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quiet {
@@ -56,12 +66,16 @@ pub struct Quiet {
     pub stalls: f64,
     /// Seed.
     pub seed: u64,
+    /// Number of the first stretch; each is drawn from seed and number alone.
+    pub first: usize,
     /// Stretches to draw.
     pub stretches: usize,
     /// Rounds of the true law before what is counted.
     pub before: usize,
     /// Share of the stretches drawn from the true law; 1 switches tilting off.
     pub plain: f64,
+    /// Weight below which a stretch is taken for a false alarm unjudged.
+    pub judged_above: f64,
     /// Targets that the mesh looks at, this one among them: how sure a verdict must be depends on it.
     pub among: usize,
 }
@@ -74,9 +88,11 @@ impl Default for Quiet {
             background: 0.01,
             stalls: 0.0,
             seed: 1,
+            first: 0,
             stretches: 1_000,
             before: BEFORE,
             plain: PLAIN,
+            judged_above: JUDGED_ABOVE,
             among: 1,
         }
     }
@@ -87,6 +103,8 @@ impl Default for Quiet {
 pub struct Found {
     /// Stretches drawn.
     pub stretches: usize,
+    /// Stretches too unlikely to be judged, taken for false alarms.
+    pub unjudged: usize,
     /// Rounds that the engine judged.
     pub judged_rounds: u64,
     /// Observations it was given.
@@ -97,24 +115,64 @@ pub struct Found {
     pub opened_plain: u64,
     /// Counted rounds of the true law.
     pub plain_rounds: u64,
-    /// Expected openings per target and round.
-    pub rate: f64,
-    /// Standard error of that.
-    pub error: f64,
+    /// Expected openings per round about a target or its front.
+    pub own: Rate,
+    /// Expected openings per round about what all targets of a mesh share.
+    pub shared: Rate,
     /// Mean weight; 1 but for chance, or the weights are wrong.
     pub mean_weight: f64,
-    /// Largest share of one stretch in the rate.
-    pub largest_share: f64,
-    /// Expected openings per target and round by the region that was named, most frequent first.
-    pub by_region: Vec<(String, f64)>,
+    /// The openings, the likeliest stretch first.
+    pub openings: Vec<Opening>,
+}
+
+/// How often something is to be expected, per round.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rate {
+    /// The estimate.
+    pub mean: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// An incident that opened in a counted round although nothing was wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opening {
+    /// The stretch, which its number draws again.
+    pub stretch: usize,
+    /// What was named.
+    pub region: String,
+    /// It is about what all targets of a mesh share.
+    pub shared: bool,
+    /// Probability of the stretch under the true law over that under the law it was drawn from.
+    pub weight: f64,
+}
+
+impl Rate {
+    fn of(terms: &[f64]) -> Self {
+        let n = float(terms.len().max(1) as u64);
+        let mean = terms.iter().sum::<f64>() / n;
+        let squares: f64 = terms.iter().map(|term| (term - mean) * (term - mean)).sum();
+        Self {
+            mean,
+            error: (squares / (n - 1.0).max(1.0) / n).sqrt(),
+        }
+    }
 }
 
 impl Found {
     /// Expected false alarms of so many targets over so many rounds, and the upper end of their 95 % interval.
     #[must_use]
     pub fn expected(&self, targets: f64, rounds: f64) -> (f64, f64) {
-        let all = targets * rounds;
-        (self.rate * all, (self.rate + 1.645 * self.error) * all)
+        let mean = self.own.mean * targets + self.shared.mean;
+        let error = (self.own.error * targets).hypot(self.shared.error);
+        (mean * rounds, (mean + 1.645 * error) * rounds)
+    }
+
+    /// What one opening adds to the expected number of so many targets over so many rounds.
+    #[must_use]
+    pub fn share_of(&self, opening: &Opening, targets: f64, rounds: f64) -> f64 {
+        let times = if opening.shared { 1.0 } else { targets };
+        opening.weight * times * rounds / float(self.stretches.max(1) as u64 * COUNTED as u64)
     }
 }
 
@@ -129,41 +187,46 @@ pub fn run(quiet: &Quiet, mut progress: impl FnMut(usize)) -> Found {
     let mesh = Mesh::new(quiet.nodes, quiet.endpoints, quiet.among);
     let law = Law::new(quiet, &mesh);
     let mut found = Found::default();
-    let mut terms = Vec::with_capacity(quiet.stretches);
+    let mut terms = [Vec::new(), Vec::new()];
     let mut weights = 0.0;
-    let mut regions = std::collections::BTreeMap::<String, f64>::new();
-    for number in 0..quiet.stretches {
+    for number in quiet.first..quiet.first + quiet.stretches {
         let mut rng = Rng::of(&[quiet.seed, 0x9e_77, number as u64]);
         let drawn = law.draw(&mut rng);
         let weight = law.weight(&drawn);
-        let opened = judge(&mesh, &drawn, quiet.before, &mut rng, &mut found);
-        for region in &opened {
-            *regions.entry(region.clone()).or_default() += weight;
+        if weight < quiet.judged_above {
+            terms[0].push(weight * UNJUDGED_OPENINGS / float(COUNTED as u64));
+            terms[1].push(0.0);
+            weights += weight;
+            found.stretches += 1;
+            found.unjudged += 1;
+            continue;
         }
-        let count = opened.len() as u64;
+        let opened = judge(&mesh, &drawn, quiet.before, &mut rng, &mut found);
+        let count = |shared: bool| float(opened.iter().filter(|(_, s)| *s == shared).count() as u64);
+        for (terms, shared) in terms.iter_mut().zip([false, true]) {
+            terms.push(weight * count(shared) / float(COUNTED as u64));
+        }
         if drawn.tilted {
-            found.opened_tilted += count;
+            found.opened_tilted += opened.len() as u64;
         } else {
-            found.opened_plain += count;
+            found.opened_plain += opened.len() as u64;
             found.plain_rounds += COUNTED as u64;
         }
         weights += weight;
-        terms.push(weight * float(count) / float(COUNTED as u64));
+        found
+            .openings
+            .extend(opened.into_iter().map(|(region, shared)| Opening {
+                stretch: number,
+                region,
+                shared,
+                weight,
+            }));
         found.stretches += 1;
         progress(found.stretches);
     }
-    let n = float(terms.len().max(1) as u64);
-    let sum: f64 = terms.iter().sum();
-    let mean = sum / n;
-    let squares: f64 = terms.iter().map(|term| (term - mean) * (term - mean)).sum();
-    found.rate = mean;
-    found.error = (squares / (n - 1.0).max(1.0) / n).sqrt();
-    found.mean_weight = weights / n;
-    let largest = terms.iter().copied().fold(0.0, f64::max);
-    found.largest_share = if sum > 0.0 { largest / sum } else { 0.0 };
-    let scale = n * float(COUNTED as u64);
-    found.by_region = regions.into_iter().map(|(name, w)| (name, w / scale)).collect();
-    found.by_region.sort_by(|a, b| b.1.total_cmp(&a.1));
+    [found.own, found.shared] = terms.map(|terms| Rate::of(&terms));
+    found.mean_weight = weights / float(found.stretches.max(1) as u64);
+    found.openings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     found
 }
 
@@ -175,8 +238,8 @@ const fn float(n: u64) -> f64 {
     n as f64
 }
 
-/// The regions that the engine names in the counted rounds of a stretch, one for each opening.
-fn judge(mesh: &Mesh, drawn: &Drawn, before: usize, rng: &mut Rng, found: &mut Found) -> Vec<String> {
+/// What the engine names in the counted rounds of a stretch, one for each opening, and whether all targets share it.
+fn judge(mesh: &Mesh, drawn: &Drawn, before: usize, rng: &mut Rng, found: &mut Found) -> Vec<(String, bool)> {
     let settings = Settings {
         interval: Micros(simulate::INTERVAL_US.unsigned_abs()),
         timeout: Micros(simulate::TIMEOUT_US),
@@ -196,25 +259,39 @@ fn judge(mesh: &Mesh, drawn: &Drawn, before: usize, rng: &mut Rng, found: &mut F
         let now = end.shifted(100_000);
         engine.advance(now);
         found.judged_rounds += 1;
+        if round + 1 < before {
+            continue;
+        }
         let new: std::collections::BTreeMap<_, _> = engine
             .view(now)
             .incidents
             .into_iter()
-            .map(|incident| {
-                (
-                    incident.id,
-                    (incident.occurrences, incident.verdict.region.region),
-                )
-            })
+            .map(|incident| (incident.id, (incident.occurrences, said(&incident.verdict))))
             .collect();
         if round >= before {
-            for (id, (occurrences, region)) in &new {
-                let had = known.get(id).map_or(0, |(times, _): &(u32, String)| *times);
+            for (id, (occurrences, said)) in &new {
+                let had = known.get(id).map_or(0, |(times, _): &(u32, _)| *times);
                 let times = usize::try_from(occurrences.saturating_sub(had)).unwrap_or(0);
-                opened.extend(std::iter::repeat_n(region.clone(), times));
+                opened.extend(std::iter::repeat_n(said.clone(), times));
             }
         }
         known = new;
     }
     opened
+}
+
+/// The region and the subject of a verdict, and whether all targets share it: what is found between probers keeps nobody
+/// from a target, what is found at a front does, whether or not the blame falls on a node.
+fn said(verdict: &Verdict) -> (String, bool) {
+    let subject = match &verdict.subject {
+        Subject::Front(_) => "a front",
+        Subject::Target(_) => "a target",
+        Subject::Network => "the network",
+        Subject::Node(_) => "a node",
+        Subject::Name(_) => "a name",
+    };
+    (
+        format!("{} of {subject}", verdict.region.region),
+        verdict.targets.is_empty(),
+    )
 }

@@ -5,6 +5,7 @@ fn small() -> Quiet {
         nodes: 5,
         endpoints: 2,
         before: 6,
+        judged_above: 0.0,
         ..Quiet::default()
     }
 }
@@ -76,15 +77,15 @@ fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     let counted = run(&Quiet { plain: 1.0, ..loud }, |_| {});
     let estimated = run(&loud, |_| {});
     assert!(counted.opened_plain >= 5, "too few to compare: {counted:?}");
-    let error = (counted.error * counted.error + estimated.error * estimated.error).sqrt();
-    let apart = (counted.rate - estimated.rate).abs();
+    let error = counted.own.error.hypot(estimated.own.error);
+    let apart = (counted.own.mean - estimated.own.mean).abs();
     assert!(
         apart < 4.0 * error,
         "counted {} ± {}, estimated {} ± {}",
-        counted.rate,
-        counted.error,
-        estimated.rate,
-        estimated.error
+        counted.own.mean,
+        counted.own.error,
+        estimated.own.mean,
+        estimated.own.error
     );
 }
 
@@ -102,7 +103,7 @@ fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
     );
     assert_eq!(found.opened_plain, 0);
     assert!(found.opened_tilted > 5, "{found:?}");
-    assert!(found.rate < 1e-6, "{found:?}");
+    assert!(found.own.mean < 1e-6, "{found:?}");
 }
 
 #[test]
@@ -112,4 +113,27 @@ fn the_same_seed_gives_the_same_answer() {
         ..small()
     };
     assert_eq!(run(&quiet, |_| {}), run(&quiet, |_| {}));
+}
+
+/// What is not judged is counted as the worst it could be.
+#[test]
+fn leaving_out_unlikely_stretches_never_lowers_the_estimate() {
+    let all = Quiet {
+        background: 0.002,
+        stretches: 50,
+        ..small()
+    };
+    let (judged, hastened) = (
+        run(&all, |_| {}),
+        run(
+            &Quiet {
+                judged_above: 1e-9,
+                ..all
+            },
+            |_| {},
+        ),
+    );
+    assert!(hastened.unjudged > 5 && hastened.judged_rounds < judged.judged_rounds);
+    assert!(hastened.own.mean >= judged.own.mean);
+    assert!(hastened.own.mean - judged.own.mean < 1e-9 * UNJUDGED_OPENINGS / float(COUNTED as u64));
 }
