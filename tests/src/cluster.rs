@@ -4,15 +4,22 @@
 //! publish the topology.
 
 pub mod addresses;
+mod change;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
 };
 
-use parallax_model::{HostName, NodeName, PodName, ServiceKey, ZoneName};
+use parallax_diagnosis::topology::BalancerSpec;
+use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
-use crate::incident::{Dataplane, Incident, Ingress, Op, Service as Written, ServicePort, TrafficPolicy};
+use crate::incident::{
+    Balancing, Behind, Dataplane, HealthChecks, Incident, Ingress, IpMode, Record, ResolverSoftware, Serves,
+    Server, Service as Written, ServicePort, TrafficPolicy,
+};
+
+pub use change::{Effect, OpError, ProberChange};
 
 /// The cluster at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +32,20 @@ pub struct Cluster {
     pub services: Vec<Service>,
     /// Ingresses.
     pub ingresses: Vec<Ingress>,
-    /// The cluster's resolver; runs on the first node.
-    pub dns: Pod,
+    /// Targets besides.
+    pub targets: Vec<TargetSpec>,
+    /// What the configuration says of balancers.
+    pub balancers: Vec<BalancerSpec>,
+    /// The cluster's resolvers; the first one is behind the resolver's Service.
+    pub resolvers: Vec<Resolver>,
+    /// Clients outside.
+    pub outside: Vec<Outside>,
+    /// Names besides the Ingresses' hosts.
+    records: Vec<Record>,
+    /// Answers that deviate, by resolver.
+    deviations: BTreeMap<(PodName, HostName), Option<Ipv4Addr>>,
+    /// Nodes whose rules stay as they are.
+    frozen: BTreeSet<NodeName>,
     /// The number the next workload pod of a node gets. An address is never given twice: a probe to a pod that is
     /// gone must not reach its successor.
     next_pod: BTreeMap<NodeName, u8>,
@@ -45,6 +64,12 @@ pub struct Node {
     pub number: u8,
     /// Its prober.
     pub prober: Pod,
+    /// It is part of the cluster now.
+    pub present: bool,
+    /// A prober runs in its pod network. (Its pod is there anyway, for an ordinary client.)
+    pub probes: bool,
+    /// A prober runs on its host network as well.
+    pub host_prober: bool,
 }
 
 /// A pod.
@@ -58,6 +83,28 @@ pub struct Pod {
     pub address: Ipv4Addr,
 }
 
+/// A resolver of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolver {
+    /// Where it runs.
+    pub pod: Pod,
+    /// What runs there.
+    pub software: ResolverSoftware,
+    /// The nodes whose pods ask it by its own address.
+    pub serves: Vec<NodeName>,
+}
+
+/// A client outside the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outside {
+    /// Its name, also of its network namespace.
+    pub name: NodeName,
+    /// What it is for the product.
+    pub vantage: Vantage,
+    /// Its place in the file, from 1.
+    pub number: u8,
+}
+
 /// A Service and the pods behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
@@ -67,58 +114,44 @@ pub struct Service {
     pub cluster_ip: Ipv4Addr,
     /// The balancer's address.
     pub load_balancer_ip: Option<Ipv4Addr>,
+    /// Who answers for it.
+    pub ip_mode: IpMode,
+    /// How the balancer passes connections on.
+    pub balancing: Balancing,
+    /// Where its health checks come from.
+    pub health_checks: HealthChecks,
     /// Where traffic for the balancer's address and the nodePorts may go.
     pub policy: TrafficPolicy,
+    /// Where traffic for the cluster address may go.
+    pub internal_policy: TrafficPolicy,
+    /// The class whose controller this is.
+    pub class: Option<ObjectName>,
     /// Ports.
     pub ports: Vec<ServicePort>,
+    /// What runs in its pods.
+    pub server: Server,
+    /// What runs in some of them instead.
+    pub other_servers: BTreeMap<PodName, Server>,
     /// The pods behind it.
     pub endpoints: Vec<Pod>,
+    /// They are there anyway.
+    pub behind: Option<Behind>,
 }
 
-/// A change does not fit the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpError {
-    /// A cluster of nothing.
-    #[error("a cluster needs at least one node")]
-    NoNodes,
-    /// Unknown Service.
-    #[error("there is no Service {0}")]
-    NoService(ServiceKey),
-    /// Unknown pod.
-    #[error("the Service {service} has no pod {pod}")]
-    NoPod {
-        /// The Service.
-        service: ServiceKey,
-        /// The pod.
-        pod: PodName,
-    },
-    /// Unknown node.
-    #[error("there is no node {0}")]
-    NoNode(NodeName),
-    /// A pod's name names its namespace, for ever.
-    #[error("the name {0} is or was taken; a new pod needs a new name")]
-    Taken(PodName),
-    /// All addresses are used.
-    #[error("the node {0} has no free pod address left")]
-    Full(NodeName),
-}
-
-/// What a change means for the processes of the lab.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// A pod starts.
-    Started(Pod, Vec<ServicePort>),
-    /// A pod is gone.
-    Stopped(Pod),
-    /// Only the forwarding changes.
-    Rules,
+impl Service {
+    /// What runs in a pod of it.
+    #[must_use]
+    pub fn server_of(&self, pod: &PodName) -> &Server {
+        self.other_servers.get(pod).unwrap_or(&self.server)
+    }
 }
 
 impl Cluster {
     /// The cluster of an incident, healthy.
     pub fn derive(incident: &Incident) -> Result<Self, OpError> {
+        let topology = &incident.topology;
         let nodes: Vec<Node> = (1..)
-            .zip(&incident.topology.nodes)
+            .zip(&topology.nodes)
             .map(|(number, node)| Node {
                 name: node.name.clone(),
                 zone: node.zone.clone(),
@@ -128,42 +161,111 @@ impl Cluster {
                     node: node.name.clone(),
                     address: addresses::pod(number, addresses::PROBER),
                 },
+                present: !node.absent,
+                probes: node.prober,
+                host_prober: node.host_prober,
             })
             .collect();
-        let dns = Pod {
-            name: pod_name(addresses::DNS_POD.to_owned()),
-            node: nodes.first().ok_or(OpError::NoNodes)?.name.clone(),
-            address: addresses::pod(1, addresses::DNS),
-        };
         let mut cluster = Self {
             dataplane: incident.dataplane,
             nodes,
             services: Vec::new(),
-            ingresses: incident.topology.ingresses.clone(),
-            dns,
+            ingresses: topology.ingresses.clone(),
+            targets: topology.targets.clone(),
+            balancers: topology.balancers.clone(),
+            resolvers: Vec::new(),
+            outside: Vec::new(),
+            records: topology.records.clone(),
+            deviations: BTreeMap::new(),
+            frozen: BTreeSet::new(),
             next_pod: BTreeMap::new(),
             gone: BTreeSet::new(),
         };
-        for written in &incident.topology.services {
+        cluster.add_resolvers(incident)?;
+        for (number, vantage) in (1..).zip(&topology.vantages) {
+            let Vantage::Outside { name, .. } = vantage else {
+                return Err(OpError::NoOutside(vantage.clone()));
+            };
+            cluster.outside.push(Outside {
+                name: NodeName::new(name.as_str()).map_err(|_| OpError::NoOutside(vantage.clone()))?,
+                vantage: vantage.clone(),
+                number,
+            });
+        }
+        for written in &topology.services {
             let service = cluster.service_of(written)?;
             cluster.services.push(service);
         }
         Ok(cluster)
     }
 
+    fn add_resolvers(&mut self, incident: &Incident) -> Result<(), OpError> {
+        let first = self.nodes.first().ok_or(OpError::NoNodes)?.name.clone();
+        let mut taken: BTreeMap<NodeName, u8> = BTreeMap::new();
+        let mut add = |cluster: &mut Self, pod: PodName, node: &NodeName, software, serves| {
+            let number = cluster
+                .node(node)
+                .ok_or_else(|| OpError::NoNode(node.clone()))?
+                .number;
+            // 3 and 4: a prober has 5.
+            let last = taken.entry(node.clone()).or_insert(addresses::DNS);
+            if *last >= addresses::PROBER {
+                return Err(OpError::Full(node.clone()));
+            }
+            let pod = Pod {
+                name: pod,
+                node: node.clone(),
+                address: addresses::pod(number, *last),
+            };
+            *last += 1;
+            cluster.resolvers.push(Resolver {
+                pod,
+                software,
+                serves,
+            });
+            Ok(())
+        };
+        if incident.topology.resolvers.is_empty() {
+            let pod = pod_name(addresses::DNS_POD.to_owned());
+            return add(self, pod, &first, ResolverSoftware::Dnsmasq, Vec::new());
+        }
+        for resolver in &incident.topology.resolvers {
+            for node in &resolver.serves {
+                if !self.nodes.iter().any(|known| known.name == *node) {
+                    return Err(OpError::NoNode(node.clone()));
+                }
+            }
+            let serves = resolver.serves.clone();
+            add(self, resolver.pod.clone(), &resolver.node, resolver.software, serves)?;
+        }
+        Ok(())
+    }
+
     fn service_of(&mut self, written: &Written) -> Result<Service, OpError> {
-        let endpoints = written
+        let mut endpoints = written
             .endpoints
             .iter()
             .map(|endpoint| self.new_pod(&endpoint.pod, &endpoint.node))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        if written.behind == Some(Behind::Probers) {
+            let probing = self.present().filter(|node| node.probes);
+            endpoints.extend(probing.map(|node| node.prober.clone()));
+        }
         Ok(Service {
             key: written.service.clone(),
             cluster_ip: written.cluster_ip,
             load_balancer_ip: written.load_balancer_ip,
+            ip_mode: written.ip_mode,
+            balancing: written.balancing,
+            health_checks: written.health_checks,
             policy: written.external_traffic_policy,
+            internal_policy: written.internal_traffic_policy,
+            class: written.class.clone(),
             ports: written.ports.clone(),
+            server: written.server.clone(),
+            other_servers: BTreeMap::new(),
             endpoints,
+            behind: written.behind,
         })
     }
 
@@ -185,42 +287,6 @@ impl Cluster {
         })
     }
 
-    /// Applies one change. On an error nothing has changed.
-    pub fn apply(&mut self, op: &Op) -> Result<Effect, OpError> {
-        match op {
-            Op::RemoveEndpoint { service, pod } => {
-                let endpoints = &mut self.service_mut(service)?.endpoints;
-                let at = endpoints
-                    .iter()
-                    .position(|e| e.name == *pod)
-                    .ok_or_else(|| OpError::NoPod {
-                        service: service.clone(),
-                        pod: pod.clone(),
-                    })?;
-                let pod = endpoints.remove(at);
-                self.gone.insert(pod.name.clone());
-                Ok(Effect::Stopped(pod))
-            }
-            Op::AddEndpoint { service, pod, node } => {
-                self.service_mut(service)?;
-                if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
-                    return Err(OpError::Taken(pod.clone()));
-                }
-                let pod = self.new_pod(pod, node)?;
-                let service = self.service_mut(service)?;
-                service.endpoints.push(pod.clone());
-                Ok(Effect::Started(pod, service.ports.clone()))
-            }
-            Op::SetPolicy {
-                service,
-                external_traffic_policy,
-            } => {
-                self.service_mut(service)?.policy = *external_traffic_policy;
-                Ok(Effect::Rules)
-            }
-        }
-    }
-
     fn service_mut(&mut self, key: &ServiceKey) -> Result<&mut Service, OpError> {
         self.services
             .iter_mut()
@@ -240,26 +306,76 @@ impl Cluster {
         self.nodes.iter().find(|node| node.name == *name)
     }
 
-    /// Every pod: the resolver, probers, endpoints.
+    /// The nodes that are part of the cluster now.
+    pub fn present(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.present)
+    }
+
+    /// The namespace a client of this name sits in: a node's prober pod, or a client outside.
+    #[must_use]
+    pub fn client(&self, name: &NodeName) -> Option<String> {
+        let node = self.node(name).map(|node| node.prober.name.to_string());
+        let outside = || self.outside.iter().find(|outside| outside.name == *name);
+        node.or_else(|| Some(outside()?.name.to_string()))
+    }
+
+    /// The resolver that pods of a node ask.
+    #[must_use]
+    pub fn resolver_address(&self, node: &NodeName) -> Ipv4Addr {
+        self.resolvers
+            .iter()
+            .find(|resolver| resolver.serves.contains(node))
+            .map_or(addresses::DNS_SERVICE, |resolver| resolver.pod.address)
+    }
+
+    /// Whether kube-proxy of a node stands still.
+    #[must_use]
+    pub fn is_frozen(&self, node: &NodeName) -> bool {
+        self.frozen.contains(node)
+    }
+
+    /// Whether there is a balancer outside the nodes.
+    #[must_use]
+    pub fn has_balancers(&self) -> bool {
+        self.services
+            .iter()
+            .any(|service| service.load_balancer_ip.is_some())
+    }
+
+    /// Every pod: resolvers, probers, endpoints.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
-        std::iter::once(&self.dns)
+        self.resolvers
+            .iter()
+            .map(|resolver| &resolver.pod)
             .chain(self.nodes.iter().map(|node| &node.prober))
-            .chain(self.services.iter().flat_map(|service| &service.endpoints))
+            .chain(self.workloads().map(|(_, pod)| pod))
     }
 
-    /// Every pod behind a Service, with the Service's ports.
-    pub fn workloads(&self) -> impl Iterator<Item = (&Pod, &[ServicePort])> {
-        self.services.iter().flat_map(|service| {
-            service
-                .endpoints
+    /// Every pod behind a Service that runs a server of its own, with the Service.
+    pub fn workloads(&self) -> impl Iterator<Item = (&Service, &Pod)> {
+        self.services
+            .iter()
+            .filter(|service| service.behind.is_none())
+            .flat_map(|service| service.endpoints.iter().map(move |pod| (service, pod)))
+    }
+
+    /// The hosts a Service's pods answer; none: any.
+    #[must_use]
+    pub fn served_hosts(&self, service: &Service, server: &Server) -> Vec<&HostName> {
+        match server.serves {
+            Serves::Everything => Vec::new(),
+            Serves::OwnClass => self
+                .ingresses
                 .iter()
-                .map(|pod| (pod, service.ports.as_slice()))
-        })
+                .filter(|ingress| ingress.class == service.class)
+                .flat_map(|ingress| ingress.hosts.names())
+                .collect(),
+        }
     }
 
-    /// What the cluster's resolver answers: every host of an Ingress has its balancer's address.
+    /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.
     pub fn names(&self) -> impl Iterator<Item = (&HostName, Ipv4Addr)> {
-        self.ingresses.iter().flat_map(|ingress| {
+        let hosts = self.ingresses.iter().flat_map(|ingress| {
             let address = self
                 .service(&ingress.service)
                 .and_then(|service| service.load_balancer_ip);
@@ -268,7 +384,21 @@ impl Cluster {
                 .names()
                 .iter()
                 .filter_map(move |host| Some((host, address?)))
-        })
+        });
+        hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
+    }
+
+    /// What one resolver answers.
+    #[must_use]
+    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Ipv4Addr> {
+        let mut answers: BTreeMap<&HostName, Ipv4Addr> = self.names().collect();
+        for ((_, host), address) in self.deviations.iter().filter(|((pod, _), _)| pod == resolver) {
+            match address {
+                Some(address) => answers.insert(host, *address),
+                None => answers.remove(host),
+            };
+        }
+        answers
     }
 }
 
@@ -282,6 +412,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::incident::Op;
 
     fn cluster() -> Cluster {
         let text = include_str!("../incidents/i1.yaml");
@@ -338,7 +469,7 @@ mod tests {
             cluster.apply(&add("ingress-3", "n3")),
             Err(OpError::Taken(_))
         ));
-        let Effect::Started(pod, _) = cluster.apply(&add("ingress-5", "n3")).unwrap() else {
+        let Effect::Started(pod) = cluster.apply(&add("ingress-5", "n3")).unwrap() else {
             panic!("a pod starts")
         };
         assert_eq!(pod.address, Ipv4Addr::new(10, 244, 3, 11));

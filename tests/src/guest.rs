@@ -10,20 +10,27 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Instant,
+    path::{Path, PathBuf},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
-use parallax_model::NodeName;
+use parallax_model::{NodeName, PodName};
+use rustix::process::Signal;
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Cluster, Effect, Node, Pod},
-    command::run_all,
+    cluster::{Cluster, Effect, Node, ProberChange, Service, addresses},
+    command::{Cmd, run_all},
     control::{self, Event, MOST_BYTES, Order},
-    dataplane::ipvs::{self, Rules},
-    incident::{Fault, Incident, ServicePort},
-    net, workloads,
+    dataplane::{
+        balancer,
+        ipvs::{self, Rules},
+    },
+    incident::{Fault, Incident},
+    net,
+    workloads::{self, ProberSettings, Workload},
 };
 
 use processes::{Processes, Table};
@@ -72,12 +79,15 @@ struct Guest {
     lab: String,
     built: Option<Built>,
     processes: Processes,
+    /// How probers are started, once they are.
+    probers: Option<ProberSettings>,
 }
 
 struct Built {
     cluster: Cluster,
     faults: Vec<Fault>,
     rules: BTreeMap<NodeName, Rules>,
+    folder: PathBuf,
 }
 
 impl Guest {
@@ -87,17 +97,24 @@ impl Guest {
             lab: lab.to_string_lossy().into_owned(),
             built: None,
             processes: Processes::default(),
+            probers: None,
         })
     }
 
     fn obey(&mut self, order: Order) -> anyhow::Result<Event> {
         match order {
-            Order::Build { incident } => self.build(&incident),
-            Order::StartProbers { parallax, aggregator } => {
-                for node in &self.built.as_ref().context("nothing is built yet")?.cluster.nodes {
-                    let prober = workloads::prober(&parallax, node, &aggregator);
-                    self.processes.start(&node.prober.name, &prober)?;
-                }
+            Order::Build { incident, folder } => self.build(&incident, folder.into()),
+            Order::StartProbers {
+                parallax,
+                aggregator,
+                authority,
+            } => {
+                self.probers = Some(ProberSettings {
+                    parallax,
+                    aggregator,
+                    authority,
+                });
+                self.start_probers()?;
                 Ok(Event::Done)
             }
             Order::Fault { index } => self.fault(index),
@@ -105,7 +122,12 @@ impl Guest {
                 answers: self.look(&asks)?,
             }),
             Order::Capture { node, address, ask } => {
-                let (answer, packets) = capture::around(&self.lab, self.node(&node)?, address, &ask)?;
+                let cluster = &self.built()?.cluster;
+                let gateway = cluster
+                    .node(&node)
+                    .map_or(addresses::OUTSIDE_GATEWAY, |node| addresses::gateway(node.number));
+                let namespace = namespace(cluster, &node)?;
+                let (answer, packets) = capture::around(&self.lab, &namespace, gateway, address, &ask)?;
                 Ok(Event::Captured { answer, packets })
             }
             Order::Alive => Ok(Event::Alive {
@@ -115,7 +137,11 @@ impl Guest {
         }
     }
 
-    fn build(&mut self, incident: &Incident) -> anyhow::Result<Event> {
+    fn built(&self) -> anyhow::Result<&Built> {
+        self.built.as_ref().context("nothing is built yet")
+    }
+
+    fn build(&mut self, incident: &Incident, folder: PathBuf) -> anyhow::Result<Event> {
         if self.built.is_some() {
             bail!("the cluster is built already");
         }
@@ -123,36 +149,96 @@ impl Guest {
         let cluster = Cluster::derive(incident)?;
         run_all(&net::build(&cluster)).context("building the network")?;
         for node in &cluster.nodes {
-            ipvs::prepare(node).run().context("preparing IPVS")?;
+            run_all(&ipvs::prepare(&cluster, node)).context("preparing the nodes")?;
+            if let Some(marks) = net::return_path(&cluster, node) {
+                marks.run().context("preparing the way back to the balancer")?;
+            }
         }
-        let mut built = Built {
+        let pods = cluster.pods().count();
+        self.built = Some(Built {
             cluster,
             faults: incident.faults.clone(),
             rules: BTreeMap::new(),
-        };
-        built.forward()?;
-        let cluster = &built.cluster;
-
-        fs::write(workloads::RESOLV_CONF, workloads::resolv_conf()).context("writing resolv.conf")?;
-        fs::write(workloads::DNSMASQ_CONF, workloads::dnsmasq_conf(cluster))
-            .context("writing dnsmasq.conf")?;
-        self.processes
-            .start(&cluster.dns.name, &workloads::resolver(cluster))?;
-        for (pod, ports) in cluster.workloads() {
-            self.processes
-                .start(&pod.name, &workloads::origin(&self.lab, pod, ports))?;
-        }
-        self.processes
-            .wait_until_listening(&cluster.dns.name, Table::Udp, 53)?;
-        for (pod, ports) in cluster.workloads() {
-            wait_for_origin(&mut self.processes, pod, ports)?;
-        }
-        let pods = cluster.pods().count();
-        self.built = Some(built);
+            folder,
+        });
+        self.forward()?;
+        self.start_workloads()?;
+        self.start_balancers()?;
         Ok(Event::Built {
             pods,
             millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
         })
+    }
+
+    fn start_workloads(&mut self) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        let cluster = &built.cluster;
+        for resolver in &cluster.resolvers {
+            let workload = workloads::resolver(cluster, resolver);
+            start(&mut self.processes, &resolver.pod.name, &workload)?;
+        }
+        let public = public_name()?;
+        start(
+            &mut self.processes,
+            &public,
+            &workloads::public_resolver(cluster, &public),
+        )?;
+        for (service, pod) in cluster.workloads() {
+            let workload = workloads::server(&self.lab, &built.folder, cluster, service, pod);
+            start(&mut self.processes, &pod.name, &workload)?;
+        }
+        for resolver in &cluster.resolvers {
+            self.processes
+                .wait_until_listening(&resolver.pod.name, Table::Udp, 53)?;
+        }
+        self.processes.wait_until_listening(&public, Table::Udp, 53)?;
+        for (service, pod) in cluster.workloads() {
+            wait_for_ports(&mut self.processes, &pod.name, service)?;
+        }
+        Ok(())
+    }
+
+    fn start_balancers(&mut self) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        if !built.cluster.has_balancers() {
+            return Ok(());
+        }
+        let name = process_name("cloud-balancer")?;
+        self.processes
+            .start(&name, &Cmd::new([self.lab.as_str(), "balancer"]))?;
+        if let Some(text) = balancer::haproxy_conf(&built.cluster) {
+            fs::write(balancer::HAPROXY_CONF, text).context("writing the balancer's configuration")?;
+            let command = Cmd::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
+            self.processes.start(&process_name("cloud-haproxy")?, &command)?;
+        }
+        let begun = Instant::now();
+        while !Path::new(balancer::READY).exists() {
+            if let Some(ended) = self.processes.ended()?.first() {
+                bail!("while the balancers start: {ended}");
+            }
+            if begun.elapsed() > BALANCER_PATIENCE {
+                bail!("the balancers do not start within {} s", BALANCER_PATIENCE.as_secs());
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn start_probers(&mut self) -> anyhow::Result<()> {
+        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let settings = self.probers.as_ref().context("no prober was started yet")?;
+        for node in cluster.present() {
+            start_prober(&mut self.processes, settings, cluster, node)?;
+        }
+        for outside in &cluster.outside {
+            let name = process_name(&format!("prober-outside-{}", outside.name))?;
+            start(
+                &mut self.processes,
+                &name,
+                &workloads::outside_prober(settings, outside),
+            )?;
+        }
+        Ok(())
     }
 
     fn fault(&mut self, index: usize) -> anyhow::Result<Event> {
@@ -164,43 +250,113 @@ impl Guest {
             .clone();
         let mut stopped = Vec::new();
         for op in &fault.ops {
-            match built.cluster.apply(op)? {
-                Effect::Started(pod, ports) => {
-                    run_all(&net::pod(&built.cluster, &pod))?;
-                    self.processes
-                        .start(&pod.name, &workloads::origin(&self.lab, &pod, &ports))?;
-                    wait_for_origin(&mut self.processes, &pod, &ports)?;
-                }
-                Effect::Stopped(pod) => stopped.push(pod),
-                Effect::Rules => {}
+            let effect = self.built.as_mut().context("nothing is built yet")?.cluster.apply(op)?;
+            if let Effect::Stopped(pod) = effect {
+                stopped.push(pod);
+            } else {
+                self.carry_out(effect)?;
             }
         }
         // As in a cluster: first nothing leads to the pod any more, then it ends.
-        built.forward()?;
+        self.forward()?;
         for pod in stopped {
-            self.processes.stop(&pod.name)?;
+            if self.processes.runs(&pod.name) {
+                self.processes.stop(&pod.name)?;
+            }
         }
         Ok(Event::Done)
     }
 
+    fn carry_out(&mut self, effect: Effect) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        let cluster = &built.cluster;
+        match effect {
+            Effect::Rules | Effect::Outside | Effect::Stopped(_) => {}
+            Effect::Started(pod) => {
+                run_all(&net::pod(cluster, &pod))?;
+                self.serve(&pod.name)?;
+            }
+            Effect::Crashed(pod) => self.processes.stop(&pod)?,
+            Effect::Served(pods) => {
+                for pod in &pods {
+                    if self.processes.runs(pod) {
+                        self.processes.stop(pod)?;
+                    }
+                    self.serve(pod)?;
+                }
+            }
+            Effect::Resolver(name) => {
+                let resolver = cluster.resolvers.iter().find(|resolver| resolver.pod.name == name);
+                let workload = match resolver {
+                    Some(resolver) => workloads::resolver(cluster, resolver),
+                    None => workloads::public_resolver(cluster, &name),
+                };
+                self.processes.stop(&name)?;
+                start(&mut self.processes, &name, &workload)?;
+                self.processes.wait_until_listening(&name, Table::Udp, 53)?;
+            }
+            Effect::Prober(node, change) => self.change_prober(&node, change)?,
+            Effect::Run(namespace, script) => {
+                let argv = ["sh".to_owned(), "-ec".to_owned(), script];
+                let command = Cmd {
+                    netns: namespace,
+                    ..Cmd::new(argv)
+                };
+                command.run()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the server of a pod and waits until it listens.
+    fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        let cluster = &built.cluster;
+        let (service, pod) = cluster
+            .workloads()
+            .find(|(_, pod)| pod.name == *name)
+            .with_context(|| format!("there is no pod {name}"))?;
+        let workload = workloads::server(&self.lab, &built.folder, cluster, service, pod);
+        start(&mut self.processes, name, &workload)?;
+        wait_for_ports(&mut self.processes, name, service)
+    }
+
+    fn change_prober(&mut self, name: &NodeName, change: ProberChange) -> anyhow::Result<()> {
+        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let node = cluster.node(name).with_context(|| format!("there is no node {name}"))?;
+        // Without probers (`parallax-lab packets`) there is nothing to change.
+        let Some(settings) = &self.probers else { return Ok(()) };
+        let processes = &mut self.processes;
+        match change {
+            ProberChange::Stall => processes.signal(&node.prober.name, Signal::STOP),
+            ProberChange::Resume => processes.signal(&node.prober.name, Signal::CONT),
+            ProberChange::Start => start_prober(processes, settings, cluster, node),
+            ProberChange::Stop => stop_prober(processes, node),
+            ProberChange::Restart => {
+                stop_prober(processes, node)?;
+                start_prober(processes, settings, cluster, node)
+            }
+        }
+    }
+
     fn look(&self, asks: &[(NodeName, Ask)]) -> anyhow::Result<Vec<Answer>> {
-        let mut by_node: BTreeMap<&NodeName, Vec<(usize, &Ask)>> = BTreeMap::new();
-        for (i, (node, ask)) in asks.iter().enumerate() {
-            by_node.entry(node).or_default().push((i, ask));
+        let mut by_client: BTreeMap<&NodeName, Vec<(usize, &Ask)>> = BTreeMap::new();
+        for (i, (client, ask)) in asks.iter().enumerate() {
+            by_client.entry(client).or_default().push((i, ask));
         }
         let mut answers = BTreeMap::new();
-        for (node, asks) in by_node {
+        for (client, asks) in by_client {
             let lines: Vec<String> = asks
                 .iter()
                 .map(|(_, ask)| serde_json::to_string(ask))
                 .collect::<Result<_, _>>()?;
-            let said = workloads::client(&self.lab, self.node(node)?)
+            let said = workloads::client(&self.lab, &namespace(&self.built()?.cluster, client)?)
                 .reading(&lines)
                 .run()?;
             let said: Vec<Answer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
             if said.len() != asks.len() {
                 bail!(
-                    "the client on {node} gave {} answers to {} questions",
+                    "the client on {client} gave {} answers to {} questions",
                     said.len(),
                     asks.len()
                 );
@@ -210,31 +366,89 @@ impl Guest {
         Ok(answers.into_values().collect())
     }
 
-    fn node(&self, name: &NodeName) -> anyhow::Result<&Node> {
-        let built = self.built.as_ref().context("nothing is built yet")?;
-        built
-            .cluster
-            .node(name)
-            .with_context(|| format!("there is no node {name}"))
-    }
-}
-
-fn wait_for_origin(processes: &mut Processes, pod: &Pod, ports: &[ServicePort]) -> anyhow::Result<()> {
-    ports
-        .iter()
-        .try_for_each(|port| processes.wait_until_listening(&pod.name, Table::Tcp, port.target_port))
-}
-
-impl Built {
-    /// Makes every node forward as the cluster now is.
+    /// Makes every node and balancer forward as the cluster now is.
     fn forward(&mut self) -> anyhow::Result<()> {
-        for node in &self.cluster.nodes {
-            let new = Rules::of(&self.cluster, node);
-            let old = self.rules.remove(&node.name).unwrap_or_default();
+        let built = self.built.as_mut().context("nothing is built yet")?;
+        for node in &built.cluster.nodes {
+            // A node whose kube-proxy stands still keeps what it has.
+            if built.cluster.is_frozen(&node.name) && built.rules.contains_key(&node.name) {
+                continue;
+            }
+            let new = Rules::of(&built.cluster, node);
+            let old = built.rules.remove(&node.name).unwrap_or_default();
             run_all(&new.commands_from(&old, node))
                 .with_context(|| format!("changing the rules of {}", node.name))?;
-            self.rules.insert(node.name.clone(), new);
+            built.rules.insert(node.name.clone(), new);
+        }
+        if built.cluster.has_balancers() {
+            let text = serde_json::to_string(&balancer::listeners(&built.cluster))?;
+            // A reader sees the old or the new text, never half of one.
+            let new = format!("{}.new", balancer::CONFIG);
+            fs::write(&new, text).with_context(|| format!("writing {new}"))?;
+            fs::rename(&new, balancer::CONFIG).with_context(|| format!("replacing {}", balancer::CONFIG))?;
         }
         Ok(())
     }
+}
+
+/// Longest time until the balancers have checked the nodes for the first time.
+const BALANCER_PATIENCE: Duration = Duration::from_secs(20);
+
+fn namespace(cluster: &Cluster, client: &NodeName) -> anyhow::Result<String> {
+    cluster
+        .client(client)
+        .with_context(|| format!("there is no client {client}"))
+}
+
+fn process_name(name: &str) -> anyhow::Result<PodName> {
+    PodName::new(name).with_context(|| format!("naming the process {name}"))
+}
+
+fn public_name() -> anyhow::Result<PodName> {
+    process_name(addresses::PUBLIC_RESOLVER)
+}
+
+fn host_prober_name(node: &Node) -> anyhow::Result<PodName> {
+    process_name(&format!("prober-host-{}", node.name))
+}
+
+fn start(processes: &mut Processes, name: &PodName, workload: &Workload) -> anyhow::Result<()> {
+    for (path, text) in &workload.files {
+        fs::write(path, text).with_context(|| format!("writing {path}"))?;
+    }
+    processes.start(name, &workload.command)
+}
+
+fn start_prober(
+    processes: &mut Processes,
+    settings: &ProberSettings,
+    cluster: &Cluster,
+    node: &Node,
+) -> anyhow::Result<()> {
+    if node.probes {
+        let workload = workloads::prober(settings, cluster, node);
+        start(processes, &node.prober.name, &workload)?;
+    }
+    if node.host_prober {
+        let workload = workloads::host_prober(settings, cluster, node);
+        start(processes, &host_prober_name(node)?, &workload)?;
+    }
+    Ok(())
+}
+
+fn stop_prober(processes: &mut Processes, node: &Node) -> anyhow::Result<()> {
+    if node.probes {
+        processes.stop(&node.prober.name)?;
+    }
+    if node.host_prober {
+        processes.stop(&host_prober_name(node)?)?;
+    }
+    Ok(())
+}
+
+fn wait_for_ports(processes: &mut Processes, pod: &PodName, service: &Service) -> anyhow::Result<()> {
+    service
+        .ports
+        .iter()
+        .try_for_each(|port| processes.wait_until_listening(pod, Table::Tcp, port.target_port))
 }

@@ -12,6 +12,7 @@
 
 pub mod aggregator_config;
 pub mod api_client;
+pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod command;

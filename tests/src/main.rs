@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -13,10 +14,11 @@ use parallax_lab::{
     client,
     conductor::{self, Ended, Options},
     control::MOST_BYTES,
+    dataplane::balancer,
     guest,
     incident::{self, Incident, LoadError},
     lab::Lab,
-    origin,
+    origin::{self, Manner},
     run_dir::RunDir,
     tools,
 };
@@ -93,7 +95,16 @@ enum Command {
         pod: String,
         #[arg(long)]
         node: String,
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..600))]
+        status: u16,
+        #[arg(long, default_value_t = 0)]
+        delay_ms: u64,
+        #[arg(long)]
+        host: Vec<String>,
     },
+    /// The balancers of the cloud.
+    #[command(hide = true)]
+    Balancer,
     /// An ordinary client: JSON questions in, JSON answers out.
     #[command(hide = true)]
     Client,
@@ -168,7 +179,22 @@ async fn command(command: Command) -> anyhow::Result<u8> {
         }
         Command::Packets { id, keep_log, folder } => packets(load(&folder.incidents, &id)?, keep_log).await,
         Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
-        Command::Origin { listen, pod, node } => origin::serve(&listen, &pod, &node).await.map(|()| 0),
+        Command::Origin {
+            listen,
+            pod,
+            node,
+            status,
+            delay_ms,
+            host,
+        } => {
+            let manner = Manner {
+                status: hyper::StatusCode::from_u16(status).context("reading the status")?,
+                delay: Duration::from_millis(delay_ms),
+                hosts: host,
+            };
+            origin::serve(&listen, &pod, &node, manner).await.map(|()| 0)
+        }
+        Command::Balancer => balancer::serve().map(|()| 0),
         Command::Client => answer_questions().map(|()| 0),
     }
 }

@@ -107,6 +107,21 @@ impl Processes {
         }
     }
 
+    pub(super) fn runs(&self, pod: &PodName) -> bool {
+        self.0.contains_key(pod)
+    }
+
+    /// Stops a process in its tracks, or lets it go on.
+    pub(super) fn signal(&self, pod: &PodName, signal: rustix::process::Signal) -> anyhow::Result<()> {
+        let child = self
+            .0
+            .get(pod)
+            .with_context(|| format!("nothing runs in the pod {pod}"))?;
+        let pid = rustix::process::Pid::from_raw(child.id().cast_signed())
+            .with_context(|| format!("the pod {pod} has no process id"))?;
+        rustix::process::kill_process(pid, signal).with_context(|| format!("signalling the pod {pod}"))
+    }
+
     pub(super) fn stop(&mut self, pod: &PodName) -> anyhow::Result<()> {
         let mut child = self
             .0
