@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_diagnosis::topology::BalancerSpec;
+use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec};
 use parallax_model::{HostName, ObjectName, TargetSpec};
 use serde::Serialize;
 
@@ -46,6 +46,8 @@ struct Topology<'a> {
     nodes: Vec<Node<'a>>,
     services: Vec<Service<'a>>,
     ingresses: Vec<Ingress<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    published: Vec<PublishedSpec>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     targets: &'a [TargetSpec],
 }
@@ -162,9 +164,16 @@ impl<'a> Topology<'a> {
                         .collect(),
                 })
                 .collect(),
+            published: cluster
+                .ingresses
+                .iter()
+                .filter(|ingress| ingress.expect_status.is_some())
+                .flat_map(published)
+                .collect(),
             ingresses: cluster
                 .ingresses
                 .iter()
+                .filter(|ingress| ingress.expect_status.is_none())
                 .map(|ingress| Ingress {
                     namespace: ingress.ingress.namespace.as_str(),
                     name: ingress.ingress.name.as_str(),
@@ -177,6 +186,20 @@ impl<'a> Topology<'a> {
             targets: &cluster.targets,
         }
     }
+}
+
+/// An Ingress knows no status; a target that enters through its Service does.
+fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = PublishedSpec> {
+    ingress.hosts.names().iter().map(|host| PublishedSpec {
+        target: TargetSpec {
+            expect_status: ingress.expect_status.clone(),
+            ..TargetSpec::of(format!("http://{host}/"))
+        },
+        service: ingress.service.clone(),
+        port: 80,
+        class: ingress.class.clone(),
+        origin: None,
+    })
 }
 
 /// The topology file's text.

@@ -42,6 +42,8 @@ pub struct Cluster {
     pub outside: Vec<Outside>,
     /// Names besides the Ingresses' hosts.
     records: Vec<Record>,
+    /// What resolvers of the cluster answer instead.
+    overrides: Vec<Record>,
     /// Answers that deviate, by resolver.
     deviations: BTreeMap<(PodName, HostName), Option<Ipv4Addr>>,
     /// Nodes whose rules stay as they are.
@@ -176,6 +178,7 @@ impl Cluster {
             resolvers: Vec::new(),
             outside: Vec::new(),
             records: topology.records.clone(),
+            overrides: topology.overrides.clone(),
             deviations: BTreeMap::new(),
             frozen: BTreeSet::new(),
             next_pod: BTreeMap::new(),
@@ -392,6 +395,9 @@ impl Cluster {
     #[must_use]
     pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Ipv4Addr> {
         let mut answers: BTreeMap<&HostName, Ipv4Addr> = self.names().collect();
+        if self.resolvers.iter().any(|known| known.pod.name == *resolver) {
+            answers.extend(self.overrides.iter().map(|record| (&record.host, record.address)));
+        }
         for ((_, host), address) in self.deviations.iter().filter(|((pod, _), _)| pod == resolver) {
             match address {
                 Some(address) => answers.insert(host, *address),

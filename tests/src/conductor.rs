@@ -170,9 +170,14 @@ impl Conductor {
                 })
                 .await
             }
-            Outcome::Shown { within_seconds } => {
-                self.watch(left(*within_seconds), |state| judge::shown_only(expected, state))
-                    .await
+            Outcome::Shown {
+                within_seconds,
+                besides,
+            } => {
+                self.watch(left(*within_seconds), |state| {
+                    judge::shown_only(expected, besides, state)
+                })
+                .await
             }
             Outcome::Quiet { seconds } => {
                 let judgement = self

@@ -10,7 +10,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Cluster, Effect, Node, ProberChange, Service, addresses},
+    cluster::{Cluster, Effect, Node, Pod, ProberChange, Service, addresses},
     command::{Cmd, run_all},
     control::{self, Event, MOST_BYTES, Order},
     dataplane::{
@@ -79,6 +79,8 @@ struct Guest {
     lab: String,
     built: Option<Built>,
     processes: Processes,
+    /// What runs in the pods behind Services.
+    servers: BTreeMap<PodName, Cmd>,
     /// How probers are started, once they are.
     probers: Option<ProberSettings>,
 }
@@ -90,6 +92,21 @@ struct Built {
     folder: PathBuf,
 }
 
+impl Built {
+    fn service_of(&self, name: &PodName) -> anyhow::Result<(&Service, &Pod)> {
+        self.cluster
+            .workloads()
+            .find(|(_, pod)| pod.name == *name)
+            .with_context(|| format!("there is no pod {name}"))
+    }
+
+    /// What runs in a pod.
+    fn server(&self, lab: &str, name: &PodName) -> anyhow::Result<Workload> {
+        let (service, pod) = self.service_of(name)?;
+        Ok(workloads::server(lab, &self.folder, &self.cluster, service, pod))
+    }
+}
+
 impl Guest {
     fn new() -> anyhow::Result<Self> {
         let lab = std::env::current_exe().context("finding the path of this program")?;
@@ -97,6 +114,7 @@ impl Guest {
             lab: lab.to_string_lossy().into_owned(),
             built: None,
             processes: Processes::default(),
+            servers: BTreeMap::new(),
             probers: None,
         })
     }
@@ -183,9 +201,10 @@ impl Guest {
             &public,
             &workloads::public_resolver(cluster, &public),
         )?;
-        for (service, pod) in cluster.workloads() {
-            let workload = workloads::server(&self.lab, &built.folder, cluster, service, pod);
+        for (_, pod) in cluster.workloads() {
+            let workload = built.server(&self.lab, &pod.name)?;
             start(&mut self.processes, &pod.name, &workload)?;
+            self.servers.insert(pod.name.clone(), workload.command);
         }
         for resolver in &cluster.resolvers {
             self.processes
@@ -211,13 +230,19 @@ impl Guest {
             let command = Cmd::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
             self.processes.start(&process_name("cloud-haproxy")?, &command)?;
         }
+        self.await_balancers()
+    }
+
+    /// Until the balancers have checked the nodes as they are now told to.
+    fn await_balancers(&mut self) -> anyhow::Result<()> {
+        let wanted = fs::read_to_string(balancer::CONFIG).context("reading the balancers' configuration")?;
         let begun = Instant::now();
-        while !Path::new(balancer::READY).exists() {
+        while fs::read_to_string(balancer::READY).ok().as_ref() != Some(&wanted) {
             if let Some(ended) = self.processes.ended()?.first() {
-                bail!("while the balancers start: {ended}");
+                bail!("while the balancers check: {ended}");
             }
             if begun.elapsed() > BALANCER_PATIENCE {
-                bail!("the balancers do not start within {} s", BALANCER_PATIENCE.as_secs());
+                bail!("the balancers did not check within {} s", BALANCER_PATIENCE.as_secs());
             }
             sleep(Duration::from_millis(50));
         }
@@ -258,7 +283,9 @@ impl Guest {
             }
         }
         // As in a cluster: first nothing leads to the pod any more, then it ends.
-        self.forward()?;
+        if self.forward()? {
+            self.await_balancers()?;
+        }
         for pod in stopped {
             if self.processes.runs(&pod.name) {
                 self.processes.stop(&pod.name)?;
@@ -279,10 +306,7 @@ impl Guest {
             Effect::Crashed(pod) => self.processes.stop(&pod)?,
             Effect::Served(pods) => {
                 for pod in &pods {
-                    if self.processes.runs(pod) {
-                        self.processes.stop(pod)?;
-                    }
-                    self.serve(pod)?;
+                    self.change_server(pod)?;
                 }
             }
             Effect::Resolver(name) => {
@@ -308,17 +332,28 @@ impl Guest {
         Ok(())
     }
 
+    /// A server that stays what it is reads its configuration anew, without a gap; any other starts anew.
+    fn change_server(&mut self, name: &PodName) -> anyhow::Result<()> {
+        let workload = self.built()?.server(&self.lab, name)?;
+        let same = self.servers.get(name) == Some(&workload.command);
+        if same && self.processes.runs(name) && workload.command.argv.first().is_some_and(|p| p == "nginx") {
+            write_files(&workload)?;
+            return self.processes.signal(name, Signal::HUP);
+        }
+        if self.processes.runs(name) {
+            self.processes.stop(name)?;
+        }
+        self.serve(name)
+    }
+
     /// Starts the server of a pod and waits until it listens.
     fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
         let built = self.built.as_ref().context("nothing is built yet")?;
-        let cluster = &built.cluster;
-        let (service, pod) = cluster
-            .workloads()
-            .find(|(_, pod)| pod.name == *name)
-            .with_context(|| format!("there is no pod {name}"))?;
-        let workload = workloads::server(&self.lab, &built.folder, cluster, service, pod);
+        let workload = built.server(&self.lab, name)?;
         start(&mut self.processes, name, &workload)?;
-        wait_for_ports(&mut self.processes, name, service)
+        wait_for_ports(&mut self.processes, name, built.service_of(name)?.0)?;
+        self.servers.insert(name.clone(), workload.command);
+        Ok(())
     }
 
     fn change_prober(&mut self, name: &NodeName, change: ProberChange) -> anyhow::Result<()> {
@@ -344,30 +379,45 @@ impl Guest {
         for (i, (client, ask)) in asks.iter().enumerate() {
             by_client.entry(client).or_default().push((i, ask));
         }
+        // Clients ask side by side, as what is dropped is waited for.
+        let said: Vec<anyhow::Result<Vec<(usize, Answer)>>> = std::thread::scope(|scope| {
+            let asking: Vec<_> = by_client
+                .into_iter()
+                .map(|(client, asks)| scope.spawn(move || self.look_from(client, &asks)))
+                .collect();
+            let joined = asking.into_iter();
+            joined
+                .map(|asking| asking.join().unwrap_or_else(|_| bail!("a client ended")))
+                .collect()
+        });
         let mut answers = BTreeMap::new();
-        for (client, asks) in by_client {
-            let lines: Vec<String> = asks
-                .iter()
-                .map(|(_, ask)| serde_json::to_string(ask))
-                .collect::<Result<_, _>>()?;
-            let said = workloads::client(&self.lab, &namespace(&self.built()?.cluster, client)?)
-                .reading(&lines)
-                .run()?;
-            let said: Vec<Answer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-            if said.len() != asks.len() {
-                bail!(
-                    "the client on {client} gave {} answers to {} questions",
-                    said.len(),
-                    asks.len()
-                );
-            }
-            answers.extend(asks.iter().map(|(i, _)| *i).zip(said));
+        for said in said {
+            answers.extend(said?);
         }
         Ok(answers.into_values().collect())
     }
 
-    /// Makes every node and balancer forward as the cluster now is.
-    fn forward(&mut self) -> anyhow::Result<()> {
+    fn look_from(&self, client: &NodeName, asks: &[(usize, &Ask)]) -> anyhow::Result<Vec<(usize, Answer)>> {
+        let lines: Vec<String> = asks
+            .iter()
+            .map(|(_, ask)| serde_json::to_string(ask))
+            .collect::<Result<_, _>>()?;
+        let said = workloads::client(&self.lab, &namespace(&self.built()?.cluster, client)?)
+            .reading(&lines)
+            .run()?;
+        let said: Vec<Answer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        if said.len() != asks.len() {
+            bail!(
+                "the client on {client} gave {} answers to {} questions",
+                said.len(),
+                asks.len()
+            );
+        }
+        Ok(asks.iter().map(|(i, _)| *i).zip(said).collect())
+    }
+
+    /// Makes every node and balancer forward as the cluster now is; answers whether balancers were told anything new.
+    fn forward(&mut self) -> anyhow::Result<bool> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         for node in &built.cluster.nodes {
             // A node whose kube-proxy stands still keeps what it has.
@@ -380,14 +430,18 @@ impl Guest {
                 .with_context(|| format!("changing the rules of {}", node.name))?;
             built.rules.insert(node.name.clone(), new);
         }
-        if built.cluster.has_balancers() {
-            let text = serde_json::to_string(&balancer::listeners(&built.cluster))?;
-            // A reader sees the old or the new text, never half of one.
-            let new = format!("{}.new", balancer::CONFIG);
-            fs::write(&new, text).with_context(|| format!("writing {new}"))?;
-            fs::rename(&new, balancer::CONFIG).with_context(|| format!("replacing {}", balancer::CONFIG))?;
+        if !built.cluster.has_balancers() {
+            return Ok(false);
         }
-        Ok(())
+        let text = serde_json::to_string(&balancer::listeners(&built.cluster))?;
+        if fs::read_to_string(balancer::CONFIG).is_ok_and(|old| old == text) {
+            return Ok(false);
+        }
+        // A reader sees the old or the new text, never half of one.
+        let new = format!("{}.new", balancer::CONFIG);
+        fs::write(&new, text).with_context(|| format!("writing {new}"))?;
+        fs::rename(&new, balancer::CONFIG).with_context(|| format!("replacing {}", balancer::CONFIG))?;
+        Ok(true)
     }
 }
 
@@ -413,10 +467,15 @@ fn host_prober_name(node: &Node) -> anyhow::Result<PodName> {
 }
 
 fn start(processes: &mut Processes, name: &PodName, workload: &Workload) -> anyhow::Result<()> {
-    for (path, text) in &workload.files {
-        fs::write(path, text).with_context(|| format!("writing {path}"))?;
-    }
+    write_files(workload)?;
     processes.start(name, &workload.command)
+}
+
+fn write_files(workload: &Workload) -> anyhow::Result<()> {
+    workload
+        .files
+        .iter()
+        .try_for_each(|(path, text)| fs::write(path, text).with_context(|| format!("writing {path}")))
 }
 
 fn start_prober(

@@ -31,6 +31,7 @@ pub mod packets;
 pub mod parallax;
 pub mod run_dir;
 pub mod screen;
+pub mod suite;
 pub mod tools;
 pub mod uml;
 pub mod workloads;

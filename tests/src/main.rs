@@ -20,6 +20,7 @@ use parallax_lab::{
     lab::Lab,
     origin::{self, Manner},
     run_dir::RunDir,
+    suite::{self, Suite},
     tools,
 };
 
@@ -45,7 +46,23 @@ enum Command {
     /// Run an incident: probers inside, the aggregator here, and the verdict that must follow.
     Run {
         /// Id of the incident, or the path of its file.
-        id: String,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// Run every incident and end with the results.
+        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record"])]
+        all: bool,
+        /// With --all: only incidents whose id begins so; may be repeated.
+        #[arg(long, value_name = "START", requires = "all")]
+        only: Vec<String>,
+        /// With --all: labs side by side; each takes a CPU for itself.
+        #[arg(long, value_name = "1|2", requires = "all", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+        jobs: u8,
+        /// With --all: write the results for people into this file, as HTML.
+        #[arg(long, value_name = "FILE", requires = "all")]
+        report: Option<PathBuf>,
+        /// With --all: seconds of quiet instead of what the files say.
+        #[arg(long, value_name = "N", requires = "all", value_parser = clap::value_parser!(u64).range(1..))]
+        quiet_seconds: Option<u64>,
         /// End with the result instead of staying until Ctrl-C.
         #[arg(long)]
         once: bool,
@@ -153,6 +170,31 @@ async fn command(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::List { folder } => list(&folder.incidents),
         Command::Run {
+            all: true,
+            only,
+            jobs,
+            report,
+            quiet_seconds,
+            json,
+            folder,
+            ..
+        } => {
+            let suite = Suite {
+                folder: folder.incidents,
+                only,
+                jobs,
+                report,
+                quiet_seconds,
+                json,
+            };
+            tools::check()?;
+            Ok(match suite.run().await? {
+                suite::Ended::AsExpected => 0,
+                suite::Ended::NotAsExpected => 1,
+                suite::Ended::Interrupted => 130,
+            })
+        }
+        Command::Run {
             id,
             once,
             healthy_rounds,
@@ -161,8 +203,9 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             record,
             json,
             folder,
+            ..
         } => {
-            let incident = load(&folder.incidents, &id)?;
+            let incident = load(&folder.incidents, &id.context("no incident is named")?)?;
             let options = Options {
                 once,
                 healthy_rounds,
@@ -209,7 +252,7 @@ fn list(folder: &Path) -> anyhow::Result<u8> {
     let mut out = stdout().lock();
     for id in incident::list(folder)? {
         let incident = incident::load(folder, &id)?;
-        writeln!(out, "{id:<14} {}", incident.title).context("writing the list")?;
+        writeln!(out, "{id:<20} {}", incident.title).context("writing the list")?;
     }
     Ok(0)
 }
@@ -254,12 +297,35 @@ async fn show_packets(lab: &mut Lab, incident: &Incident) -> anyhow::Result<bool
     Ok(ok)
 }
 
+/// Questions at once: what is dropped is waited for together.
+const AT_ONCE: usize = 16;
+
 fn answer_questions() -> anyhow::Result<()> {
-    let mut out = stdout().lock();
+    let mut asks = Vec::new();
     for line in stdin().lock().take(MOST_BYTES).lines() {
-        let ask = serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
-        serde_json::to_writer(&mut out, &client::ask(&ask)).context("writing an answer")?;
-        out.write_all(b"\n").context("writing an answer")?;
+        let ask: client::Ask =
+            serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
+        asks.push(ask);
+    }
+    let mut out = stdout().lock();
+    for asks in asks.chunks(AT_ONCE) {
+        let answers: Vec<client::Answer> = std::thread::scope(|scope| {
+            let asking: Vec<_> = asks
+                .iter()
+                .map(|ask| scope.spawn(move || client::ask(ask)))
+                .collect();
+            let gone = |_| client::Answer::Other {
+                what: "the client ended".to_owned(),
+            };
+            let joined = asking.into_iter();
+            joined
+                .map(|asking| asking.join().unwrap_or_else(gone))
+                .collect()
+        });
+        for answer in answers {
+            serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
+            out.write_all(b"\n").context("writing an answer")?;
+        }
     }
     Ok(())
 }

@@ -169,7 +169,7 @@ fn nginx_conf(
 ) -> String {
     let run = format!("/run/nginx-{}", pod.name);
     let mut text = format!(
-        "daemon off;\nmaster_process off;\nworker_processes 1;\npid {run}.pid;\nerror_log stderr warn;\n\
+        "daemon off;\nuser root;\nworker_processes 1;\npid {run}.pid;\nerror_log stderr warn;\n\
          events {{ worker_connections 256; }}\nhttp {{\n  access_log off;\n  client_body_temp_path {run}-body;\n  \
          proxy_temp_path {run}-proxy;\n  fastcgi_temp_path {run}-fastcgi;\n  uwsgi_temp_path {run}-uwsgi;\n  \
          scgi_temp_path {run}-scgi;\n"

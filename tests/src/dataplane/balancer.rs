@@ -8,7 +8,6 @@ use std::{
     fmt::Write,
     fs,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4},
-    path::Path,
     thread,
     time::Duration,
 };
@@ -26,7 +25,7 @@ use crate::{
 /// What to balance; read anew before every round of checks.
 pub const CONFIG: &str = "/run/balancer.json";
 
-/// Written when the first rules stand.
+/// The configuration whose rules stand: written once checks have had time to change them.
 pub const READY: &str = "/run/balancer.ready";
 
 /// `HAProxy`'s configuration.
@@ -149,6 +148,7 @@ struct Health {
 pub fn serve() -> anyhow::Result<()> {
     let mut healthy = BTreeMap::new();
     let mut written = Vec::new();
+    let mut since = (String::new(), 0_u8);
     loop {
         let text = fs::read_to_string(CONFIG).with_context(|| format!("reading {CONFIG}"))?;
         let listeners: Vec<Listener> =
@@ -161,8 +161,14 @@ pub fn serve() -> anyhow::Result<()> {
                 .context("writing the balancer's rules")?;
             written = new;
         }
-        if !Path::new(READY).exists() {
-            fs::write(READY, "").with_context(|| format!("writing {READY}"))?;
+        if since.0 != text {
+            // The very first checks count at once.
+            let first = since.0.is_empty();
+            since = (text, if first { CHANGES } else { 0 });
+        }
+        since.1 = since.1.saturating_add(1);
+        if since.1 == CHANGES + 1 {
+            fs::write(READY, &since.0).with_context(|| format!("writing {READY}"))?;
         }
         thread::sleep(EVERY);
     }

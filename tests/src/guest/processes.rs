@@ -19,6 +19,9 @@ use crate::command::Cmd;
 /// Longest time until a process listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Time a process has to end in order.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -53,6 +56,24 @@ fn listens(text: &str, table: Table, port: u16) -> bool {
         let mut columns = line.split_whitespace().skip(1);
         columns.next().is_some_and(|local| local.ends_with(&port)) && columns.nth(1) == Some(table.waiting())
     })
+}
+
+/// Asks a process to end, so that it takes its children along; ends it by force when it does not.
+fn end(child: &mut Child) -> anyhow::Result<()> {
+    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        // One that has ended already needs no signal.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            sleep(PAUSE);
+        }
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(())
 }
 
 /// What runs in which pod; ended when dropped.
@@ -127,11 +148,7 @@ impl Processes {
             .0
             .remove(pod)
             .with_context(|| format!("nothing runs in the pod {pod}"))?;
-        child.kill().with_context(|| format!("ending the pod {pod}"))?;
-        child
-            .wait()
-            .with_context(|| format!("waiting for the end of the pod {pod}"))?;
-        Ok(())
+        end(&mut child).with_context(|| format!("ending the pod {pod}"))
     }
 
     /// Those that have ended on their own, with how.
@@ -152,7 +169,7 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in self.0.values_mut() {
-            // It may have ended already; the machine halts next.
+            // The machine halts next.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -32,6 +32,9 @@ pub enum Outcome {
         /// Latest time, in seconds from the last fault, or from when all was seen to be well.
         #[serde(rename = "withinSeconds")]
         within_seconds: u64,
+        /// Regions that may be named besides: what is shown may also break something.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        besides: Vec<String>,
     },
     /// Nothing at all, during the faults and for a while after the last.
     Quiet {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use parallax_diagnosis::topology::BalancerSpec;
-use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
+use parallax_model::{ExpectedStatus, HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 use serde::{Deserialize, Serialize};
 
 use super::Hosts;
@@ -32,6 +32,9 @@ pub struct Topology {
     /// Names besides the Ingresses' hosts that every resolver knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Record>,
+    /// Names that the cluster's resolvers, and only these, lead elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Record>,
     /// Clients outside the cluster, each with a prober: `internet:NAME`, `vpc:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
@@ -296,6 +299,9 @@ pub struct Ingress {
     /// Served over TLS as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
+    /// The statuses that count as success, where not anything below 500 will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_status: Option<ExpectedStatus>,
     /// Its host names. All resolve to the Service's balancer address.
     pub hosts: Hosts,
 }
