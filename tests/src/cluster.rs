@@ -136,7 +136,7 @@ pub struct Service {
     pub other_servers: BTreeMap<PodName, Server>,
     /// The pods behind it.
     pub endpoints: Vec<Pod>,
-    /// They are there anyway.
+    /// Pods behind it that are there anyway, besides.
     pub behind: Option<Behind>,
 }
 
@@ -356,10 +356,14 @@ impl Cluster {
 
     /// Every pod behind a Service that runs a server of its own, with the Service.
     pub fn workloads(&self) -> impl Iterator<Item = (&Service, &Pod)> {
-        self.services
-            .iter()
-            .filter(|service| service.behind.is_none())
-            .flat_map(|service| service.endpoints.iter().map(move |pod| (service, pod)))
+        self.services.iter().flat_map(|service| {
+            let own = |pod: &&Pod| !self.nodes.iter().any(|node| node.prober.name == pod.name);
+            service
+                .endpoints
+                .iter()
+                .filter(own)
+                .map(move |pod| (service, pod))
+        })
     }
 
     /// The hosts a Service's pods answer; none: any.

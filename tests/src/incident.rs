@@ -8,6 +8,7 @@ mod check_expected;
 mod expected;
 mod fault;
 mod hosts;
+mod lines;
 mod load;
 mod topology;
 

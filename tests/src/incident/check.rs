@@ -22,6 +22,10 @@ impl InvalidIncident {
             expected: expected.into(),
         }
     }
+
+    pub(super) fn field(&self) -> &str {
+        &self.field
+    }
 }
 
 impl Display for InvalidIncident {
@@ -211,12 +215,6 @@ fn check_service(field: &str, service: &Service) -> Checked {
     if service.load_balancer_ip.is_none() && service.ip_mode == IpMode::Proxy {
         return wrong(format!("{field}.ipMode"), "expected with type LoadBalancer only");
     }
-    if service.behind.is_some() && !service.endpoints.is_empty() {
-        return wrong(
-            format!("{field}.behind"),
-            "expected either behind or endpoints, not both",
-        );
-    }
     check_server(&format!("{field}.server"), service, &service.server)?;
     if service.ports.is_empty() {
         return wrong(format!("{field}.ports"), "expected at least one port");
@@ -322,7 +320,7 @@ mod tests {
             (
                 "timeoutMs: 3000",
                 "timeoutMs: 9000",
-                "x.yaml: timeoutMs: expected 1 to intervalMs (5000), got 9000",
+                "x.yaml:11: timeoutMs: expected 1 to intervalMs (5000), got 9000",
             ),
             (
                 "pod: ingress-2, node: n2",

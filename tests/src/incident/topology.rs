@@ -141,7 +141,7 @@ pub struct Service {
     /// The pods behind it when the lab starts.
     #[serde(default)]
     pub endpoints: Vec<EndpointAt>,
-    /// Pods behind it that are there anyway.
+    /// Pods behind it that are there anyway, besides `endpoints`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Behind>,
 }
