@@ -198,7 +198,9 @@ impl State {
         let cells = self.matrix.iter().flat_map(|row| {
             let bad = row.cells.iter().zip(&self.vantages);
             bad.filter(|(cell, _)| cell.state != "ok")
-                .map(move |(cell, vantage)| format!("{} from {} is {}", row.target, vantage.vantage, cell.state))
+                .map(move |(cell, vantage)| {
+                    format!("{} from {} is {}", row.target, vantage.vantage, cell.state)
+                })
         });
         silent.chain(cells).take(6).collect::<Vec<_>>().join(", ")
     }
@@ -220,7 +222,11 @@ impl State {
         };
         reporting
             && !self.vantages.is_empty()
-            && self.vantages.iter().enumerate().all(|(at, vantage)| well(at, vantage))
+            && self
+                .vantages
+                .iter()
+                .enumerate()
+                .all(|(at, vantage)| well(at, vantage))
     }
 }
 

@@ -32,11 +32,7 @@ pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
         return Ok(());
     }
     let records = incident.topology.records.iter().map(|record| &record.host);
-    let names: BTreeSet<String> = incident
-        .hosts()
-        .chain(records)
-        .map(ToString::to_string)
-        .collect();
+    let names: BTreeSet<String> = incident.hosts().chain(records).map(ToString::to_string).collect();
     let (authority, certificate) = make(names.into_iter().collect()).context("making certificates")?;
     for (name, text) in [(AUTHORITY, authority), (CERTIFICATE, certificate)] {
         let path = run.file(name);

@@ -15,8 +15,8 @@ use parallax_diagnosis::topology::BalancerSpec;
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
 use crate::incident::{
-    Balancing, Behind, Dataplane, HealthChecks, Incident, Ingress, IpMode, Record, ResolverSoftware, Serves,
-    Server, Service as Written, ServicePort, TrafficPolicy,
+    Balancing, Behind, Dataplane, HealthChecks, Incident, Ingress, IpMode, Record, ResolverSoftware, Server,
+    Serves, Service as Written, ServicePort, TrafficPolicy,
 };
 
 pub use change::{Effect, OpError, ProberChange};
@@ -239,7 +239,13 @@ impl Cluster {
                 }
             }
             let serves = resolver.serves.clone();
-            add(self, resolver.pod.clone(), &resolver.node, resolver.software, serves)?;
+            add(
+                self,
+                resolver.pod.clone(),
+                &resolver.node,
+                resolver.software,
+                serves,
+            )?;
         }
         Ok(())
     }

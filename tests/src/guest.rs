@@ -242,7 +242,10 @@ impl Guest {
                 bail!("while the balancers check: {ended}");
             }
             if begun.elapsed() > BALANCER_PATIENCE {
-                bail!("the balancers did not check within {} s", BALANCER_PATIENCE.as_secs());
+                bail!(
+                    "the balancers did not check within {} s",
+                    BALANCER_PATIENCE.as_secs()
+                );
             }
             sleep(Duration::from_millis(50));
         }
@@ -275,7 +278,12 @@ impl Guest {
             .clone();
         let mut stopped = Vec::new();
         for op in &fault.ops {
-            let effect = self.built.as_mut().context("nothing is built yet")?.cluster.apply(op)?;
+            let effect = self
+                .built
+                .as_mut()
+                .context("nothing is built yet")?
+                .cluster
+                .apply(op)?;
             if let Effect::Stopped(pod) = effect {
                 stopped.push(pod);
             } else {
@@ -310,7 +318,10 @@ impl Guest {
                 }
             }
             Effect::Resolver(name) => {
-                let resolver = cluster.resolvers.iter().find(|resolver| resolver.pod.name == name);
+                let resolver = cluster
+                    .resolvers
+                    .iter()
+                    .find(|resolver| resolver.pod.name == name);
                 let workload = match resolver {
                     Some(resolver) => workloads::resolver(cluster, resolver),
                     None => workloads::public_resolver(cluster, &name),
@@ -358,9 +369,13 @@ impl Guest {
 
     fn change_prober(&mut self, name: &NodeName, change: ProberChange) -> anyhow::Result<()> {
         let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
-        let node = cluster.node(name).with_context(|| format!("there is no node {name}"))?;
+        let node = cluster
+            .node(name)
+            .with_context(|| format!("there is no node {name}"))?;
         // Without probers (`parallax-lab packets`) there is nothing to change.
-        let Some(settings) = &self.probers else { return Ok(()) };
+        let Some(settings) = &self.probers else {
+            return Ok(());
+        };
         let processes = &mut self.processes;
         match change {
             ProberChange::Stall => processes.signal(&node.prober.name, Signal::STOP),

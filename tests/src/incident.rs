@@ -23,7 +23,7 @@ pub use hosts::Hosts;
 pub use load::{LoadError, list, load, parse};
 pub use topology::{
     Balancing, Behind, EndpointAt, HealthChecks, Ingress, IpMode, Node, Record, Resolver, ResolverSoftware,
-    Serves, Server, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
+    Server, Serves, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
 };
 
 /// One incident file.

@@ -318,9 +318,7 @@ fn answer_questions() -> anyhow::Result<()> {
                 what: "the client ended".to_owned(),
             };
             let joined = asking.into_iter();
-            joined
-                .map(|asking| asking.join().unwrap_or_else(gone))
-                .collect()
+            joined.map(|asking| asking.join().unwrap_or_else(gone)).collect()
         });
         for answer in answers {
             serde_json::to_writer(&mut out, &answer).context("writing an answer")?;

@@ -89,9 +89,10 @@ impl Suite {
             "{good} of {} as expected, {:.0} min{}",
             reports.len(),
             (start.elapsed().as_secs_f64() / 60.0).ceil(),
-            self.report
-                .as_ref()
-                .map_or(String::new(), |path| format!("; the report is {}", path.display()))
+            self.report.as_ref().map_or(String::new(), |path| format!(
+                "; the report is {}",
+                path.display()
+            ))
         ));
         Ok(if *work.interrupted.borrow() {
             Ended::Interrupted

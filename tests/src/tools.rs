@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// What installs all of them on Debian and Ubuntu.
-pub const INSTALL: &str =
-    "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
+pub const INSTALL: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
     tcpdump nginx-light haproxy unbound";
 
 /// `nsenter` and `setpriv` are part of util-linux, which no Debian lacks.

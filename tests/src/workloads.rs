@@ -189,7 +189,10 @@ fn nginx_conf(
         if tls {
             let pem = folder.join(CERTIFICATE);
             let pem = pem.display();
-            let _ = writeln!(listen, "    ssl_certificate {pem};\n    ssl_certificate_key {pem};");
+            let _ = writeln!(
+                listen,
+                "    ssl_certificate {pem};\n    ssl_certificate_key {pem};"
+            );
         }
     }
     let status = server.status.unwrap_or(200);
@@ -223,9 +226,10 @@ fn haproxy_conf(
     server: &Server,
     hosts: &[&HostName],
 ) -> String {
-    let mut text = "global\n  maxconn 200\ndefaults\n  mode http\n  timeout connect 2s\n  timeout client 10s\n  \
+    let mut text =
+        "global\n  maxconn 200\ndefaults\n  mode http\n  timeout connect 2s\n  timeout client 10s\n  \
                     timeout server 10s\nfrontend all\n"
-        .to_owned();
+            .to_owned();
     for (port, tls) in listens(ports) {
         let pem = folder.join(CERTIFICATE);
         let words = format!(
@@ -235,7 +239,11 @@ fn haproxy_conf(
             } else {
                 String::new()
             },
-            if server.proxy_protocol { " accept-proxy" } else { "" }
+            if server.proxy_protocol {
+                " accept-proxy"
+            } else {
+                ""
+            }
         );
         let _ = writeln!(text, "  bind {}:{port}{words}", pod.address);
     }

@@ -178,7 +178,8 @@ fn a_dozen_incidents_are_named_as_their_files_say() {
 #[test]
 fn an_incident_with_a_typo_is_refused_with_file_line_and_what_was_expected_and_nothing_is_left_running() {
     let folder = tempfile::tempdir().unwrap();
-    let wrong = include_str!("../incidents/i1.yaml").replacen("pod: ingress-4}\n\n", "pod: ingress-9}\n\n", 1);
+    let wrong =
+        include_str!("../incidents/i1.yaml").replacen("pod: ingress-4}\n\n", "pod: ingress-9}\n\n", 1);
     let line = wrong.lines().position(|line| line.contains("ingress-9")).unwrap() + 1;
     std::fs::write(folder.path().join("i1.yaml"), wrong).unwrap();
     let output = std::process::Command::new(lab_binary())
@@ -190,7 +191,8 @@ fn an_incident_with_a_typo_is_refused_with_file_line_and_what_was_expected_and_n
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains(&format!("i1.yaml:{line}: faults[0].ops[1]: ")) && said.contains("has no pod ingress-9"),
+        said.contains(&format!("i1.yaml:{line}: faults[0].ops[1]: "))
+            && said.contains("has no pod ingress-9"),
         "{said}"
     );
     assert!(!folder.path().join("runs").exists());

@@ -451,6 +451,7 @@ impl Engine {
             &mut self.world,
             self.rules.split,
             &self.restarted,
+            &self.worked,
         )
     }
 

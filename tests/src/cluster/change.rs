@@ -48,7 +48,9 @@ pub enum OpError {
     #[error("the Service {0} has no balancer address")]
     NoBalancer(ServiceKey),
     /// A vantage on a node is no client outside.
-    #[error("{0} is no client outside: expected internet:NAME or vpc:NAME, with a name of lower-case letters")]
+    #[error(
+        "{0} is no client outside: expected internet:NAME or vpc:NAME, with a name of lower-case letters"
+    )]
     NoOutside(Vantage),
     /// A pod's name names its namespace, for ever.
     #[error("the name {0} is or was taken; a new pod needs a new name")]
@@ -214,8 +216,7 @@ impl Cluster {
         if !public && !self.resolvers.iter().any(|known| known.pod.name == *resolver) {
             return Err(OpError::NoResolver(resolver.clone()));
         }
-        self.deviations
-            .insert((resolver.clone(), host.clone()), address);
+        self.deviations.insert((resolver.clone(), host.clone()), address);
         Ok(Effect::Resolver(resolver.clone()))
     }
 
@@ -233,7 +234,9 @@ impl Cluster {
         for service in &mut self.services {
             if service.behind == Some(Behind::Probers) {
                 service.endpoints.retain(|pod| pod.name != prober.name);
-                service.endpoints.extend((present && probes).then(|| prober.clone()));
+                service
+                    .endpoints
+                    .extend((present && probes).then(|| prober.clone()));
             }
         }
         Ok(Effect::Prober(
@@ -278,15 +281,16 @@ impl Cluster {
             ),
             Op::BridgeNf { node, on } => at(
                 node,
-                format!("echo {} > /proc/sys/net/bridge/bridge-nf-call-iptables", u8::from(*on)),
+                format!(
+                    "echo {} > /proc/sys/net/bridge/bridge-nf-call-iptables",
+                    u8::from(*on)
+                ),
             ),
             Op::BreakNode { node } => {
                 let pods = addresses::pod_cidr(self.known(node)?.number);
                 at(
                     node,
-                    format!(
-                        "{FILTER} -A FORWARD -i eth0 -d {pods} -m conntrack --ctstate NEW -j DROP"
-                    ),
+                    format!("{FILTER} -A FORWARD -i eth0 -d {pods} -m conntrack --ctstate NEW -j DROP"),
                 )
             }
             Op::BreakPair { from, to } => {
@@ -314,7 +318,9 @@ impl Cluster {
                 )
             }
             Op::SecurityGroup { service, blocks } => {
-                let known = self.service(service).ok_or_else(|| OpError::NoService(service.clone()))?;
+                let known = self
+                    .service(service)
+                    .ok_or_else(|| OpError::NoService(service.clone()))?;
                 let ip = known
                     .load_balancer_ip
                     .ok_or_else(|| OpError::NoBalancer(service.clone()))?;

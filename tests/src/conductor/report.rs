@@ -180,7 +180,12 @@ fn expected(incident: &Incident) -> String {
         Outcome::Verdict(verdict) => {
             let mut words = format!("{} ({})", verdict.cause, verdict.region);
             if !verdict.on.is_empty() {
-                words = format!("{} ({} {})", verdict.cause, verdict.region, verdict.on.join(" → "));
+                words = format!(
+                    "{} ({} {})",
+                    verdict.cause,
+                    verdict.region,
+                    verdict.on.join(" → ")
+                );
             }
             vec![words]
         }

@@ -80,9 +80,10 @@ pub fn listeners(cluster: &Cluster) -> Vec<Listener> {
 /// `HAProxy` for the balancers that speak PROXY protocol; none where there is no such balancer.
 #[must_use]
 pub fn haproxy_conf(cluster: &Cluster) -> Option<String> {
-    let mut text = "global\n  maxconn 200\ndefaults\n  mode tcp\n  timeout connect 2s\n  timeout client 10s\n  \
+    let mut text =
+        "global\n  maxconn 200\ndefaults\n  mode tcp\n  timeout connect 2s\n  timeout client 10s\n  \
                     timeout server 10s\n"
-        .to_owned();
+            .to_owned();
     let mut any = false;
     for service in &cluster.services {
         let Some(ip) = service
@@ -95,7 +96,11 @@ pub fn haproxy_conf(cluster: &Cluster) -> Option<String> {
             let Some(node_port) = port.node_port else { continue };
             any = true;
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "listen balancer-{}-{}\n  bind {ip}:{}", ip, port.port, port.port);
+            let _ = writeln!(
+                text,
+                "listen balancer-{}-{}\n  bind {ip}:{}",
+                ip, port.port, port.port
+            );
             for node in cluster.present() {
                 let address = addresses::underlay(node.number);
                 let _ = writeln!(

@@ -50,7 +50,9 @@ impl Tables {
                 .into_iter()
                 .collect();
             let chain = tables.choice(protocol, &to);
-            tables.jump(&format!("-d {}/32 -p {protocol} --dport 53", addresses::DNS_SERVICE), &chain);
+            let matched = format!("-d {}/32 -p {protocol} --dport 53", addresses::DNS_SERVICE);
+            tables.mark(&format!("! -s {} {matched} {MARK}", addresses::POD_CIDR));
+            tables.jump(&matched, &chain);
         }
         for service in &cluster.services {
             tables.service(node, service);
@@ -81,8 +83,12 @@ impl Tables {
                 self.nobody(&cluster, all.is_empty(), "REJECT");
             }
 
-            let balancer = service.load_balancer_ip.filter(|_| service.ip_mode == IpMode::Vip);
-            let node_port = port.node_port.map(|port| (addresses::underlay(node.number), port));
+            let balancer = service
+                .load_balancer_ip
+                .filter(|_| service.ip_mode == IpMode::Vip);
+            let node_port = port
+                .node_port
+                .map(|port| (addresses::underlay(node.number), port));
             for (ip, port) in balancer.map(|ip| (ip, port.port)).into_iter().chain(node_port) {
                 let matched = match_of(ip, port);
                 self.nobody(&matched, all.is_empty(), "REJECT");
@@ -112,10 +118,14 @@ impl Tables {
         for (i, destination) in to.iter().enumerate() {
             let share = match to.len() - i {
                 1 => String::new(),
-                left => format!("-m statistic --mode random --probability {:.9} ", 1.0 / as_share(left)),
+                left => format!(
+                    "-m statistic --mode random --probability {:.9} ",
+                    1.0 / as_share(left)
+                ),
             };
-            self.nat
-                .push(format!("-A {name} -p {protocol} {share}-j DNAT --to-destination {destination}"));
+            self.nat.push(format!(
+                "-A {name} -p {protocol} {share}-j DNAT --to-destination {destination}"
+            ));
         }
         name
     }

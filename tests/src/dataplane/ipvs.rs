@@ -81,7 +81,14 @@ impl Rules {
 
     fn resolver(&mut self, cluster: &Cluster) {
         self.addresses.insert(addresses::DNS_SERVICE);
-        for protocol in ["-u", "-t"] {
+        for (protocol, name) in [("-u", "udp"), ("-t", "tcp")] {
+            for chain in ["PREROUTING", "OUTPUT"] {
+                self.nat.push(format!(
+                    "-A {chain} ! -s {} -d {}/32 -p {name} --dport 53 -j MARK --set-xmark 0x4000/0x4000",
+                    addresses::POD_CIDR,
+                    addresses::DNS_SERVICE
+                ));
+            }
             self.services.insert(
                 format!("{protocol} {}:53", addresses::DNS_SERVICE),
                 cluster

@@ -101,10 +101,12 @@ impl Incident {
 
     fn check_look(&self, field: &str, look: &Look) -> Checked {
         let outside = |name: &str| {
-            self.topology
-                .vantages
-                .iter()
-                .any(|vantage| vantage.to_string().split_once(':').is_some_and(|(_, n)| n == name))
+            self.topology.vantages.iter().any(|vantage| {
+                vantage
+                    .to_string()
+                    .split_once(':')
+                    .is_some_and(|(_, n)| n == name)
+            })
         };
         for name in &look.from {
             if !self.topology.nodes.iter().any(|node| node.name == *name) && !outside(name.as_str()) {

@@ -65,6 +65,9 @@ pub struct ExpectedVerdict {
     pub on: Vec<String>,
     /// The cause's id, which must be the most probable one.
     pub cause: String,
+    /// Causes that may stand in its place: the same packets under another provider's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or_cause: Vec<String>,
     /// The front it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<SocketAddrV4>,

@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use parallax_diagnosis::topology::BalancerSpec;
-use parallax_model::{ExpectedStatus, HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
+use parallax_model::{
+    ExpectedStatus, HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Hosts;
