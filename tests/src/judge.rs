@@ -178,6 +178,16 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             printable(&named.subject.name)
         ));
     }
+    if let Some(service) = &expected.service
+        && !incident
+            .fronts_of(service)
+            .any(|front| front.to_string() == named.subject.name)
+    {
+        return Some(format!(
+            "it is about {}, expected a front of {service}",
+            printable(&named.subject.name)
+        ));
+    }
     if !expected.on.is_empty() && expected.on != named.region.members {
         return Some(format!(
             "it is about {}, expected {}",

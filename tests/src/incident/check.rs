@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeSet,
     fmt::{self, Display},
+    net::SocketAddrV4,
 };
+
+use parallax_model::ServiceKey;
 
 use super::{Incident, IpMode, Op, Server, Service, ServiceType, Software};
 use crate::cluster::{Cluster, addresses};
@@ -174,6 +177,21 @@ impl Incident {
             }
         }
         Ok(())
+    }
+
+    /// Every address and port of a Service.
+    pub fn fronts_of(&self, key: &ServiceKey) -> impl Iterator<Item = SocketAddrV4> {
+        let services = self.topology.services.iter();
+        services
+            .filter(move |service| service.service == *key)
+            .flat_map(|service| {
+                let addresses = [Some(service.cluster_ip), service.load_balancer_ip];
+                let ports = service.ports.iter().map(|port| port.port);
+                ports.flat_map(move |port| {
+                    let ips = addresses.into_iter().flatten();
+                    ips.map(move |ip| SocketAddrV4::new(ip, port))
+                })
+            })
     }
 
     /// All host names, in the order written.

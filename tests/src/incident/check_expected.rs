@@ -73,29 +73,32 @@ impl Incident {
                 format!("expected at most the {hosts} hosts of the ingresses, got {members}"),
             );
         }
-        match (verdict.front, &verdict.subject) {
-            (Some(_), Some(_)) | (None, None) => wrong(
+        let about = [
+            verdict.front.is_some(),
+            verdict.service.is_some(),
+            verdict.subject.is_some(),
+        ];
+        if about.into_iter().filter(|given| *given).count() != 1 {
+            return wrong(
                 "expected.outcome.verdict",
-                "expected either front or subject: what it is about",
+                "expected exactly one of front, service and subject: what it is about",
+            );
+        }
+        if let Some(service) = &verdict.service
+            && self.fronts_of(service).next().is_none()
+        {
+            return wrong(
+                "expected.outcome.verdict.service",
+                format!("there is no Service {service}"),
+            );
+        }
+        let mut services = self.topology.services.iter();
+        match verdict.front {
+            Some(front) if !services.any(|s| self.fronts_of(&s.service).any(|known| known == front)) => wrong(
+                "expected.outcome.verdict.front",
+                format!("{front} is no address and port of a Service"),
             ),
-            (None, Some(_)) => Ok(()),
-            (Some(front), None) => {
-                let fronts = self.topology.services.iter().flat_map(|service| {
-                    let addresses = [Some(service.cluster_ip), service.load_balancer_ip];
-                    let ports = service.ports.iter().map(|port| port.port);
-                    ports.flat_map(move |port| addresses.into_iter().flatten().map(move |ip| (ip, port)))
-                });
-                let known = fronts
-                    .into_iter()
-                    .any(|known| known == (*front.ip(), front.port()));
-                if known {
-                    return Ok(());
-                }
-                wrong(
-                    "expected.outcome.verdict.front",
-                    format!("{front} is no address and port of a Service"),
-                )
-            }
+            _ => Ok(()),
         }
     }
 

@@ -71,6 +71,9 @@ pub struct ExpectedVerdict {
     /// The front it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<SocketAddrV4>,
+    /// The Service whose front it is about, whichever of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceKey>,
     /// What it is about, where that is no front: a target, a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
