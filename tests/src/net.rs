@@ -66,19 +66,11 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
         ("net/ipv4/conf/all/send_redirects", "0"),
         ("net/ipv4/conf/under/send_redirects", "0"),
     ];
-    let (underlay, outside) = (addresses::UNDERLAY_CIDR, addresses::OUTSIDE_CIDR);
+    let underlay = addresses::UNDERLAY_CIDR;
     vec![
         set_up(None, &sysctls[..3], &links),
         set_up(None, &sysctls[3..], &[]),
-        iptables_restore(
-            None,
-            &[
-                format!(":{BALANCER} - [0:0]"),
-                format!("-A PREROUTING -j {BALANCER}"),
-                format!("-A POSTROUTING -s {underlay} -o eth0 -j MASQUERADE"),
-                format!("-A POSTROUTING -s {outside} -o eth0 -j MASQUERADE"),
-            ],
-        ),
+        iptables_restore(None, &translation(cluster)),
         // A balancer does not pass on that a node refused: its clients see silence (incident I7).
         Cmd::new([
             "xtables-legacy-multi",
@@ -95,6 +87,31 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
             "DROP",
         ]),
     ]
+}
+
+/// What the cloud translates.
+fn translation(cluster: &Cluster) -> Vec<String> {
+    let (underlay, outside) = (addresses::UNDERLAY_CIDR, addresses::OUTSIDE_CIDR);
+    let mut rules = vec![
+        format!(":{BALANCER} - [0:0]"),
+        format!("-A PREROUTING -j {BALANCER}"),
+        format!("-A POSTROUTING -s {underlay} -o eth0 -j MASQUERADE"),
+        format!("-A POSTROUTING -s {outside} -o eth0 -j MASQUERADE"),
+    ];
+    // Nodes reach public addresses through a NAT gateway: a public balancer never sees a node's own address.
+    let public: BTreeSet<_> = cluster
+        .services
+        .iter()
+        .filter_map(|service| service.load_balancer_ip)
+        .filter(|ip| !ip.is_private())
+        .collect();
+    rules.extend(public.iter().map(|ip| {
+        format!(
+            "-A POSTROUTING -s {underlay} -o under -m conntrack --ctorigdst {ip}/32 -j SNAT --to-source {}",
+            addresses::ROUTER
+        )
+    }));
+    rules
 }
 
 /// The chain of the cloud in which balancers translate.

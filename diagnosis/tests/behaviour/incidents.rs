@@ -176,7 +176,7 @@ fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_w
             )
         })
         .collect();
-    assert_eq!(named, [("vip", "F9")]);
+    assert_eq!(named, [("proto-vip", "F9")]);
 }
 
 #[test]
