@@ -43,19 +43,19 @@ pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
 
 /// The authority's certificate, and a certificate with its key, both as PEM.
 fn make(names: Vec<String>) -> Result<(String, String), rcgen::Error> {
-    let named = |params: &mut CertificateParams, name: &str| {
+    let call = |params: &mut CertificateParams, name: &str| {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
     };
     let mut authority = CertificateParams::default();
-    named(&mut authority, "Parallax lab");
+    call(&mut authority, "Parallax lab");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate()?;
     let authority_pem = authority.self_signed(&authority_key)?.pem();
     let issuer = Issuer::new(authority, authority_key);
 
     let mut leaf = CertificateParams::new(names)?;
-    named(&mut leaf, "a server of the lab");
+    call(&mut leaf, "a server of the lab");
     let leaf_key = KeyPair::generate()?;
     let leaf_pem = leaf.signed_by(&leaf_key, &issuer)?.pem();
     Ok((authority_pem, leaf_pem + &leaf_key.serialize_pem()))

@@ -157,7 +157,7 @@ const COULD_NOT: u8 = 3;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    match command(cli.command).await {
+    match Box::pin(command(cli.command)).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("parallax-lab: {error:#}");
@@ -188,7 +188,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 json,
             };
             tools::check()?;
-            Ok(match suite.run().await? {
+            Ok(match Box::pin(suite.run()).await? {
                 suite::Ended::AsExpected => 0,
                 suite::Ended::NotAsExpected => 1,
                 suite::Ended::Interrupted => 130,

@@ -161,8 +161,7 @@ fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_w
     }
     let mut view = None;
     for round in 8..14 {
-        let closed =
-            |p: &Probe| (matches!(p.channel, "direct" | "vip")).then_some(("first-byte", "eof"));
+        let closed = |p: &Probe| (matches!(p.channel, "direct" | "vip")).then_some(("first-byte", "eof"));
         view = Some(mesh.round(round, &closed));
     }
     let view = view.unwrap();

@@ -230,13 +230,11 @@ impl Cluster {
             });
         }
         node.present = present;
-        let (prober, probes) = (node.prober.clone(), node.probes);
+        let (pod, joins) = (node.prober.clone(), present && node.probes);
         for service in &mut self.services {
             if service.behind == Some(Behind::Probers) {
-                service.endpoints.retain(|pod| pod.name != prober.name);
-                service
-                    .endpoints
-                    .extend((present && probes).then(|| prober.clone()));
+                service.endpoints.retain(|endpoint| endpoint.name != pod.name);
+                service.endpoints.extend(joins.then(|| pod.clone()));
             }
         }
         Ok(Effect::Prober(

@@ -94,10 +94,12 @@ impl Incident {
         }
         let mut services = self.topology.services.iter();
         match verdict.front {
-            Some(front) if !services.any(|s| self.fronts_of(&s.service).any(|known| known == front)) => wrong(
-                "expected.outcome.verdict.front",
-                format!("{front} is no address and port of a Service"),
-            ),
+            Some(front) if !services.any(|s| self.fronts_of(&s.service).any(|known| known == front)) => {
+                wrong(
+                    "expected.outcome.verdict.front",
+                    format!("{front} is no address and port of a Service"),
+                )
+            }
             _ => Ok(()),
         }
     }

@@ -68,9 +68,9 @@ fn named(report: &Report) -> String {
 }
 
 fn section(text: &mut String, report: &Report) -> fmt::Result {
-    write!(
+    writeln!(
         text,
-        "<h2 id=\"{id}\">{id}: {}</h2>\n",
+        "<h2 id=\"{id}\">{id}: {}</h2>",
         Escaped(&report.title),
         id = Escaped(&report.id)
     )?;
