@@ -115,7 +115,7 @@ impl<'a> Topology<'a> {
         Self {
             proxy_mode: match cluster.dataplane {
                 Dataplane::IpvsOld | Dataplane::Ipvs => "ipvs",
-                Dataplane::Iptables => "iptables",
+                Dataplane::Iptables | Dataplane::IptablesNoClusterCidr => "iptables",
             },
             nodes: cluster
                 .present()

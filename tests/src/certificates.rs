@@ -6,7 +6,7 @@ use anyhow::Context;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 
 use crate::{
-    incident::Incident,
+    incident::{Balancing, Incident},
     run_dir::RunDir,
     workloads::{AUTHORITY, CERTIFICATE},
 };
@@ -23,7 +23,9 @@ fn speaks_tls(incident: &Incident) -> bool {
         .services
         .iter()
         .flat_map(|service| &service.ports);
+    let mut services = incident.topology.services.iter();
     ports.any(super::incident::ServicePort::is_tls)
+        || services.any(|service| service.balancing == Balancing::EndsTls)
 }
 
 /// Writes both into the run's folder.

@@ -62,4 +62,14 @@ pub enum Dataplane {
     Ipvs,
     /// kube-proxy in iptables mode: pods are served by the cluster's endpoints whatever the policy.
     Iptables,
+    /// The same without `--cluster-cidr`: nothing tells it who is a pod, so pods are held to the policy, too.
+    IptablesNoClusterCidr,
+}
+
+impl Dataplane {
+    /// kube-proxy works with iptables.
+    #[must_use]
+    pub const fn is_iptables(self) -> bool {
+        matches!(self, Self::Iptables | Self::IptablesNoClusterCidr)
+    }
 }

@@ -117,6 +117,8 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         delay_ms: u64,
         #[arg(long)]
+        body_bytes: Option<usize>,
+        #[arg(long)]
         host: Vec<String>,
     },
     /// The balancers of the cloud.
@@ -228,11 +230,13 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             node,
             status,
             delay_ms,
+            body_bytes,
             host,
         } => {
             let manner = Manner {
                 status: hyper::StatusCode::from_u16(status).context("reading the status")?,
                 delay: Duration::from_millis(delay_ms),
+                body_bytes,
                 hosts: host,
             };
             origin::serve(&listen, &pod, &node, manner).await.map(|()| 0)

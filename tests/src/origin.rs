@@ -26,6 +26,8 @@ pub struct Manner {
     pub status: StatusCode,
     /// Time before each.
     pub delay: Duration,
+    /// Bytes of the body; a line about the pod where absent.
+    pub body_bytes: Option<usize>,
     /// Hosts that it answers, the others get a 404; empty: any.
     pub hosts: Vec<String>,
 }
@@ -35,6 +37,7 @@ impl Default for Manner {
         Self {
             status: StatusCode::OK,
             delay: Duration::ZERO,
+            body_bytes: None,
             hosts: Vec::new(),
         }
     }
@@ -57,7 +60,10 @@ impl Manner {
 pub async fn serve(listen: &[SocketAddr], pod: &str, node: &str, manner: Manner) -> anyhow::Result<()> {
     let mut servers = JoinSet::new();
     let header = HeaderValue::from_str(pod)?;
-    let body = Bytes::from(format!("{pod} on {node}\n"));
+    let body = match manner.body_bytes {
+        Some(bytes) => Bytes::from(vec![b'.'; bytes]),
+        None => Bytes::from(format!("{pod} on {node}\n")),
+    };
     let manner = Arc::new(manner);
     for address in listen {
         let listener = TcpListener::bind(address)

@@ -154,6 +154,9 @@ fn origin(lab: &str, pod: &Pod, ports: &[ServicePort], server: &Server, hosts: &
     if let Some(delay) = server.delay_ms {
         argv.extend(["--delay-ms".to_owned(), delay.to_string()]);
     }
+    if let Some(bytes) = server.body_bytes {
+        argv.extend(["--body-bytes".to_owned(), bytes.to_string()]);
+    }
     for host in hosts {
         argv.extend(["--host".to_owned(), host.to_string()]);
     }

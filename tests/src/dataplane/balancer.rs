@@ -31,6 +31,9 @@ pub const READY: &str = "/run/balancer.ready";
 /// `HAProxy`'s configuration.
 pub const HAPROXY_CONF: &str = "/run/balancer-haproxy.conf";
 
+/// The port on which a balancer ends TLS.
+const HTTPS: u16 = 443;
+
 /// Time between two rounds of checks.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -77,9 +80,10 @@ pub fn listeners(cluster: &Cluster) -> Vec<Listener> {
     all
 }
 
-/// `HAProxy` for the balancers that speak PROXY protocol; none where there is no such balancer.
+/// `HAProxy` for the balancers that are more than translation; none where there is no such balancer. `certificate` is
+/// the path of a certificate with its key.
 #[must_use]
-pub fn haproxy_conf(cluster: &Cluster) -> Option<String> {
+pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
     let mut text =
         "global\n  maxconn 200\ndefaults\n  mode tcp\n  timeout connect 2s\n  timeout client 10s\n  \
                     timeout server 10s\n"
@@ -88,24 +92,26 @@ pub fn haproxy_conf(cluster: &Cluster) -> Option<String> {
     for service in &cluster.services {
         let Some(ip) = service
             .load_balancer_ip
-            .filter(|_| service.balancing == Balancing::ProxyProtocol)
+            .filter(|_| service.balancing != Balancing::KeepsClient)
         else {
             continue;
         };
         for port in &service.ports {
             let Some(node_port) = port.node_port else { continue };
             any = true;
+            let (listen, send) = match service.balancing {
+                Balancing::EndsTls if port.port == HTTPS => (format!(" ssl crt {certificate}"), ""),
+                Balancing::ProxyProtocol => (String::new(), " send-proxy"),
+                Balancing::EndsTls | Balancing::KeepsClient => (String::new(), ""),
+            };
+            let port = port.port;
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "listen balancer-{}-{}\n  bind {ip}:{}",
-                ip, port.port, port.port
-            );
+            let _ = writeln!(text, "listen balancer-{ip}-{port}\n  bind {ip}:{port}{listen}");
             for node in cluster.present() {
                 let address = addresses::underlay(node.number);
                 let _ = writeln!(
                     text,
-                    "  server {} {address}:{node_port} send-proxy check inter 1s",
+                    "  server {} {address}:{node_port}{send} check inter 1s",
                     node.name
                 );
             }

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
-    incident::{IpMode, TrafficPolicy},
+    incident::{Dataplane, IpMode, TrafficPolicy},
 };
 
 /// The chain of the `filter` table in which kube-proxy drops and refuses.
@@ -55,12 +55,12 @@ impl Tables {
             tables.jump(&matched, &chain);
         }
         for service in &cluster.services {
-            tables.service(node, service);
+            tables.service(cluster.dataplane, node, service);
         }
         tables
     }
 
-    fn service(&mut self, node: &Node, service: &Service) {
+    fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service) {
         for port in &service.ports {
             let all: Vec<&Pod> = service.endpoints.iter().collect();
             let here: Vec<&Pod> = all.iter().copied().filter(|pod| pod.node == node.name).collect();
@@ -101,7 +101,9 @@ impl Tables {
                 let pods = format!("-s {} {matched}", addresses::POD_CIDR);
                 let own = format!("-m addrtype --src-type LOCAL {matched}");
                 self.mark(&format!("{own} {MARK}"));
-                self.jump(&pods, &everywhere);
+                if dataplane != Dataplane::IptablesNoClusterCidr {
+                    self.jump(&pods, &everywhere);
+                }
                 self.jump(&own, &everywhere);
                 let local = self.choice("tcp", &to(&here));
                 self.jump(&matched, &local);
@@ -147,5 +149,71 @@ impl Tables {
         if holds {
             self.filter.push(format!("-A {FIREWALL} {matched} -j {what}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Endpoints on n1 and n2; the Service's policy is Local.
+    fn cluster(dataplane: Dataplane) -> Cluster {
+        let text = include_str!("../../incidents/f2.yaml");
+        let incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        let mut cluster = Cluster::derive(&incident).unwrap();
+        for op in &incident.faults[0].ops {
+            cluster.apply(op).unwrap();
+        }
+        cluster.dataplane = dataplane;
+        cluster
+    }
+
+    /// Where a packet of the nat table ends, for the rules that hold for it, in order.
+    fn chains(tables: &Tables, matched: &str) -> Vec<String> {
+        let rules = tables.nat.iter().filter(|rule| {
+            rule.starts_with("-A PREROUTING") && rule.contains(matched) && rule.contains("SVC-")
+        });
+        rules.cloned().collect()
+    }
+
+    #[test]
+    fn pods_are_served_by_every_endpoint_whatever_the_policy() {
+        let cluster = cluster(Dataplane::Iptables);
+        let tables = Tables::of(&cluster, &cluster.nodes[3]);
+        let rules = chains(&tables, "-d 203.0.113.10/32 -p tcp --dport 80");
+        assert!(
+            rules[0].starts_with("-A PREROUTING -s 10.244.0.0/16 -d 203.0.113.10/32"),
+            "{rules:?}"
+        );
+    }
+
+    #[test]
+    fn without_the_pods_addresses_they_are_held_to_the_policy_and_dropped_where_no_endpoint_is() {
+        let cluster = cluster(Dataplane::IptablesNoClusterCidr);
+        let tables = Tables::of(&cluster, &cluster.nodes[3]);
+        let rules = chains(&tables, "-d 203.0.113.10/32 -p tcp --dport 80");
+        assert!(
+            !rules.iter().any(|rule| rule.contains("-s 10.244.0.0/16")),
+            "{rules:?}"
+        );
+        let dropped = "-A KUBE-FIREWALL -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
+        assert!(tables.filter.contains(&dropped), "{:?}", tables.filter);
+        let here = Tables::of(&cluster, &cluster.nodes[0]);
+        assert!(!here.filter.contains(&dropped));
+    }
+
+    #[test]
+    fn each_of_three_endpoints_is_as_likely_as_the_others() {
+        let mut tables = Tables::default();
+        tables.choice("tcp", &["a:1", "b:1", "c:1"].map(str::to_owned));
+        let shares: Vec<Option<&str>> = tables
+            .nat
+            .iter()
+            .filter(|rule| rule.starts_with("-A"))
+            .map(|rule| rule.split("--probability ").nth(1)?.split(' ').next())
+            .collect();
+        assert_eq!(shares, [Some("0.333333333"), Some("0.500000000"), None]);
     }
 }

@@ -34,7 +34,7 @@ pub struct Rules {
 /// What a node needs once, before any rules.
 #[must_use]
 pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
-    if cluster.dataplane == Dataplane::Iptables {
+    if cluster.dataplane.is_iptables() {
         return super::iptables::prepare(node);
     }
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
@@ -54,7 +54,7 @@ impl Rules {
     #[must_use]
     pub fn of(cluster: &Cluster, node: &Node) -> Self {
         let mut rules = Self::default();
-        if cluster.dataplane == Dataplane::Iptables {
+        if cluster.dataplane.is_iptables() {
             let tables = super::iptables::Tables::of(cluster, node);
             rules.nat = tables.nat;
             rules.filter = tables.filter;

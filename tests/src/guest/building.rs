@@ -95,7 +95,8 @@ impl Guest {
         let name = process_name("cloud-balancer")?;
         self.processes
             .start(&name, &Cmd::new([self.lab.as_str(), "balancer"]))?;
-        if let Some(text) = balancer::haproxy_conf(&built.cluster) {
+        let certificate = built.folder.join(workloads::CERTIFICATE).display().to_string();
+        if let Some(text) = balancer::haproxy_conf(&built.cluster, &certificate) {
             fs::write(balancer::HAPROXY_CONF, text).context("writing the balancer's configuration")?;
             let command = Cmd::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
             self.processes.start(&process_name("cloud-haproxy")?, &command)?;

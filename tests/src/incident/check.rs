@@ -270,8 +270,11 @@ fn check_server(field: &str, service: &Service, server: &Server) -> Checked {
                 ),
             );
         }
-    } else if server.delay_ms.is_some() {
-        return wrong(format!("{field}.delayMs"), "expected with the lab's own software");
+    } else if server.delay_ms.is_some() || server.body_bytes.is_some() {
+        return wrong(
+            field,
+            "expected delayMs and bodyBytes with the lab's own software only",
+        );
     }
     Ok(())
 }

@@ -186,6 +186,8 @@ pub enum Balancing {
     KeepsClient,
     /// With its own address and a PROXY header (`HAProxy`).
     ProxyProtocol,
+    /// With its own address, and in the clear where clients speak TLS: port 443 has the certificate (`HAProxy`).
+    EndsTls,
 }
 
 /// Where a balancer's health checks come from.
@@ -248,6 +250,9 @@ pub struct Server {
     /// The status of every answer, instead of 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// Bytes of every answer's body, where it is to be a large one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<usize>,
     /// Milliseconds before every answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
