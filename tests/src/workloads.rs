@@ -359,3 +359,59 @@ impl ProberSettings {
 pub fn client(lab: &str, namespace: &str) -> Cmd {
     Cmd::within(namespace, [lab, "client"])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::incident::load;
+
+    fn of(id: &str) -> (Cluster, Workload) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
+        let cluster = Cluster::derive(&load(&folder, id).unwrap()).unwrap();
+        let (service, pod) = cluster.workloads().next().unwrap();
+        let workload = server("/lab", Path::new("/run-folder"), &cluster, service, pod);
+        (cluster, workload)
+    }
+
+    #[test]
+    fn a_controller_answers_the_hosts_of_its_class_and_nothing_else() {
+        let (_, workload) = of("i4");
+        let conf = &workload.files[0].1;
+        let (default, own) = conf.split_once("server_name").unwrap();
+        assert!(default.contains("return 404"), "{conf}");
+        assert!(own.starts_with(" shop.example.test www.example.test;") && own.contains("return 200"));
+    }
+
+    #[test]
+    fn a_server_behind_proxy_protocol_insists_on_the_header_and_one_with_certificate_has_the_runs() {
+        let (_, nginx) = of("f9");
+        assert!(
+            nginx.files[0]
+                .1
+                .contains("listen 10.244.1.10:8080 proxy_protocol;")
+        );
+        let (_, haproxy) = of("f9-haproxy");
+        assert!(haproxy.files[0].1.contains("bind 10.244.1.10:8080 accept-proxy"));
+        let (_, broker) = of("i5");
+        assert!(
+            broker.files[0]
+                .1
+                .contains("bind 10.244.1.10:8443 ssl crt /run-folder/server.pem")
+        );
+    }
+
+    #[test]
+    fn both_resolver_programs_answer_the_same_names() {
+        let (cluster, _) = of("i3-missing");
+        for (resolver, line) in [
+            (&cluster.resolvers[0], "host-record=shop.example.test,10.96.0.50"),
+            (
+                &cluster.resolvers[1],
+                "local-data: \"shop.example.test. 5 IN A 10.96.0.50\"",
+            ),
+        ] {
+            let workload = super::resolver(&cluster, resolver);
+            assert!(workload.files[0].1.contains(line), "{}", workload.files[0].1);
+        }
+    }
+}

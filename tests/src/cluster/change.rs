@@ -370,3 +370,7 @@ fn position(service: &Service, pod: &PodName) -> Result<usize, OpError> {
             pod: pod.clone(),
         })
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;
