@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LOOKS_PER_CHECK: u32 = 10;
 
 /// Longest time from the start of the probers until everything is seen to be well.
-const ALL_WELL: Duration = Duration::from_mins(1);
+const ALL_WELL: Duration = Duration::from_mins(3);
 
 /// Most packets of a question that are kept.
 const MOST_PACKETS: usize = 12;

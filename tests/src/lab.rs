@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Longest time from start to the first sign of life.
-const BOOT: Duration = Duration::from_mins(1);
+const BOOT: Duration = Duration::from_mins(3);
 
 /// Longest time to halt; the process group is ended after it.
 const HALT: Duration = Duration::from_secs(5);

@@ -170,7 +170,7 @@ impl Guest {
 }
 
 /// Longest time until the balancers have checked the nodes for the first time.
-const BALANCER_PATIENCE: Duration = Duration::from_secs(20);
+const BALANCER_PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn process_name(name: &str) -> anyhow::Result<PodName> {
     PodName::new(name).with_context(|| format!("naming the process {name}"))

@@ -17,7 +17,7 @@ use parallax_model::PodName;
 use crate::command::Cmd;
 
 /// Longest time until a process listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time a process has to end in order.
 const GRACE: Duration = Duration::from_secs(1);
