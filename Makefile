@@ -4,6 +4,7 @@ SHELL := /bin/bash
 
 INCIDENT ?= i1
 ONCE ?=
+ONLY ?=
 LISTEN ?= 127.0.0.1:8080
 SECONDS ?= 60
 TARGETS ?=
@@ -14,8 +15,18 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 .PHONY: demo
-demo: lab-tools build ## Boot a small cluster, break it, watch the cause being named (INCIDENT=healthy, ONCE=1, LISTEN=…)
+demo: lab-tools build ## Boot a small cluster, break it, watch the cause being named (INCIDENT=i7, ONCE=1, LISTEN=…)
 	@target/debug/parallax-lab run $(INCIDENT) --listen $(LISTEN) $(if $(ONCE),--once)
+
+.PHONY: lab
+lab: lab-tools build ## Every incident of the lab, two side by side; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
+	@mkdir -p target/lab
+	@target/debug/parallax-lab run --all --jobs 2 --report target/lab/report.html $(foreach id,$(ONLY),--only $(id))
+
+.PHONY: lab-nightly
+lab-nightly: lab-tools build ## What must stay quiet, ten minutes each
+	@mkdir -p target/lab
+	@target/debug/parallax-lab run --all --jobs 2 --only quiet --only healthy --only i8-2-short --quiet-seconds 600 --report target/lab/nightly.html
 
 .PHONY: test
 test: ## Everything that must hold: format, lints, unit, integration and lab tests, with the time of each

@@ -71,13 +71,14 @@ impl Stage {
 }
 
 /// Folds rows of a round into cells; rows of one client follow each other. Rows that started before their block was
-/// restarted are left out.
+/// restarted are left out. `worked` are the blocks in which anything ever succeeded.
 pub(crate) fn book<'r>(
     rows: impl Iterator<Item = &'r Row>,
     routes: &Routes,
     world: &mut World,
     split: Split,
     restarted: &Restarted,
+    worked: &BTreeSet<Block>,
     into: &mut BTreeMap<Block, OpenCells>,
 ) {
     let mut desk = Desk::default();
@@ -85,7 +86,7 @@ pub(crate) fn book<'r>(
     while let Some(row) = rows.next() {
         desk.take(row, routes, world, split, restarted);
         if rows.peek().is_none_or(|next| next.client != row.client) {
-            desk.settle(world, routes);
+            desk.settle(world, routes, worked);
             desk.ledger.weigh(row.client, split, into);
         }
     }
@@ -165,7 +166,7 @@ impl Desk {
     }
 
     /// Decides whose failure a missing first byte is, and books every probe on its subjects.
-    fn settle(&mut self, world: &World, routes: &Routes) {
+    fn settle(&mut self, world: &World, routes: &Routes, worked: &BTreeSet<Block>) {
         self.reached.sort_by_key(|probe| probe.of);
         let fronts = || self.reached.chunk_by(|a, b| a.of == b.of);
         // Fronts that are silent, whatever address of their Service was met.
@@ -185,8 +186,10 @@ impl Desk {
                 let compared = |p: &&Reached| p.channel == probe.channel && (!direct || p.dest == probe.dest);
                 mostly_silent(probes.iter().filter(compared))
             };
-            // What users see of a silent endpoint, where the front leads them to others too, is answers that fail.
-            let shows = direct && !silenced.contains(&of);
+            // What users see of a silent endpoint, where the front leads them to others too, is answers that fail. Endpoints
+            // that never answered directly keep silent towards us, and show nothing of what users see (they may insist on
+            // a PROXY header).
+            let shows = direct && !silenced.contains(&of) && worked.contains(&Block::plain(of));
             let refusal = if direct { None } else { refusal_of(probes, world) };
             for probe in probes {
                 let (front, target) = match probe.stage {

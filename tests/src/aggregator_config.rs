@@ -7,12 +7,13 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_model::HostName;
+use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec};
+use parallax_model::{HostName, ObjectName, TargetSpec};
 use serde::Serialize;
 
 use crate::{
     cluster::{Cluster, addresses},
-    incident::{Incident, ServicePort, TrafficPolicy},
+    incident::{Dataplane, Incident, IpMode, ServicePort, TrafficPolicy},
     run_dir::RunDir,
 };
 
@@ -26,6 +27,16 @@ struct Config {
     interval_ms: u64,
     timeout_ms: u64,
     topology: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    vantages: Vec<String>,
+    resolvers: Resolvers,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    balancers: Vec<BalancerSpec>,
+}
+
+#[derive(Debug, Serialize)]
+struct Resolvers {
+    public: Vec<Ipv4Addr>,
 }
 
 #[derive(Debug, Serialize)]
@@ -35,6 +46,10 @@ struct Topology<'a> {
     nodes: Vec<Node<'a>>,
     services: Vec<Service<'a>>,
     ingresses: Vec<Ingress<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    published: Vec<PublishedSpec>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    targets: &'a [TargetSpec],
 }
 
 #[derive(Debug, Serialize)]
@@ -42,7 +57,8 @@ struct Node<'a> {
     name: &'a str,
     zone: &'a str,
     addresses: Vec<Ipv4Addr>,
-    prober: Prober<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prober: Option<Prober<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,6 +78,9 @@ struct Service<'a> {
     cluster_ips: Vec<Ipv4Addr>,
     load_balancer: Vec<Balancer>,
     external_traffic_policy: TrafficPolicy,
+    internal_traffic_policy: TrafficPolicy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingress_class: Option<&'a str>,
     ports: &'a [ServicePort],
     endpoints: Vec<Endpoint<'a>>,
 }
@@ -70,7 +89,7 @@ struct Service<'a> {
 #[serde(rename_all = "camelCase")]
 struct Balancer {
     ip: Ipv4Addr,
-    ip_mode: &'static str,
+    ip_mode: IpMode,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,24 +104,29 @@ struct Ingress<'a> {
     namespace: &'a str,
     name: &'a str,
     service: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<&'a str>,
+    tls: bool,
     hosts: Vec<&'a str>,
 }
 
 impl<'a> Topology<'a> {
     fn of(cluster: &'a Cluster) -> Self {
         Self {
-            proxy_mode: "ipvs",
+            proxy_mode: match cluster.dataplane {
+                Dataplane::IpvsOld | Dataplane::Ipvs => "ipvs",
+                Dataplane::Iptables | Dataplane::IptablesNoClusterCidr => "iptables",
+            },
             nodes: cluster
-                .nodes
-                .iter()
+                .present()
                 .map(|node| Node {
                     name: node.name.as_str(),
                     zone: node.zone.as_str(),
                     addresses: vec![addresses::underlay(node.number)],
-                    prober: Prober {
+                    prober: node.probes.then(|| Prober {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
-                    },
+                    }),
                 })
                 .collect(),
             services: cluster
@@ -117,13 +141,17 @@ impl<'a> Topology<'a> {
                         "ClusterIP"
                     },
                     cluster_ips: vec![service.cluster_ip],
-                    // kube-proxy answers for the address itself: the mode that binds it on every node.
                     load_balancer: service
                         .load_balancer_ip
-                        .map(|ip| Balancer { ip, ip_mode: "VIP" })
+                        .map(|ip| Balancer {
+                            ip,
+                            ip_mode: service.ip_mode,
+                        })
                         .into_iter()
                         .collect(),
                     external_traffic_policy: service.policy,
+                    internal_traffic_policy: service.internal_policy,
+                    ingress_class: service.class.as_ref().map(ObjectName::as_str),
                     ports: &service.ports,
                     endpoints: service
                         .endpoints
@@ -136,18 +164,42 @@ impl<'a> Topology<'a> {
                         .collect(),
                 })
                 .collect(),
+            published: cluster
+                .ingresses
+                .iter()
+                .filter(|ingress| ingress.expect_status.is_some())
+                .flat_map(published)
+                .collect(),
             ingresses: cluster
                 .ingresses
                 .iter()
+                .filter(|ingress| ingress.expect_status.is_none())
                 .map(|ingress| Ingress {
                     namespace: ingress.ingress.namespace.as_str(),
                     name: ingress.ingress.name.as_str(),
                     service: ingress.service.to_string(),
+                    class: ingress.class.as_ref().map(ObjectName::as_str),
+                    tls: ingress.tls,
                     hosts: ingress.hosts.names().iter().map(HostName::as_str).collect(),
                 })
                 .collect(),
+            targets: &cluster.targets,
         }
     }
+}
+
+/// An Ingress knows no status; a target that enters through its Service does.
+fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = PublishedSpec> {
+    ingress.hosts.names().iter().map(|host| PublishedSpec {
+        target: TargetSpec {
+            expect_status: ingress.expect_status.clone(),
+            ..TargetSpec::of(format!("http://{host}/"))
+        },
+        service: ingress.service.clone(),
+        port: 80,
+        class: ingress.class.clone(),
+        origin: None,
+    })
 }
 
 /// The topology file's text.
@@ -155,12 +207,27 @@ pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
     serde_saphyr::to_string(&Topology::of(cluster)).context("writing the topology as YAML")
 }
 
-fn config_yaml(incident: &Incident, listen: SocketAddr) -> anyhow::Result<String> {
+fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> anyhow::Result<String> {
     let config = Config {
         listen: listen.to_string(),
         interval_ms: incident.interval_ms,
         timeout_ms: incident.timeout_ms,
         topology: TOPOLOGY,
+        vantages: cluster
+            .outside
+            .iter()
+            .map(|outside| outside.vantage.to_string())
+            .chain(
+                cluster
+                    .present()
+                    .filter(|node| node.host_prober)
+                    .map(|node| format!("{}/host", node.name)),
+            )
+            .collect(),
+        resolvers: Resolvers {
+            public: vec![addresses::PUBLIC_DNS],
+        },
+        balancers: cluster.balancers.clone(),
     };
     serde_saphyr::to_string(&config).context("writing the configuration as YAML")
 }
@@ -174,8 +241,14 @@ pub fn write(
 ) -> anyhow::Result<PathBuf> {
     publish(run, cluster)?;
     let path = run.file(CONFIG);
-    replace(&path, &config_yaml(incident, listen)?)?;
+    replace(&path, &config_yaml(incident, cluster, listen)?)?;
     Ok(path)
+}
+
+/// Where the configuration of a run is.
+#[must_use]
+pub fn path(run: &RunDir) -> PathBuf {
+    run.file(CONFIG)
 }
 
 /// Publishes the cluster as it now is.
@@ -221,12 +294,10 @@ mod tests {
 
     #[test]
     fn the_product_reads_every_topology_the_lab_publishes() {
-        for text in [
-            include_str!("../incidents/i1.yaml"),
-            include_str!("../incidents/i1-50-hosts.yaml"),
-            include_str!("../incidents/healthy.yaml"),
-        ] {
-            published(text);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
+        for id in crate::incident::list(&folder).unwrap() {
+            let text = fs::read_to_string(folder.join(format!("{id}.yaml"))).unwrap();
+            published(&text);
         }
     }
 }

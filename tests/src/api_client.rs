@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::{net::TcpStream, time::timeout};
 
 /// Longest wait for an answer; the aggregator is on this machine.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Largest answer accepted, in bytes.
 const MOST_BYTES: usize = 16 << 20;
@@ -26,8 +26,36 @@ pub struct State {
     pub matrix: Vec<Row>,
     /// Open and closed incidents.
     pub incidents: Vec<Incident>,
+    /// Wrong without being a region of failure.
+    pub findings: Vec<Notice>,
+    /// Who would fail though nobody does yet.
+    pub hazards: Vec<Notice>,
     /// What was counted.
     pub counters: Counters,
+}
+
+/// A finding or a hazard.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Notice {
+    /// Its kind.
+    pub kind: String,
+    /// It in one sentence.
+    pub sentence: String,
+    /// What it rests on.
+    pub evidence: Vec<String>,
+    /// Ways out.
+    pub remedies: Vec<Remedy>,
+}
+
+/// A way out.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Remedy {
+    /// What to do.
+    pub action: String,
+    /// What it costs.
+    pub price: String,
 }
 
 /// A vantage.
@@ -78,6 +106,8 @@ pub struct Incident {
     pub subject: Subject,
     /// The region.
     pub region: Region,
+    /// Every region that the evidence cannot separate from it, itself included.
+    pub class: Vec<Region>,
     /// Causes, likeliest first.
     pub causes: Vec<Cause>,
     /// Of the region.
@@ -88,6 +118,8 @@ pub struct Incident {
     pub evidence: Vec<Evidence>,
     /// Who answers for the address.
     pub locality: Vec<String>,
+    /// Ways out.
+    pub remedies: Vec<Remedy>,
     /// What it explains.
     pub targets: Vec<String>,
     /// All of it as it came: not judged, only shown.
@@ -109,6 +141,8 @@ pub struct Subject {
 pub struct Region {
     /// Its label.
     pub region: String,
+    /// Its pods or nodes.
+    pub members: Vec<String>,
 }
 
 /// A cause.
@@ -153,13 +187,46 @@ impl State {
             .count()
     }
 
-    /// Every vantage reports and every cell is fresh and well.
+    /// What is not well, in words: the first few.
+    #[must_use]
+    pub fn not_well(&self) -> String {
+        let silent = self
+            .vantages
+            .iter()
+            .filter(|vantage| vantage.state != "reporting")
+            .map(|vantage| format!("{} is {}", vantage.vantage, vantage.state));
+        let cells = self.matrix.iter().flat_map(|row| {
+            let bad = row.cells.iter().zip(&self.vantages);
+            bad.filter(|(cell, _)| cell.state != "ok")
+                .map(move |(cell, vantage)| {
+                    format!("{} from {} is {}", row.target, vantage.vantage, cell.state)
+                })
+        });
+        silent.chain(cells).take(6).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Every vantage reports and every cell is fresh and well. A client outside does not ask for everything (cluster
+    /// addresses lead nowhere there): what it never asked for is no blemish.
     #[must_use]
     pub fn all_well(&self) -> bool {
-        let cells: usize = self.matrix.iter().map(|row| row.cells.len()).sum();
-        cells > 0
-            && self.cells("ok") == cells
-            && self.vantages.iter().all(|vantage| vantage.state == "reporting")
+        let reporting = self.vantages.iter().all(|vantage| vantage.state == "reporting");
+        let well = |at: usize, vantage: &Vantage| {
+            let mut cells = self.matrix.iter().filter_map(|row| row.cells.get(at));
+            let outside = vantage.vantage.contains(':');
+            let fine = |cell: &Cell| cell.state == "ok" || (outside && cell.state == "unknown");
+            let some = self
+                .matrix
+                .iter()
+                .any(|row| row.cells.get(at).is_some_and(|cell| cell.state == "ok"));
+            some && cells.all(fine)
+        };
+        reporting
+            && !self.vantages.is_empty()
+            && self
+                .vantages
+                .iter()
+                .enumerate()
+                .all(|(at, vantage)| well(at, vantage))
     }
 }
 

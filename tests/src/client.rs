@@ -79,6 +79,10 @@ impl Answer {
                     pod: Some(_)
                 }
             ),
+            Sight::Mixed => true,
+            Sight::CutOff => matches!(self, Self::Other { .. } | Self::Http { status: 400, .. }),
+            Sight::NotFound => matches!(self, Self::Http { status: 404, .. }),
+            Sight::Unavailable => matches!(self, Self::Http { status: 503, .. }),
             Sight::Refused => *self == Self::Refused,
             Sight::TimedOut => *self == Self::TimedOut,
             // Linux starts at 64; every router takes one off.
@@ -200,7 +204,7 @@ mod tests {
         let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
         drop(listener);
         let listen = [to.into()];
-        let origin = crate::origin::serve(&listen, "ingress-1", "n1");
+        let origin = crate::origin::serve(&listen, "ingress-1", "n1", crate::origin::Manner::default());
         let client = tokio::task::spawn_blocking(move || {
             loop {
                 match ask(&Ask::Http {

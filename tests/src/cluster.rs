@@ -4,15 +4,23 @@
 //! publish the topology.
 
 pub mod addresses;
+mod change;
+mod derive;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
 };
 
-use parallax_model::{HostName, NodeName, PodName, ServiceKey, ZoneName};
+use parallax_diagnosis::topology::BalancerSpec;
+use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
-use crate::incident::{Dataplane, Incident, Ingress, Op, Service as Written, ServicePort, TrafficPolicy};
+use crate::incident::{
+    Balancing, Behind, Dataplane, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server, Serves,
+    ServicePort, TrafficPolicy,
+};
+
+pub use change::{Effect, OpError, ProberChange};
 
 /// The cluster at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +33,22 @@ pub struct Cluster {
     pub services: Vec<Service>,
     /// Ingresses.
     pub ingresses: Vec<Ingress>,
-    /// The cluster's resolver; runs on the first node.
-    pub dns: Pod,
+    /// Targets besides.
+    pub targets: Vec<TargetSpec>,
+    /// What the configuration says of balancers.
+    pub balancers: Vec<BalancerSpec>,
+    /// The cluster's resolvers; the first one is behind the resolver's Service.
+    pub resolvers: Vec<Resolver>,
+    /// Clients outside.
+    pub outside: Vec<Outside>,
+    /// Names besides the Ingresses' hosts.
+    records: Vec<Record>,
+    /// What resolvers of the cluster answer instead.
+    overrides: Vec<Record>,
+    /// Answers that deviate, by resolver.
+    deviations: BTreeMap<(PodName, HostName), Option<Ipv4Addr>>,
+    /// Nodes whose rules stay as they are.
+    frozen: BTreeSet<NodeName>,
     /// The number the next workload pod of a node gets. An address is never given twice: a probe to a pod that is
     /// gone must not reach its successor.
     next_pod: BTreeMap<NodeName, u8>,
@@ -45,6 +67,12 @@ pub struct Node {
     pub number: u8,
     /// Its prober.
     pub prober: Pod,
+    /// It is part of the cluster now.
+    pub present: bool,
+    /// A prober runs in its pod network. (Its pod is there anyway, for an ordinary client.)
+    pub probes: bool,
+    /// A prober runs on its host network as well.
+    pub host_prober: bool,
 }
 
 /// A pod.
@@ -58,6 +86,28 @@ pub struct Pod {
     pub address: Ipv4Addr,
 }
 
+/// A resolver of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolver {
+    /// Where it runs.
+    pub pod: Pod,
+    /// What runs there.
+    pub software: ResolverSoftware,
+    /// The nodes whose pods ask it by its own address.
+    pub serves: Vec<NodeName>,
+}
+
+/// A client outside the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outside {
+    /// Its name, also of its network namespace.
+    pub name: NodeName,
+    /// What it is for the product.
+    pub vantage: Vantage,
+    /// Its place in the file, from 1.
+    pub number: u8,
+}
+
 /// A Service and the pods behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
@@ -67,160 +117,39 @@ pub struct Service {
     pub cluster_ip: Ipv4Addr,
     /// The balancer's address.
     pub load_balancer_ip: Option<Ipv4Addr>,
+    /// Who answers for it.
+    pub ip_mode: IpMode,
+    /// How the balancer passes connections on.
+    pub balancing: Balancing,
+    /// Where its health checks come from.
+    pub health_checks: HealthChecks,
     /// Where traffic for the balancer's address and the nodePorts may go.
     pub policy: TrafficPolicy,
+    /// Where traffic for the cluster address may go.
+    pub internal_policy: TrafficPolicy,
+    /// The class whose controller this is.
+    pub class: Option<ObjectName>,
     /// Ports.
     pub ports: Vec<ServicePort>,
+    /// What runs in its pods.
+    pub server: Server,
+    /// What runs in some of them instead.
+    pub other_servers: BTreeMap<PodName, Server>,
     /// The pods behind it.
     pub endpoints: Vec<Pod>,
+    /// Pods behind it that are there anyway, besides.
+    pub behind: Option<Behind>,
 }
 
-/// A change does not fit the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpError {
-    /// A cluster of nothing.
-    #[error("a cluster needs at least one node")]
-    NoNodes,
-    /// Unknown Service.
-    #[error("there is no Service {0}")]
-    NoService(ServiceKey),
-    /// Unknown pod.
-    #[error("the Service {service} has no pod {pod}")]
-    NoPod {
-        /// The Service.
-        service: ServiceKey,
-        /// The pod.
-        pod: PodName,
-    },
-    /// Unknown node.
-    #[error("there is no node {0}")]
-    NoNode(NodeName),
-    /// A pod's name names its namespace, for ever.
-    #[error("the name {0} is or was taken; a new pod needs a new name")]
-    Taken(PodName),
-    /// All addresses are used.
-    #[error("the node {0} has no free pod address left")]
-    Full(NodeName),
-}
-
-/// What a change means for the processes of the lab.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// A pod starts.
-    Started(Pod, Vec<ServicePort>),
-    /// A pod is gone.
-    Stopped(Pod),
-    /// Only the forwarding changes.
-    Rules,
+impl Service {
+    /// What runs in a pod of it.
+    #[must_use]
+    pub fn server_of(&self, pod: &PodName) -> &Server {
+        self.other_servers.get(pod).unwrap_or(&self.server)
+    }
 }
 
 impl Cluster {
-    /// The cluster of an incident, healthy.
-    pub fn derive(incident: &Incident) -> Result<Self, OpError> {
-        let nodes: Vec<Node> = (1..)
-            .zip(&incident.topology.nodes)
-            .map(|(number, node)| Node {
-                name: node.name.clone(),
-                zone: node.zone.clone(),
-                number,
-                prober: Pod {
-                    name: pod_name(addresses::prober_pod(&node.name)),
-                    node: node.name.clone(),
-                    address: addresses::pod(number, addresses::PROBER),
-                },
-            })
-            .collect();
-        let dns = Pod {
-            name: pod_name(addresses::DNS_POD.to_owned()),
-            node: nodes.first().ok_or(OpError::NoNodes)?.name.clone(),
-            address: addresses::pod(1, addresses::DNS),
-        };
-        let mut cluster = Self {
-            dataplane: incident.dataplane,
-            nodes,
-            services: Vec::new(),
-            ingresses: incident.topology.ingresses.clone(),
-            dns,
-            next_pod: BTreeMap::new(),
-            gone: BTreeSet::new(),
-        };
-        for written in &incident.topology.services {
-            let service = cluster.service_of(written)?;
-            cluster.services.push(service);
-        }
-        Ok(cluster)
-    }
-
-    fn service_of(&mut self, written: &Written) -> Result<Service, OpError> {
-        let endpoints = written
-            .endpoints
-            .iter()
-            .map(|endpoint| self.new_pod(&endpoint.pod, &endpoint.node))
-            .collect::<Result<_, _>>()?;
-        Ok(Service {
-            key: written.service.clone(),
-            cluster_ip: written.cluster_ip,
-            load_balancer_ip: written.load_balancer_ip,
-            policy: written.external_traffic_policy,
-            ports: written.ports.clone(),
-            endpoints,
-        })
-    }
-
-    fn new_pod(&mut self, name: &PodName, node: &NodeName) -> Result<Pod, OpError> {
-        let number = self
-            .node(node)
-            .ok_or_else(|| OpError::NoNode(node.clone()))?
-            .number;
-        let next = self
-            .next_pod
-            .entry(node.clone())
-            .or_insert(addresses::FIRST_WORKLOAD);
-        let last = *next;
-        *next = last.checked_add(1).ok_or_else(|| OpError::Full(node.clone()))?;
-        Ok(Pod {
-            name: name.clone(),
-            node: node.clone(),
-            address: addresses::pod(number, last),
-        })
-    }
-
-    /// Applies one change. On an error nothing has changed.
-    pub fn apply(&mut self, op: &Op) -> Result<Effect, OpError> {
-        match op {
-            Op::RemoveEndpoint { service, pod } => {
-                let endpoints = &mut self.service_mut(service)?.endpoints;
-                let at = endpoints
-                    .iter()
-                    .position(|e| e.name == *pod)
-                    .ok_or_else(|| OpError::NoPod {
-                        service: service.clone(),
-                        pod: pod.clone(),
-                    })?;
-                let pod = endpoints.remove(at);
-                self.gone.insert(pod.name.clone());
-                Ok(Effect::Stopped(pod))
-            }
-            Op::AddEndpoint { service, pod, node } => {
-                self.service_mut(service)?;
-                if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
-                    return Err(OpError::Taken(pod.clone()));
-                }
-                let pod = self.new_pod(pod, node)?;
-                let service = self.service_mut(service)?;
-                service.endpoints.push(pod.clone());
-                Ok(Effect::Started(pod, service.ports.clone()))
-            }
-            Op::SetPolicy {
-                service,
-                external_traffic_policy,
-            } => {
-                self.service_mut(service)?.policy = *external_traffic_policy;
-                Ok(Effect::Rules)
-            }
-        }
-    }
-
     fn service_mut(&mut self, key: &ServiceKey) -> Result<&mut Service, OpError> {
         self.services
             .iter_mut()
@@ -240,26 +169,80 @@ impl Cluster {
         self.nodes.iter().find(|node| node.name == *name)
     }
 
-    /// Every pod: the resolver, probers, endpoints.
-    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
-        std::iter::once(&self.dns)
-            .chain(self.nodes.iter().map(|node| &node.prober))
-            .chain(self.services.iter().flat_map(|service| &service.endpoints))
+    /// The nodes that are part of the cluster now.
+    pub fn present(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.present)
     }
 
-    /// Every pod behind a Service, with the Service's ports.
-    pub fn workloads(&self) -> impl Iterator<Item = (&Pod, &[ServicePort])> {
+    /// The namespace a client of this name sits in: a node's prober pod, or a client outside.
+    #[must_use]
+    pub fn client(&self, name: &NodeName) -> Option<String> {
+        let node = self.node(name).map(|node| node.prober.name.to_string());
+        let outside = || self.outside.iter().find(|outside| outside.name == *name);
+        node.or_else(|| Some(outside()?.name.to_string()))
+    }
+
+    /// The resolver that pods of a node ask.
+    #[must_use]
+    pub fn resolver_address(&self, node: &NodeName) -> Ipv4Addr {
+        self.resolvers
+            .iter()
+            .find(|resolver| resolver.serves.contains(node))
+            .map_or(addresses::DNS_SERVICE, |resolver| resolver.pod.address)
+    }
+
+    /// Whether kube-proxy of a node stands still.
+    #[must_use]
+    pub fn is_frozen(&self, node: &NodeName) -> bool {
+        self.frozen.contains(node)
+    }
+
+    /// Whether there is a balancer outside the nodes.
+    #[must_use]
+    pub fn has_balancers(&self) -> bool {
+        self.services
+            .iter()
+            .any(|service| service.load_balancer_ip.is_some())
+    }
+
+    /// Every pod: resolvers, probers, endpoints.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.resolvers
+            .iter()
+            .map(|resolver| &resolver.pod)
+            .chain(self.nodes.iter().map(|node| &node.prober))
+            .chain(self.workloads().map(|(_, pod)| pod))
+    }
+
+    /// Every pod behind a Service that runs a server of its own, with the Service.
+    pub fn workloads(&self) -> impl Iterator<Item = (&Service, &Pod)> {
         self.services.iter().flat_map(|service| {
+            let own = |pod: &&Pod| !self.nodes.iter().any(|node| node.prober.name == pod.name);
             service
                 .endpoints
                 .iter()
-                .map(|pod| (pod, service.ports.as_slice()))
+                .filter(own)
+                .map(move |pod| (service, pod))
         })
     }
 
-    /// What the cluster's resolver answers: every host of an Ingress has its balancer's address.
+    /// The hosts a Service's pods answer; none: any.
+    #[must_use]
+    pub fn served_hosts(&self, service: &Service, server: &Server) -> Vec<&HostName> {
+        match server.serves {
+            Serves::Everything => Vec::new(),
+            Serves::OwnClass => self
+                .ingresses
+                .iter()
+                .filter(|ingress| ingress.class == service.class)
+                .flat_map(|ingress| ingress.hosts.names())
+                .collect(),
+        }
+    }
+
+    /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.
     pub fn names(&self) -> impl Iterator<Item = (&HostName, Ipv4Addr)> {
-        self.ingresses.iter().flat_map(|ingress| {
+        let hosts = self.ingresses.iter().flat_map(|ingress| {
             let address = self
                 .service(&ingress.service)
                 .and_then(|service| service.load_balancer_ip);
@@ -268,13 +251,25 @@ impl Cluster {
                 .names()
                 .iter()
                 .filter_map(move |host| Some((host, address?)))
-        })
+        });
+        hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
     }
-}
 
-fn pod_name(name: String) -> PodName {
-    #[expect(clippy::expect_used, reason = "made from a checked node name and letters")]
-    PodName::new(name).expect("a name of letters")
+    /// What one resolver answers.
+    #[must_use]
+    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Ipv4Addr> {
+        let mut answers: BTreeMap<&HostName, Ipv4Addr> = self.names().collect();
+        if self.resolvers.iter().any(|known| known.pod.name == *resolver) {
+            answers.extend(self.overrides.iter().map(|record| (&record.host, record.address)));
+        }
+        for ((_, host), address) in self.deviations.iter().filter(|((pod, _), _)| pod == resolver) {
+            match address {
+                Some(address) => answers.insert(host, *address),
+                None => answers.remove(host),
+            };
+        }
+        answers
+    }
 }
 
 #[cfg(test)]
@@ -282,6 +277,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::incident::Op;
 
     fn cluster() -> Cluster {
         let text = include_str!("../incidents/i1.yaml");
@@ -338,7 +334,7 @@ mod tests {
             cluster.apply(&add("ingress-3", "n3")),
             Err(OpError::Taken(_))
         ));
-        let Effect::Started(pod, _) = cluster.apply(&add("ingress-5", "n3")).unwrap() else {
+        let Effect::Started(pod) = cluster.apply(&add("ingress-5", "n3")).unwrap() else {
             panic!("a pod starts")
         };
         assert_eq!(pod.address, Ipv4Addr::new(10, 244, 3, 11));

@@ -14,9 +14,11 @@ use tokio::{
 use crate::{
     aggregator_config,
     api_client::State,
-    incident::{Incident, Look, Outcome},
+    client::Ask,
+    incident::{Incident, Look, Op, Outcome, Sight, Way},
     judge::{self, Judgement},
     lab::Lab,
+    packets,
     parallax::{self, Aggregator},
     run_dir::RunDir,
     screen::Screen,
@@ -31,7 +33,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LOOKS_PER_CHECK: u32 = 10;
 
 /// Longest time from the start of the probers until everything is seen to be well.
-const ALL_WELL: Duration = Duration::from_mins(1);
+const ALL_WELL: Duration = Duration::from_mins(3);
+
+/// Most packets of a question that are kept.
+const MOST_PACKETS: usize = 12;
 
 /// How to run.
 #[derive(Debug, Clone)]
@@ -63,21 +68,39 @@ pub enum Ended {
 
 /// Runs an incident to its end. An error means that it could not be run.
 pub async fn run(incident: Incident, options: Options) -> anyhow::Result<Ended> {
+    let (once, json) = (options.once, options.json);
+    let Some(report) = report(incident, options, Screen::default()).await? else {
+        return Ok(Ended::Interrupted);
+    };
+    // One that stays has shown its report before.
+    if once {
+        report.print(json)?;
+    }
+    Ok(if report.ok {
+        Ended::AsExpected
+    } else {
+        Ended::NotAsExpected
+    })
+}
+
+/// Runs an incident; nothing where somebody ended it before there was a result.
+pub async fn report(incident: Incident, options: Options, screen: Screen) -> anyhow::Result<Option<Report>> {
     let mut conductor = Conductor {
         options,
-        screen: Screen::default(),
+        screen,
         aggregator: None,
         lab: None,
         ended: None,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
-        played = conductor.play(incident) => played,
-        () = interrupted => Ok(conductor.ended.unwrap_or(Ended::Interrupted)),
+        played = conductor.play(incident) => played.map(Some),
+        () = interrupted => Ok(conductor.ended.clone()),
     };
-    conductor
-        .finish(played.is_err() || matches!(played, Ok(Ended::NotAsExpected)))
-        .await;
+    let failed = played
+        .as_ref()
+        .map_or(true, |report| report.as_ref().is_some_and(|report| !report.ok));
+    conductor.finish(failed).await;
     played
 }
 
@@ -98,60 +121,101 @@ struct Conductor {
     screen: Screen,
     aggregator: Option<Aggregator>,
     lab: Option<Lab>,
-    ended: Option<Ended>,
+    ended: Option<Report>,
 }
 
 impl Conductor {
-    async fn play(&mut self, incident: Incident) -> anyhow::Result<Ended> {
+    async fn play(&mut self, incident: Incident) -> anyhow::Result<Report> {
         self.screen.line(&format!("{}: {}", incident.id, incident.title));
         self.set_up(&incident).await?;
-        let report = match &incident.expected.outcome {
-            Outcome::Verdict(expected) => {
-                let mut broken = self.healthy_phase(&incident).await?;
-                if broken.is_none() {
-                    broken = self.faults(&incident).await?;
-                }
-                let faulted = Instant::now();
-                let judgement = if let Some(broken) = broken {
-                    Judgement::Wrong(broken)
-                } else {
-                    let left =
-                        Duration::from_secs(expected.within_seconds).saturating_sub(self.screen.elapsed());
-                    self.watch(left, |state| judge::verdict(&incident, expected, state))
-                        .await?
-                };
-                Report::verdict(&incident, judgement, self.screen.elapsed(), faulted.elapsed())
-            }
-            Outcome::Quiet { seconds } => {
-                let broken = self.healthy_phase(&incident).await?;
-                let judgement = if let Some(broken) = broken {
-                    Judgement::Wrong(broken)
-                } else {
-                    self.watch(Duration::from_secs(*seconds), judge::quiet).await?
-                };
-                Report::quiet(&incident, judgement, self.screen.elapsed())
-            }
+        let mut broken = self.healthy_phase(&incident).await?;
+        let mut begun = Instant::now();
+        if broken.is_none() && !incident.faults.is_empty() {
+            broken = self.faults(&incident).await?;
+            begun = Instant::now();
+        }
+        let judgement = match broken {
+            Some(broken) => Judgement::Wrong(broken),
+            None => self.judge(&incident, begun).await?,
         };
-        let ended = if report.ok {
-            Ended::AsExpected
-        } else {
-            Ended::NotAsExpected
-        };
-        self.ended = Some(ended);
+        let mut report = Report::new(&incident, judgement, self.screen.elapsed(), begun.elapsed());
+        if report.ok {
+            self.prove(&incident, &mut report).await?;
+        }
+        self.ended = Some(report.clone());
         self.screen.line(if report.ok {
             "as expected"
         } else {
             "NOT as expected"
         });
-        report.print(self.options.json)?;
         if !self.options.once {
+            report.print(self.options.json)?;
             let page = aggregator_config::page(self.aggregator()?.address());
             self.screen
                 .line(&format!("the cluster stays until Ctrl-C; look at {page}"));
             self.watch(Duration::MAX, |_| Judgement::Waiting(String::new()))
                 .await?;
         }
-        Ok(ended)
+        Ok(report)
+    }
+
+    /// What Parallax makes of it.
+    async fn judge(&mut self, incident: &Incident, begun: Instant) -> anyhow::Result<Judgement> {
+        let expected = &incident.expected;
+        let left = |seconds: u64| Duration::from_secs(seconds).saturating_sub(begun.elapsed());
+        match &expected.outcome {
+            Outcome::Verdict(wanted) => {
+                self.watch(left(wanted.within_seconds), |state| {
+                    judge::verdict(incident, wanted, state)
+                })
+                .await
+            }
+            Outcome::Shown {
+                within_seconds,
+                besides,
+            } => {
+                self.watch(left(*within_seconds), |state| {
+                    judge::shown_only(expected, besides, state)
+                })
+                .await
+            }
+            Outcome::Quiet { seconds } => {
+                let judgement = self
+                    .watch(left(*seconds), |state| judge::quiet(expected, state))
+                    .await?;
+                // Quiet to the end; what is to be shown must be there then.
+                let missing = judge::not_shown(expected, &self.state().await?);
+                Ok(match (judgement, missing) {
+                    (Judgement::Waiting(_), Some(missing)) => Judgement::Wrong(missing),
+                    (judgement, _) => judgement,
+                })
+            }
+        }
+    }
+
+    /// What an ordinary client sees after the faults, and the packets of the first that is worth a look.
+    async fn prove(&mut self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
+        let looks = &incident.expected.packets.faulty;
+        let lab = self.lab.as_mut().context("there is no lab")?;
+        let truth = ground_truth(lab, looks).await?;
+        if !looks.is_empty() {
+            self.screen.line(&format!("after the faults {truth}"));
+        }
+        let lab = self.lab.as_mut().context("there is no lab")?;
+        let questions = packets::questions(lab.cluster(), looks);
+        let telling = questions
+            .into_iter()
+            .find(|question| question.expected != Sight::Answered && question.way != Way::Ping);
+        if let Some(question) = telling {
+            let address = match &question.ask {
+                Ask::Http { to, .. } => *to.ip(),
+                Ask::Ping { to } => *to,
+            };
+            let (_, packets) = lab.capture(&question.from, address, question.ask).await?;
+            report.packets = packets.into_iter().take(MOST_PACKETS).collect();
+            report.packets_of = Some(question.from.to_string());
+        }
+        Ok(())
     }
 
     /// Aggregator, machine, cluster, probers. The cluster is shown to forward as it should before anything is probed.
@@ -189,7 +253,7 @@ impl Conductor {
         let start = Instant::now();
         while start.elapsed() < ALL_WELL {
             let state = self.state().await?;
-            if let Judgement::Wrong(wrong) = judge::quiet(&state) {
+            if let Judgement::Wrong(wrong) = judge::healthy(&state) {
                 return Ok(Some(wrong));
             }
             if state.all_well() {
@@ -204,9 +268,11 @@ impl Conductor {
         }
         let lab = self.lab.as_mut().context("there is no lab")?;
         let truth = ground_truth(lab, &incident.expected.packets.healthy).await?;
+        let state = self.state().await?;
         Ok(Some(format!(
-            "not everything is seen to be well {} s after the start of the probers, though {truth}",
-            ALL_WELL.as_secs()
+            "not everything is seen to be well {} s after the start of the probers, though {truth}: {}",
+            ALL_WELL.as_secs(),
+            state.not_well()
         )))
     }
 
@@ -220,16 +286,23 @@ impl Conductor {
                 file
             };
             let wait = Duration::from_millis(incident.interval_ms) * rounds;
-            if i == 0 {
-                if let Judgement::Wrong(wrong) = self.watch(wait, judge::quiet).await? {
-                    return Ok(Some(wrong));
-                }
+            let expected = &incident.expected;
+            let judgement = if matches!(expected.outcome, Outcome::Quiet { .. }) && i > 0 {
+                self.watch(wait, |state| judge::quiet(expected, state)).await?
+            } else if i == 0 {
+                self.watch(wait, judge::healthy).await?
             } else {
-                self.watch(wait, |_| Judgement::Waiting(String::new())).await?;
+                self.watch(wait, |_| Judgement::Waiting(String::new())).await?
+            };
+            if let Judgement::Wrong(wrong) = judgement {
+                return Ok(Some(wrong));
             }
             let lab = self.lab.as_mut().context("there is no lab")?;
             lab.fault(i).await?;
             aggregator_config::publish(lab.run(), lab.cluster())?;
+            if fault.ops.contains(&Op::RestartAggregator {}) {
+                self.restart_aggregator().await?;
+            }
             self.screen.line(&format!("FAULT: {}", fault.name));
         }
         Ok(None)
@@ -259,6 +332,22 @@ impl Conductor {
             }
             sleep(PAUSE.min(longest.saturating_sub(start.elapsed()))).await;
         }
+    }
+
+    async fn restart_aggregator(&mut self) -> anyhow::Result<()> {
+        let Some(aggregator) = self.aggregator.take() else {
+            bail!("there is no aggregator");
+        };
+        let address = aggregator.address();
+        aggregator.stop().await;
+        let lab = self.lab.as_ref().context("there is no lab")?;
+        let program = std::env::current_exe().context("finding the path of this program")?;
+        let parallax = parallax::beside(&program)?;
+        let config = aggregator_config::path(lab.run());
+        // A recording is one life of an aggregator: the second is not recorded.
+        let aggregator = Aggregator::start(&parallax, &config, address, lab.run(), None).await?;
+        self.aggregator = Some(aggregator);
+        Ok(())
     }
 
     async fn state(&mut self) -> anyhow::Result<State> {
@@ -303,11 +392,7 @@ impl Conductor {
 /// What an ordinary client sees must be what the incident file says, or the lab itself is broken.
 async fn ground_truth(lab: &mut Lab, looks: &[Look]) -> anyhow::Result<String> {
     let seen = lab.look(looks).await?;
-    let wrong: Vec<String> = seen
-        .iter()
-        .filter(|seen| !seen.as_expected())
-        .map(ToString::to_string)
-        .collect();
+    let wrong = packets::wrong(&seen);
     if wrong.is_empty() {
         return Ok(format!(
             "an ordinary client sees what it should ({} of {})",

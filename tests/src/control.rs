@@ -22,6 +22,8 @@ pub enum Order {
     Build {
         /// What to build.
         incident: Box<Incident>,
+        /// The run's folder, as the host's file system has it.
+        folder: String,
     },
     /// Start a prober in each prober pod.
     StartProbers {
@@ -29,20 +31,22 @@ pub enum Order {
         parallax: String,
         /// The aggregator, as seen from inside.
         aggregator: String,
+        /// The authority that signed the servers' certificates, where there are any.
+        authority: Option<String>,
     },
     /// Let a fault happen.
     Fault {
         /// Its place in the incident.
         index: usize,
     },
-    /// Try things, from the prober pods of nodes.
+    /// Try things, from the prober pods of nodes or from clients outside.
     Look {
         /// What to try from where.
         asks: Vec<(NodeName, Ask)>,
     },
-    /// Try one thing and record the packets between the pod and an address meanwhile.
+    /// Try one thing and record the packets between the client and an address meanwhile.
     Capture {
-        /// The node of the prober pod.
+        /// The node of the prober pod, or the client outside.
         node: NodeName,
         /// The address.
         address: Ipv4Addr,
@@ -118,6 +122,7 @@ mod tests {
         let incident = crate::incident::parse(Path::new("i1-50-hosts.yaml"), text).unwrap();
         let order = Order::Build {
             incident: Box::new(incident),
+            folder: "/tmp/run".to_owned(),
         };
         let line = line(&order).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));

@@ -1,3 +1,5 @@
-//! What forwards Service traffic on the nodes.
+//! What forwards Service traffic on the nodes, and the balancers in front of them.
 
+pub mod balancer;
+mod iptables;
 pub mod ipvs;

@@ -2,7 +2,9 @@
 //!
 //! Blocking on purpose: one order after the other, and nothing else to do meanwhile.
 
+mod building;
 mod capture;
+mod faults;
 mod processes;
 
 use std::{
@@ -10,23 +12,23 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Instant,
+    path::PathBuf,
 };
 
 use anyhow::{Context, bail};
-use parallax_model::NodeName;
+use parallax_model::{NodeName, PodName};
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Cluster, Effect, Node, Pod},
-    command::run_all,
+    cluster::{Cluster, Pod, Service, addresses},
+    command::Cmd,
     control::{self, Event, MOST_BYTES, Order},
-    dataplane::ipvs::{self, Rules},
-    incident::{Fault, Incident, ServicePort},
-    net, workloads,
+    dataplane::ipvs::Rules,
+    incident::Fault,
+    workloads::{self, ProberSettings, Workload},
 };
 
-use processes::{Processes, Table};
+use processes::Processes;
 
 /// Connects to the host and serves its orders until it stops or goes away.
 pub fn run(control: SocketAddr, run: &str) -> anyhow::Result<()> {
@@ -72,12 +74,32 @@ struct Guest {
     lab: String,
     built: Option<Built>,
     processes: Processes,
+    /// What runs in the pods behind Services.
+    servers: BTreeMap<PodName, Cmd>,
+    /// How probers are started, once they are.
+    probers: Option<ProberSettings>,
 }
 
 struct Built {
     cluster: Cluster,
     faults: Vec<Fault>,
     rules: BTreeMap<NodeName, Rules>,
+    folder: PathBuf,
+}
+
+impl Built {
+    fn service_of(&self, name: &PodName) -> anyhow::Result<(&Service, &Pod)> {
+        self.cluster
+            .workloads()
+            .find(|(_, pod)| pod.name == *name)
+            .with_context(|| format!("there is no pod {name}"))
+    }
+
+    /// What runs in a pod.
+    fn server(&self, lab: &str, name: &PodName) -> anyhow::Result<Workload> {
+        let (service, pod) = self.service_of(name)?;
+        Ok(workloads::server(lab, &self.folder, &self.cluster, service, pod))
+    }
 }
 
 impl Guest {
@@ -87,17 +109,25 @@ impl Guest {
             lab: lab.to_string_lossy().into_owned(),
             built: None,
             processes: Processes::default(),
+            servers: BTreeMap::new(),
+            probers: None,
         })
     }
 
     fn obey(&mut self, order: Order) -> anyhow::Result<Event> {
         match order {
-            Order::Build { incident } => self.build(&incident),
-            Order::StartProbers { parallax, aggregator } => {
-                for node in &self.built.as_ref().context("nothing is built yet")?.cluster.nodes {
-                    let prober = workloads::prober(&parallax, node, &aggregator);
-                    self.processes.start(&node.prober.name, &prober)?;
-                }
+            Order::Build { incident, folder } => self.build(&incident, folder.into()),
+            Order::StartProbers {
+                parallax,
+                aggregator,
+                authority,
+            } => {
+                self.probers = Some(ProberSettings {
+                    parallax,
+                    aggregator,
+                    authority,
+                });
+                self.start_probers()?;
                 Ok(Event::Done)
             }
             Order::Fault { index } => self.fault(index),
@@ -105,7 +135,12 @@ impl Guest {
                 answers: self.look(&asks)?,
             }),
             Order::Capture { node, address, ask } => {
-                let (answer, packets) = capture::around(&self.lab, self.node(&node)?, address, &ask)?;
+                let cluster = &self.built()?.cluster;
+                let gateway = cluster
+                    .node(&node)
+                    .map_or(addresses::OUTSIDE_GATEWAY, |node| addresses::gateway(node.number));
+                let namespace = namespace(cluster, &node)?;
+                let (answer, packets) = capture::around(&self.lab, &namespace, gateway, address, &ask)?;
                 Ok(Event::Captured { answer, packets })
             }
             Order::Alive => Ok(Event::Alive {
@@ -115,126 +150,55 @@ impl Guest {
         }
     }
 
-    fn build(&mut self, incident: &Incident) -> anyhow::Result<Event> {
-        if self.built.is_some() {
-            bail!("the cluster is built already");
-        }
-        let start = Instant::now();
-        let cluster = Cluster::derive(incident)?;
-        run_all(&net::build(&cluster)).context("building the network")?;
-        for node in &cluster.nodes {
-            ipvs::prepare(node).run().context("preparing IPVS")?;
-        }
-        let mut built = Built {
-            cluster,
-            faults: incident.faults.clone(),
-            rules: BTreeMap::new(),
-        };
-        built.forward()?;
-        let cluster = &built.cluster;
-
-        fs::write(workloads::RESOLV_CONF, workloads::resolv_conf()).context("writing resolv.conf")?;
-        fs::write(workloads::DNSMASQ_CONF, workloads::dnsmasq_conf(cluster))
-            .context("writing dnsmasq.conf")?;
-        self.processes
-            .start(&cluster.dns.name, &workloads::resolver(cluster))?;
-        for (pod, ports) in cluster.workloads() {
-            self.processes
-                .start(&pod.name, &workloads::origin(&self.lab, pod, ports))?;
-        }
-        self.processes
-            .wait_until_listening(&cluster.dns.name, Table::Udp, 53)?;
-        for (pod, ports) in cluster.workloads() {
-            wait_for_origin(&mut self.processes, pod, ports)?;
-        }
-        let pods = cluster.pods().count();
-        self.built = Some(built);
-        Ok(Event::Built {
-            pods,
-            millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-        })
-    }
-
-    fn fault(&mut self, index: usize) -> anyhow::Result<Event> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
-        let fault = built
-            .faults
-            .get(index)
-            .with_context(|| format!("there is no fault {index}"))?
-            .clone();
-        let mut stopped = Vec::new();
-        for op in &fault.ops {
-            match built.cluster.apply(op)? {
-                Effect::Started(pod, ports) => {
-                    run_all(&net::pod(&built.cluster, &pod))?;
-                    self.processes
-                        .start(&pod.name, &workloads::origin(&self.lab, &pod, &ports))?;
-                    wait_for_origin(&mut self.processes, &pod, &ports)?;
-                }
-                Effect::Stopped(pod) => stopped.push(pod),
-                Effect::Rules => {}
-            }
-        }
-        // As in a cluster: first nothing leads to the pod any more, then it ends.
-        built.forward()?;
-        for pod in stopped {
-            self.processes.stop(&pod.name)?;
-        }
-        Ok(Event::Done)
+    fn built(&self) -> anyhow::Result<&Built> {
+        self.built.as_ref().context("nothing is built yet")
     }
 
     fn look(&self, asks: &[(NodeName, Ask)]) -> anyhow::Result<Vec<Answer>> {
-        let mut by_node: BTreeMap<&NodeName, Vec<(usize, &Ask)>> = BTreeMap::new();
-        for (i, (node, ask)) in asks.iter().enumerate() {
-            by_node.entry(node).or_default().push((i, ask));
+        let mut by_client: BTreeMap<&NodeName, Vec<(usize, &Ask)>> = BTreeMap::new();
+        for (i, (client, ask)) in asks.iter().enumerate() {
+            by_client.entry(client).or_default().push((i, ask));
         }
+        // Clients ask side by side, as what is dropped is waited for.
+        let said: Vec<anyhow::Result<Vec<(usize, Answer)>>> = std::thread::scope(|scope| {
+            let asking: Vec<_> = by_client
+                .into_iter()
+                .map(|(client, asks)| scope.spawn(move || self.look_from(client, &asks)))
+                .collect();
+            let joined = asking.into_iter();
+            joined
+                .map(|asking| asking.join().unwrap_or_else(|_| bail!("a client ended")))
+                .collect()
+        });
         let mut answers = BTreeMap::new();
-        for (node, asks) in by_node {
-            let lines: Vec<String> = asks
-                .iter()
-                .map(|(_, ask)| serde_json::to_string(ask))
-                .collect::<Result<_, _>>()?;
-            let said = workloads::client(&self.lab, self.node(node)?)
-                .reading(&lines)
-                .run()?;
-            let said: Vec<Answer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-            if said.len() != asks.len() {
-                bail!(
-                    "the client on {node} gave {} answers to {} questions",
-                    said.len(),
-                    asks.len()
-                );
-            }
-            answers.extend(asks.iter().map(|(i, _)| *i).zip(said));
+        for said in said {
+            answers.extend(said?);
         }
         Ok(answers.into_values().collect())
     }
 
-    fn node(&self, name: &NodeName) -> anyhow::Result<&Node> {
-        let built = self.built.as_ref().context("nothing is built yet")?;
-        built
-            .cluster
-            .node(name)
-            .with_context(|| format!("there is no node {name}"))
-    }
-}
-
-fn wait_for_origin(processes: &mut Processes, pod: &Pod, ports: &[ServicePort]) -> anyhow::Result<()> {
-    ports
-        .iter()
-        .try_for_each(|port| processes.wait_until_listening(&pod.name, Table::Tcp, port.target_port))
-}
-
-impl Built {
-    /// Makes every node forward as the cluster now is.
-    fn forward(&mut self) -> anyhow::Result<()> {
-        for node in &self.cluster.nodes {
-            let new = Rules::of(&self.cluster, node);
-            let old = self.rules.remove(&node.name).unwrap_or_default();
-            run_all(&new.commands_from(&old, node))
-                .with_context(|| format!("changing the rules of {}", node.name))?;
-            self.rules.insert(node.name.clone(), new);
+    fn look_from(&self, client: &NodeName, asks: &[(usize, &Ask)]) -> anyhow::Result<Vec<(usize, Answer)>> {
+        let lines: Vec<String> = asks
+            .iter()
+            .map(|(_, ask)| serde_json::to_string(ask))
+            .collect::<Result<_, _>>()?;
+        let said = workloads::client(&self.lab, &namespace(&self.built()?.cluster, client)?)
+            .reading(&lines)
+            .run()?;
+        let said: Vec<Answer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        if said.len() != asks.len() {
+            bail!(
+                "the client on {client} gave {} answers to {} questions",
+                said.len(),
+                asks.len()
+            );
         }
-        Ok(())
+        Ok(asks.iter().map(|(i, _)| *i).zip(said).collect())
     }
+}
+
+fn namespace(cluster: &Cluster, client: &NodeName) -> anyhow::Result<String> {
+    cluster
+        .client(client)
+        .with_context(|| format!("there is no client {client}"))
 }

@@ -12,7 +12,7 @@ use tokio::{
 use crate::control::{self, Event, MOST_BYTES, Order};
 
 /// Longest any order may take: building is the longest, some two seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Where the machine will connect to.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Is what Parallax says what it should say? Pure.
 
 use crate::{
-    api_client::{Incident as Named, State},
-    incident::{ExpectedEvidence, ExpectedVerdict, Incident, Share},
+    api_client::{Incident as Named, Notice, State},
+    incident::{Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Incident, Outcome, Share},
     packets::printable,
 };
 
@@ -13,17 +13,106 @@ pub enum Judgement {
     Waiting(String),
     /// As expected.
     Named(Box<Named>),
+    /// As expected: these findings and hazards, and no verdict.
+    Shown(Vec<Notice>),
     /// Something that must not be said has been said.
     Wrong(String),
 }
 
-/// Before the first fault, or where nothing goes wrong: any verdict is wrong.
+/// Before the first fault, or where nothing goes wrong: any verdict is wrong, and any finding that is not expected.
 #[must_use]
-pub fn quiet(state: &State) -> Judgement {
-    match state.incidents.first() {
-        None => Judgement::Waiting("no verdict".to_owned()),
-        Some(named) => Judgement::Wrong(format!("nothing is wrong, but: {}", summary(named))),
+pub fn quiet(expected: &Expected, state: &State) -> Judgement {
+    if let Some(named) = state.incidents.first() {
+        return Judgement::Wrong(format!("nothing is wrong, but: {}", summary(named)));
     }
+    if let Some(finding) = unexpected(expected, state) {
+        return Judgement::Wrong(format!(
+            "nothing is wrong, but a finding ({}): {}",
+            finding.kind,
+            printable(&finding.sentence)
+        ));
+    }
+    Judgement::Waiting("no verdict".to_owned())
+}
+
+/// Before the first fault findings are wrong, too.
+#[must_use]
+pub fn healthy(state: &State) -> Judgement {
+    let nothing = Expected {
+        outcome: Outcome::Quiet { seconds: 1 },
+        findings: Vec::new(),
+        hazards: Vec::new(),
+        packets: crate::incident::Packets::default(),
+    };
+    quiet(&nothing, state)
+}
+
+/// Nothing but the expected findings and hazards: all of them, and no verdict other than of the regions allowed.
+#[must_use]
+pub fn shown_only(expected: &Expected, besides: &[String], state: &State) -> Judgement {
+    let mut rest = state.clone();
+    rest.incidents
+        .retain(|named| !besides.contains(&named.region.region));
+    match quiet(expected, &rest) {
+        Judgement::Waiting(_) => match not_shown(expected, state) {
+            Some(missing) => Judgement::Waiting(missing),
+            None => Judgement::Shown(
+                notices(&expected.findings, &state.findings)
+                    .chain(notices(&expected.hazards, &state.hazards))
+                    .cloned()
+                    .collect(),
+            ),
+        },
+        other => other,
+    }
+}
+
+/// The first expected finding or hazard that is not there.
+#[must_use]
+pub fn not_shown(expected: &Expected, state: &State) -> Option<String> {
+    let missing = |what: &str, wanted: &[ExpectedNotice], there: &[Notice]| {
+        let lacking = wanted
+            .iter()
+            .find(|wanted| !there.iter().any(|notice| fits(wanted, notice)))?;
+        let same = there.iter().find(|notice| notice.kind == lacking.kind);
+        Some(match same {
+            None => format!("there is no {what} {}", lacking.kind),
+            Some(other) => format!(
+                "the {what} {} does not say {:?}: {}",
+                lacking.kind,
+                lacking.says,
+                printable(&other.sentence)
+            ),
+        })
+    };
+    missing("finding", &expected.findings, &state.findings)
+        .or_else(|| missing("hazard", &expected.hazards, &state.hazards))
+}
+
+fn notices<'a>(wanted: &'a [ExpectedNotice], there: &'a [Notice]) -> impl Iterator<Item = &'a Notice> {
+    there
+        .iter()
+        .filter(|notice| wanted.iter().any(|wanted| fits(wanted, notice)))
+}
+
+fn fits(wanted: &ExpectedNotice, notice: &Notice) -> bool {
+    notice.kind == wanted.kind
+        && wanted.says.iter().all(|words| {
+            let says = |text: &String| text.contains(words.as_str());
+            says(&notice.sentence)
+                || notice.evidence.iter().any(says)
+                || notice
+                    .remedies
+                    .iter()
+                    .any(|remedy| says(&remedy.action) || says(&remedy.price))
+        })
+}
+
+fn unexpected<'a>(expected: &Expected, state: &'a State) -> Option<&'a Notice> {
+    state
+        .findings
+        .iter()
+        .find(|finding| !expected.findings.iter().any(|wanted| wanted.kind == finding.kind))
 }
 
 /// After the last fault: exactly the expected verdict must be named.
@@ -40,6 +129,13 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -
             summary(named)
         ));
     }
+    if let Some(finding) = unexpected(&incident.expected, state) {
+        return Judgement::Wrong(format!(
+            "a finding that is not expected ({}): {}",
+            finding.kind,
+            printable(&finding.sentence)
+        ));
+    }
     let open: Vec<&Named> = state.open().collect();
     let Some(named) = open.iter().find(|named| named.region.region == expected.region) else {
         return Judgement::Waiting(match open.first() {
@@ -50,26 +146,67 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -
     if let Some(missing) = mismatch(incident, expected, named) {
         return Judgement::Waiting(missing);
     }
+    if let Some(missing) = not_shown(&incident.expected, state) {
+        return Judgement::Waiting(missing);
+    }
     if open.len() > 1 {
-        return Judgement::Waiting(format!("{} verdicts for one fault", open.len()));
+        let all: Vec<String> = open.iter().map(|named| summary(named)).collect();
+        return Judgement::Waiting(format!(
+            "{} verdicts for one fault: {}",
+            open.len(),
+            all.join("; ")
+        ));
     }
     Judgement::Named(Box::new((*named).clone()))
 }
 
 fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
     let cause = named.causes.first().map_or("none", |cause| cause.id.as_str());
-    if cause != expected.cause {
+    if cause != expected.cause && !expected.or_cause.iter().any(|other| other == cause) {
         return Some(format!(
             "the likeliest cause is {cause}, expected {}",
             expected.cause
         ));
     }
-    if named.subject.name != expected.front.to_string() {
+    let subject = expected
+        .front
+        .map(|front| front.to_string())
+        .or_else(|| expected.subject.clone());
+    if let Some(subject) = subject.filter(|subject| *subject != named.subject.name) {
+        return Some(format!(
+            "it is about {}, expected {subject}",
+            printable(&named.subject.name)
+        ));
+    }
+    if let Some(service) = &expected.service
+        && !incident
+            .fronts_of(service)
+            .any(|front| front.to_string() == named.subject.name)
+    {
+        return Some(format!(
+            "it is about {}, expected a front of {service}",
+            printable(&named.subject.name)
+        ));
+    }
+    if !expected.on.is_empty() && expected.on != named.region.members {
         return Some(format!(
             "it is about {}, expected {}",
-            printable(&named.subject.name),
-            expected.front
+            printable(&named.region.members.join(", ")),
+            expected.on.join(", ")
         ));
+    }
+    if let Some(tie) = &expected.tie {
+        let mut class: Vec<&str> = named.class.iter().map(|region| region.region.as_str()).collect();
+        class.retain(|region| *region != expected.region);
+        class.sort_unstable();
+        let mut tie: Vec<&str> = tie.iter().map(String::as_str).collect();
+        tie.sort_unstable();
+        if class != tie {
+            return Some(format!(
+                "it cannot be told from {:?}, expected {tie:?}",
+                printable(&class.join(", "))
+            ));
+        }
     }
     let members = incident
         .hosts()
@@ -80,11 +217,8 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
                 .any(|target| target_host(target) == Some(host.as_str()))
         })
         .count();
-    if members != expected.members {
-        return Some(format!(
-            "it covers {members} of the hosts, expected {}",
-            expected.members
-        ));
+    if let Some(wanted) = expected.members.filter(|wanted| *wanted != members) {
+        return Some(format!("it covers {members} of the hosts, expected {wanted}"));
     }
     if let Some(words) = expected
         .sentence
@@ -97,15 +231,30 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         ));
     }
     if let Some(line) = expected.evidence.iter().find(|line| !shown(line, named)) {
+        let table: Vec<String> = named
+            .evidence
+            .iter()
+            .map(|row| format!("{} {}/{}", row.who, row.failures, row.probes))
+            .collect();
         return Some(format!(
-            "the evidence does not show that {:?} {} fails",
+            "the evidence does not show that {:?} {} fails: {}",
             line.who,
             match line.fails {
                 Share::Always => "always",
+                Share::Sometimes => "sometimes",
                 Share::Rarely => "rarely",
                 Share::Never => "never",
-            }
+            },
+            printable(&table.join("; "))
         ));
+    }
+    if let Some(words) = expected.remedies.iter().find(|words| {
+        !named
+            .remedies
+            .iter()
+            .any(|remedy| remedy.action.contains(words.as_str()) || remedy.price.contains(words.as_str()))
+    }) {
+        return Some(format!("no way out says {words:?}"));
     }
     expected
         .locality
@@ -125,6 +274,7 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
             row.probes >= 2
                 && match expected.fails {
                     Share::Always => row.failures == row.probes,
+                    Share::Sometimes => row.failures * 20 > row.probes && row.failures < row.probes,
                     Share::Rarely => row.failures * 20 <= row.probes,
                     Share::Never => row.failures == 0,
                 }
@@ -147,14 +297,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::incident::{Outcome, parse};
+    use crate::incident::parse;
 
     fn incident(text: &str) -> (Incident, ExpectedVerdict) {
         let incident = parse(Path::new("x.yaml"), text).unwrap();
         let Outcome::Verdict(expected) = incident.expected.outcome.clone() else {
             panic!("a verdict is expected")
         };
-        (incident, expected)
+        (incident, *expected)
     }
 
     /// The shape of the aggregator's answer, with fields the lab does not know.
@@ -247,7 +397,10 @@ mod tests {
         second.region.region = "pair".to_owned();
         state.incidents.push(second);
         let judged = verdict(&incident, &expected, &state);
-        assert_eq!(judged, Judgement::Waiting("2 verdicts for one fault".to_owned()));
+        let Judgement::Waiting(why) = judged else {
+            panic!("{judged:?}")
+        };
+        assert!(why.starts_with("2 verdicts for one fault"), "{why}");
     }
 
     #[test]
@@ -263,7 +416,39 @@ mod tests {
 
     #[test]
     fn any_verdict_is_wrong_while_nothing_is_wrong() {
-        assert!(matches!(quiet(&state("nolocal", "F1", &[])), Judgement::Wrong(_)));
-        assert!(matches!(quiet(&State::default()), Judgement::Waiting(_)));
+        assert!(matches!(
+            healthy(&state("nolocal", "F1", &[])),
+            Judgement::Wrong(_)
+        ));
+        assert!(matches!(healthy(&State::default()), Judgement::Waiting(_)));
+    }
+
+    fn noticed(sentence: &str) -> State {
+        serde_json::from_value(serde_json::json!({
+            "findings": [{"kind": "exposed", "sentence": sentence, "evidence": ["a 200 from 203.0.113.10:80"]}]
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_missed_where_it_is_not_there()
+    {
+        let (mut incident, _) = incident(include_str!("../incidents/i1.yaml"));
+        incident.expected.findings = vec![ExpectedNotice {
+            kind: "exposed".to_owned(),
+            says: vec!["intern.example.test".to_owned(), "a 200 from".to_owned()],
+        }];
+        let there = noticed("intern.example.test is served");
+        assert!(matches!(
+            shown_only(&incident.expected, &[], &there),
+            Judgement::Shown(_)
+        ));
+        assert!(matches!(healthy(&there), Judgement::Wrong(_)));
+        for state in [noticed("something else"), State::default()] {
+            assert!(matches!(
+                shown_only(&incident.expected, &[], &state),
+                Judgement::Waiting(_)
+            ));
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Longest time from start to the first sign of life.
-const BOOT: Duration = Duration::from_mins(1);
+const BOOT: Duration = Duration::from_mins(3);
 
 /// Longest time to halt; the process group is ended after it.
 const HALT: Duration = Duration::from_secs(5);
@@ -58,6 +58,7 @@ impl Lab {
     /// folder stays, for its log.
     pub async fn boot(program: &Path, mut run: RunDir, incident: Incident) -> anyhow::Result<Self> {
         let cluster = Cluster::derive(&incident)?;
+        crate::certificates::issue(&run, &incident)?;
         let awaited = Awaited::listen(run.id()).await?;
         let mut machine = Machine::boot(program, &run, awaited.address()?)?;
         let ready = tokio::select! {
@@ -91,8 +92,11 @@ impl Lab {
 
     /// Builds the cluster, healthy.
     pub async fn build(&mut self) -> anyhow::Result<Built> {
-        let incident = Box::new(self.incident.clone());
-        match self.order(&Order::Build { incident }).await? {
+        let order = Order::Build {
+            incident: Box::new(self.incident.clone()),
+            folder: self.run.path().display().to_string(),
+        };
+        match self.order(&order).await? {
             Event::Built { pods, millis } => Ok(Built {
                 pods,
                 took: Duration::from_millis(millis),
@@ -117,11 +121,12 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts a prober in each prober pod.
+    /// Starts a prober in each prober pod, and wherever else the incident wants one.
     pub async fn start_probers(&mut self, parallax: &Path, aggregator_port: u16) -> anyhow::Result<()> {
         let order = Order::StartProbers {
             parallax: parallax.display().to_string(),
             aggregator: format!("http://{}:{aggregator_port}", addresses::HOST),
+            authority: crate::certificates::authority(&self.run, &self.incident),
         };
         self.done(&order).await
     }
@@ -146,7 +151,7 @@ impl Lab {
             .collect())
     }
 
-    /// Asks one thing from a node's prober pod and records the packets between pod and address.
+    /// Asks one thing from a node's prober pod, or from outside, and records the packets between client and address.
     pub async fn capture(
         &mut self,
         node: &NodeName,

@@ -12,6 +12,7 @@
 
 pub mod aggregator_config;
 pub mod api_client;
+pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod command;
@@ -30,6 +31,7 @@ pub mod packets;
 pub mod parallax;
 pub mod run_dir;
 pub mod screen;
+pub mod suite;
 pub mod tools;
 pub mod uml;
 pub mod workloads;

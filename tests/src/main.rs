@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -13,11 +14,13 @@ use parallax_lab::{
     client,
     conductor::{self, Ended, Options},
     control::MOST_BYTES,
+    dataplane::balancer,
     guest,
     incident::{self, Incident, LoadError},
     lab::Lab,
-    origin,
+    origin::{self, Manner},
     run_dir::RunDir,
+    suite::{self, Suite},
     tools,
 };
 
@@ -43,7 +46,23 @@ enum Command {
     /// Run an incident: probers inside, the aggregator here, and the verdict that must follow.
     Run {
         /// Id of the incident, or the path of its file.
-        id: String,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// Run every incident and end with the results.
+        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record"])]
+        all: bool,
+        /// With --all: only incidents whose id begins so; may be repeated.
+        #[arg(long, value_name = "START", requires = "all")]
+        only: Vec<String>,
+        /// With --all: labs side by side; each takes a CPU for itself.
+        #[arg(long, value_name = "1|2", requires = "all", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+        jobs: u8,
+        /// With --all: write the results for people into this file, as HTML.
+        #[arg(long, value_name = "FILE", requires = "all")]
+        report: Option<PathBuf>,
+        /// With --all: seconds of quiet instead of what the files say.
+        #[arg(long, value_name = "N", requires = "all", value_parser = clap::value_parser!(u64).range(1..))]
+        quiet_seconds: Option<u64>,
         /// End with the result instead of staying until Ctrl-C.
         #[arg(long)]
         once: bool,
@@ -93,7 +112,18 @@ enum Command {
         pod: String,
         #[arg(long)]
         node: String,
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..600))]
+        status: u16,
+        #[arg(long, default_value_t = 0)]
+        delay_ms: u64,
+        #[arg(long)]
+        body_bytes: Option<usize>,
+        #[arg(long)]
+        host: Vec<String>,
     },
+    /// The balancers of the cloud.
+    #[command(hide = true)]
+    Balancer,
     /// An ordinary client: JSON questions in, JSON answers out.
     #[command(hide = true)]
     Client,
@@ -129,7 +159,7 @@ const COULD_NOT: u8 = 3;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    match command(cli.command).await {
+    match Box::pin(command(cli.command)).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("parallax-lab: {error:#}");
@@ -142,6 +172,31 @@ async fn command(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::List { folder } => list(&folder.incidents),
         Command::Run {
+            all: true,
+            only,
+            jobs,
+            report,
+            quiet_seconds,
+            json,
+            folder,
+            ..
+        } => {
+            let suite = Suite {
+                folder: folder.incidents,
+                only,
+                jobs,
+                report,
+                quiet_seconds,
+                json,
+            };
+            tools::check()?;
+            Ok(match Box::pin(suite.run()).await? {
+                suite::Ended::AsExpected => 0,
+                suite::Ended::NotAsExpected => 1,
+                suite::Ended::Interrupted => 130,
+            })
+        }
+        Command::Run {
             id,
             once,
             healthy_rounds,
@@ -150,8 +205,9 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             record,
             json,
             folder,
+            ..
         } => {
-            let incident = load(&folder.incidents, &id)?;
+            let incident = load(&folder.incidents, &id.context("no incident is named")?)?;
             let options = Options {
                 once,
                 healthy_rounds,
@@ -168,7 +224,24 @@ async fn command(command: Command) -> anyhow::Result<u8> {
         }
         Command::Packets { id, keep_log, folder } => packets(load(&folder.incidents, &id)?, keep_log).await,
         Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
-        Command::Origin { listen, pod, node } => origin::serve(&listen, &pod, &node).await.map(|()| 0),
+        Command::Origin {
+            listen,
+            pod,
+            node,
+            status,
+            delay_ms,
+            body_bytes,
+            host,
+        } => {
+            let manner = Manner {
+                status: hyper::StatusCode::from_u16(status).context("reading the status")?,
+                delay: Duration::from_millis(delay_ms),
+                body_bytes,
+                hosts: host,
+            };
+            origin::serve(&listen, &pod, &node, manner).await.map(|()| 0)
+        }
+        Command::Balancer => balancer::serve().map(|()| 0),
         Command::Client => answer_questions().map(|()| 0),
     }
 }
@@ -183,7 +256,7 @@ fn list(folder: &Path) -> anyhow::Result<u8> {
     let mut out = stdout().lock();
     for id in incident::list(folder)? {
         let incident = incident::load(folder, &id)?;
-        writeln!(out, "{id:<14} {}", incident.title).context("writing the list")?;
+        writeln!(out, "{id:<20} {}", incident.title).context("writing the list")?;
     }
     Ok(0)
 }
@@ -228,12 +301,33 @@ async fn show_packets(lab: &mut Lab, incident: &Incident) -> anyhow::Result<bool
     Ok(ok)
 }
 
+/// Questions at once: what is dropped is waited for together.
+const AT_ONCE: usize = 16;
+
 fn answer_questions() -> anyhow::Result<()> {
-    let mut out = stdout().lock();
+    let mut asks = Vec::new();
     for line in stdin().lock().take(MOST_BYTES).lines() {
-        let ask = serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
-        serde_json::to_writer(&mut out, &client::ask(&ask)).context("writing an answer")?;
-        out.write_all(b"\n").context("writing an answer")?;
+        let ask: client::Ask =
+            serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
+        asks.push(ask);
+    }
+    let mut out = stdout().lock();
+    for asks in asks.chunks(AT_ONCE) {
+        let answers: Vec<client::Answer> = std::thread::scope(|scope| {
+            let asking: Vec<_> = asks
+                .iter()
+                .map(|ask| scope.spawn(move || client::ask(ask)))
+                .collect();
+            let gone = |_| client::Answer::Other {
+                what: "the client ended".to_owned(),
+            };
+            let joined = asking.into_iter();
+            joined.map(|asking| asking.join().unwrap_or_else(gone)).collect()
+        });
+        for answer in answers {
+            serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
+            out.write_all(b"\n").context("writing an answer")?;
+        }
     }
     Ok(())
 }

@@ -3,18 +3,23 @@
 //! Per node a namespace with `eth0` on the underlay bridge and `cbr0` for its pods; per pod a namespace on `cbr0`.
 //! The machine's own namespace is the cloud: the nodes' gateway, and the way to the host.
 
+use std::collections::BTreeSet;
+
 use crate::{
-    cluster::{Cluster, Node, Pod, addresses},
+    cluster::{Cluster, Node, Outside, Pod, addresses},
     command::Cmd,
 };
 
-/// The cloud, all nodes and all pods.
+/// The cloud, all nodes, all pods and whoever is outside.
 #[must_use]
 pub fn build(cluster: &Cluster) -> Vec<Cmd> {
     let mut commands = cloud(cluster);
     commands.extend(cluster.nodes.iter().map(|node| self::node(cluster, node)));
     for pod in cluster.pods() {
         commands.extend(self::pod(cluster, pod));
+    }
+    for outside in &cluster.outside {
+        commands.extend(self::outside(outside));
     }
     commands
 }
@@ -25,7 +30,20 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
         "link add under type bridge".to_owned(),
         format!("addr add {}/24 dev under", addresses::ROUTER),
         "link set under up".to_owned(),
+        "link add out type bridge".to_owned(),
+        format!("addr add {}/24 dev out", addresses::OUTSIDE_GATEWAY),
+        format!("addr add {}/32 dev lo", addresses::PUBLIC_DNS),
+        "link set out up".to_owned(),
     ];
+    // The balancers' own addresses: they check from there, and HAProxy listens there.
+    if cluster.has_balancers() {
+        let ips: BTreeSet<_> = cluster
+            .services
+            .iter()
+            .filter_map(|service| service.load_balancer_ip)
+            .collect();
+        links.extend(ips.iter().map(|ip| format!("addr add {ip}/32 dev lo")));
+    }
     links.extend(
         cluster
             .nodes
@@ -40,18 +58,82 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
             format!("link set node{number} up"),
         ]);
     }
-    // The underlay is a plain switch: frames between nodes must not meet the cloud's own translation.
     let sysctls = [
         ("net/ipv4/ip_forward", "1"),
+        // The underlay is a plain switch: frames between nodes must not meet the cloud's own translation.
         ("net/bridge/bridge-nf-call-iptables", "0"),
+        // What nodes send each other through a balancer comes out where it came in.
+        ("net/ipv4/conf/all/send_redirects", "0"),
+        ("net/ipv4/conf/under/send_redirects", "0"),
     ];
+    let underlay = addresses::UNDERLAY_CIDR;
     vec![
-        set_up(None, &sysctls, &links),
-        iptables_restore(
-            None,
-            &["-A POSTROUTING -s 192.168.0.0/24 -o eth0 -j MASQUERADE".to_owned()],
-        ),
+        set_up(None, &sysctls[..3], &links),
+        set_up(None, &sysctls[3..], &[]),
+        iptables_restore(None, &translation(cluster)),
+        // A balancer does not pass on that a node refused: its clients see silence (incident I7).
+        Cmd::new([
+            "xtables-legacy-multi",
+            "iptables",
+            "-A",
+            "FORWARD",
+            "-s",
+            underlay,
+            "-p",
+            "icmp",
+            "--icmp-type",
+            "destination-unreachable",
+            "-j",
+            "DROP",
+        ]),
     ]
+}
+
+/// What the cloud translates.
+fn translation(cluster: &Cluster) -> Vec<String> {
+    let (underlay, outside) = (addresses::UNDERLAY_CIDR, addresses::OUTSIDE_CIDR);
+    let mut rules = vec![
+        format!(":{BALANCER} - [0:0]"),
+        format!("-A PREROUTING -j {BALANCER}"),
+        format!("-A POSTROUTING -s {underlay} -o eth0 -j MASQUERADE"),
+        format!("-A POSTROUTING -s {outside} -o eth0 -j MASQUERADE"),
+    ];
+    // Nodes reach public addresses through a NAT gateway: a public balancer never sees a node's own address.
+    let public: BTreeSet<_> = cluster
+        .services
+        .iter()
+        .filter_map(|service| service.load_balancer_ip)
+        .filter(|ip| !ip.is_private())
+        .collect();
+    rules.extend(public.iter().map(|ip| {
+        format!(
+            "-A POSTROUTING -s {underlay} -o under -m conntrack --ctorigdst {ip}/32 -j SNAT --to-source {}",
+            addresses::ROUTER
+        )
+    }));
+    rules
+}
+
+/// The chain of the cloud in which balancers translate.
+pub const BALANCER: &str = "BALANCER";
+
+/// A client outside the cluster.
+fn outside(client: &Outside) -> Vec<Cmd> {
+    let (name, number) = (client.name.as_str(), client.number);
+    let outer = [
+        format!("netns add {name}"),
+        format!("link add out{number} type veth peer name eth0 netns {name}"),
+        format!("link set out{number} master out"),
+        format!("link set out{number} up"),
+    ];
+    let inner = [
+        "link set lo up".to_owned(),
+        format!("addr add {}/24 dev eth0", addresses::outside(number)),
+        "link set eth0 up".to_owned(),
+        format!("route add default via {}", addresses::OUTSIDE_GATEWAY),
+    ];
+    let sysctls = [("net/ipv4/ping_group_range", "0 2147483647")];
+    vec![set_up(None, &[], &outer), set_up(Some(name), &sysctls, &inner)]
 }
 
 fn node(cluster: &Cluster, node: &Node) -> Cmd {
@@ -77,12 +159,42 @@ fn node(cluster: &Cluster, node: &Node) -> Cmd {
                 )
             }),
     );
+    // What came through a balancer goes back through it, though the client may be a neighbour.
+    if cluster.has_balancers() {
+        links.extend([
+            format!("route add default via {} table 100", addresses::ROUTER),
+            "rule add fwmark 0x100/0x100 lookup 100".to_owned(),
+        ]);
+    }
     let sysctls = [
         ("net/ipv4/ip_forward", "1"),
         // Answers of a pod to its neighbour on the bridge pass the node's translation backwards.
         ("net/bridge/bridge-nf-call-iptables", "1"),
     ];
     set_up(Some(node.name.as_str()), &sysctls, &links)
+}
+
+/// The marks by which a node knows what came through a balancer.
+#[must_use]
+pub fn return_path(cluster: &Cluster, node: &Node) -> Option<Cmd> {
+    if !cluster.has_balancers() {
+        return None;
+    }
+    let ports = cluster.services.iter().flat_map(|service| &service.ports);
+    let mut rules: Vec<String> = ports
+        .filter_map(|port| port.node_port)
+        .map(|port| {
+            format!(
+                "-A PREROUTING -i eth0 -d {} -p tcp --dport {port} -j CONNMARK --set-xmark 0x100/0x100",
+                addresses::underlay(node.number)
+            )
+        })
+        .collect();
+    rules.push(
+        "-A PREROUTING -m connmark --mark 0x100/0x100 -m conntrack --ctdir REPLY -j MARK --set-xmark 0x100/0x100"
+            .to_owned(),
+    );
+    Some(restore(Some(node.name.as_str()), "mangle", &rules))
 }
 
 /// A pod's namespace, wired to its node.
@@ -130,10 +242,16 @@ pub fn set_up(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -
     .reading(links)
 }
 
-/// Replaces the `nat` table. The lab's kernel has no nftables translation, hence the legacy binary.
+/// Replaces the `nat` table.
 #[must_use]
 pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> Cmd {
-    let mut lines = vec!["*nat".to_owned()];
+    restore(netns, "nat", rules)
+}
+
+/// Replaces a table. The lab's kernel has no nftables translation, hence the legacy binary.
+#[must_use]
+pub fn restore(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+    let mut lines = vec![format!("*{table}")];
     lines.extend_from_slice(rules);
     lines.push("COMMIT".to_owned());
     Cmd {
@@ -141,4 +259,12 @@ pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> Cmd {
         ..Cmd::new(["xtables-legacy-multi", "iptables-restore"])
     }
     .reading(&lines)
+}
+
+/// Replaces the chains of a table that the lines declare, and leaves the others.
+#[must_use]
+pub fn restore_chains(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+    let mut command = restore(netns, table, rules);
+    command.argv.push("--noflush".to_owned());
+    command
 }

@@ -1,9 +1,15 @@
-//! The workload of the lab: answers every host with 200 and says which pod it is.
+//! The workload of the lab: answers every host with 200 and says which pod it is, unless told otherwise.
 
-use std::{convert::Infallible, net::SocketAddr};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use http_body_util::Full;
-use hyper::{Response, body::Bytes, header::HeaderValue, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{HOST, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -13,16 +19,57 @@ pub const POD_HEADER: &str = "parallax-pod";
 /// Most connections at once; a client beyond it waits in the kernel's queue.
 const MOST_CONNECTIONS: usize = 256;
 
+/// How it answers.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// Status of every answer.
+    pub status: StatusCode,
+    /// Time before each.
+    pub delay: Duration,
+    /// Bytes of the body; a line about the pod where absent.
+    pub body_bytes: Option<usize>,
+    /// Hosts that it answers, the others get a 404; empty: any.
+    pub hosts: Vec<String>,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            status: StatusCode::OK,
+            delay: Duration::ZERO,
+            body_bytes: None,
+            hosts: Vec::new(),
+        }
+    }
+}
+
+impl Manner {
+    fn status_for<B>(&self, request: &Request<B>) -> StatusCode {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let host = host.unwrap_or_default();
+        let name = host.split(':').next().unwrap_or_default();
+        if self.hosts.is_empty() || self.hosts.iter().any(|known| known == name) {
+            self.status
+        } else {
+            StatusCode::NOT_FOUND
+        }
+    }
+}
+
 /// Serves until the process is ended.
-pub async fn serve(listen: &[SocketAddr], pod: &str, node: &str) -> anyhow::Result<()> {
+pub async fn serve(listen: &[SocketAddr], pod: &str, node: &str, manner: Manner) -> anyhow::Result<()> {
     let mut servers = JoinSet::new();
     let header = HeaderValue::from_str(pod)?;
-    let body = Bytes::from(format!("{pod} on {node}\n"));
+    let body = match manner.body_bytes {
+        Some(bytes) => Bytes::from(vec![b'.'; bytes]),
+        None => Bytes::from(format!("{pod} on {node}\n")),
+    };
+    let manner = Arc::new(manner);
     for address in listen {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
-        servers.spawn(accept(listener, header.clone(), body.clone()));
+        servers.spawn(accept(listener, header.clone(), body.clone(), manner.clone()));
     }
     while let Some(ended) = servers.join_next().await {
         ended??;
@@ -30,7 +77,12 @@ pub async fn serve(listen: &[SocketAddr], pod: &str, node: &str) -> anyhow::Resu
     Ok(())
 }
 
-async fn accept(listener: TcpListener, pod: HeaderValue, body: Bytes) -> anyhow::Result<()> {
+async fn accept(
+    listener: TcpListener,
+    pod: HeaderValue,
+    body: Bytes,
+    manner: Arc<Manner>,
+) -> anyhow::Result<()> {
     let mut connections = JoinSet::new();
     loop {
         while connections.len() >= MOST_CONNECTIONS {
@@ -38,11 +90,18 @@ async fn accept(listener: TcpListener, pod: HeaderValue, body: Bytes) -> anyhow:
         }
         while connections.try_join_next().is_some() {}
         let (stream, _) = listener.accept().await?;
-        let (pod, body) = (pod.clone(), body.clone());
-        let service = service_fn(move |_request| {
+        let (pod, body, manner) = (pod.clone(), body.clone(), manner.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
             let mut response = Response::new(Full::new(body.clone()));
+            *response.status_mut() = manner.status_for(&request);
             response.headers_mut().insert(POD_HEADER, pod.clone());
-            async move { Ok::<_, Infallible>(response) }
+            let delay = manner.delay;
+            async move {
+                if !delay.is_zero() {
+                    tokio::time::sleep(delay).await;
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         connections.spawn(async move {
             // What a client does to its connection is its own business.

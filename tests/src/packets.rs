@@ -1,7 +1,7 @@
 //! The lab's own ground truth: from what an incident file expects of an ordinary client to questions, and back from
 //! the answers to what is not as expected. Pure.
 
-use std::{fmt, net::SocketAddrV4};
+use std::{collections::BTreeMap, fmt, net::SocketAddrV4};
 
 use parallax_model::NodeName;
 
@@ -22,6 +22,8 @@ pub struct Question {
     pub ask: Ask,
     /// What must be seen.
     pub expected: Sight,
+    /// Questions of one number are one connection after the other of the same sort.
+    pub sort: usize,
 }
 
 /// A question and what it brought.
@@ -41,22 +43,60 @@ impl Seen {
     }
 }
 
+/// What is not as the incident file says, each with what was expected.
+#[must_use]
+pub fn wrong(seen: &[Seen]) -> Vec<String> {
+    let mut wrong: Vec<String> = seen
+        .iter()
+        .filter(|seen| !seen.as_expected())
+        .map(ToString::to_string)
+        .collect();
+    let mixed = seen.iter().filter(|seen| seen.question.expected == Sight::Mixed);
+    let mut sorts: BTreeMap<usize, Vec<&Seen>> = BTreeMap::new();
+    for seen in mixed {
+        sorts.entry(seen.question.sort).or_default().push(seen);
+    }
+    for seen in sorts.values() {
+        let answered = |seen: &&&Seen| seen.answer.is(Sight::Answered, seen.question.way);
+        let answered = seen.iter().filter(answered).count();
+        if let Some(first) = seen.first().filter(|_| answered == 0 || answered == seen.len()) {
+            wrong.push(format!(
+                "{first}: {answered} of {} connections were answered  (expected some, not all)",
+                seen.len()
+            ));
+        }
+    }
+    wrong
+}
+
+/// Connections that are made where some must be answered and some not.
+const SEVERAL: usize = 8;
+
 /// The questions of a list of expectations, for the cluster as it is now.
 #[must_use]
 pub fn questions(cluster: &Cluster, looks: &[Look]) -> Vec<Question> {
     let mut questions = Vec::new();
+    let mut sort = 0;
     for look in looks {
         let Some(service) = cluster.service(&look.service) else {
             continue;
         };
-        let host = host_of(cluster, service);
+        let host = look
+            .host
+            .as_ref()
+            .map_or_else(|| host_of(cluster, service), ToString::to_string);
+        let times = if look.sees == Sight::Mixed { SEVERAL } else { 1 };
         for from in &look.from {
-            questions.extend(asks(service, look.to, &host).into_iter().map(|ask| Question {
-                from: from.clone(),
-                way: look.to,
-                ask,
-                expected: look.sees,
-            }));
+            for ask in asks(service, look.to, &host) {
+                sort += 1;
+                questions.extend((0..times).map(|_| Question {
+                    from: from.clone(),
+                    way: look.to,
+                    ask: ask.clone(),
+                    expected: look.sees,
+                    sort,
+                }));
+            }
         }
     }
     questions
@@ -72,12 +112,13 @@ fn host_of(cluster: &Cluster, service: &Service) -> String {
         .map_or_else(|| service.key.name.to_string(), ToString::to_string)
 }
 
+/// The client speaks in the clear only; what is served with a certificate is left to the prober.
 fn asks(service: &Service, way: Way, host: &str) -> Vec<Ask> {
     let http = |ip, port| Ask::Http {
         to: SocketAddrV4::new(ip, port),
         host: host.to_owned(),
     };
-    let ports = service.ports.iter();
+    let ports = service.ports.iter().filter(|port| !port.is_tls());
     match way {
         Way::Vip => ports
             .filter_map(|port| Some(http(service.load_balancer_ip?, port.port)))
@@ -125,6 +166,10 @@ impl fmt::Display for Seen {
                 Sight::Refused => "a refusal",
                 Sight::TimedOut => "silence",
                 Sight::OwnNode => "an echo reply of the own node (ttl 64)",
+                Sight::Mixed => "some answers and some failures",
+                Sight::CutOff => "a connection without an answer",
+                Sight::NotFound => "a 404",
+                Sight::Unavailable => "a 503",
             };
             write!(f, "  (expected {expected})")?;
         }
@@ -177,6 +222,7 @@ mod tests {
                     host: "a".into(),
                 },
                 expected: Sight::Answered,
+                sort: 1,
             },
             answer: Answer::Refused,
         };
@@ -184,5 +230,30 @@ mod tests {
             seen.to_string(),
             "n3 -> 203.0.113.10:80: refused  (expected an answer)"
         );
+    }
+
+    #[test]
+    fn where_some_must_be_answered_and_some_not_neither_all_nor_none_will_do() {
+        let seen = |answer: &Answer| Seen {
+            question: Question {
+                from: "n1".parse().unwrap(),
+                way: Way::ClusterIp,
+                ask: Ask::Http {
+                    to: "10.96.0.50:80".parse().unwrap(),
+                    host: "a".into(),
+                },
+                expected: Sight::Mixed,
+                sort: 1,
+            },
+            answer: answer.clone(),
+        };
+        let answered = Answer::Http {
+            status: 200,
+            pod: Some("a".into()),
+        };
+        assert!(wrong(&[seen(&answered), seen(&Answer::TimedOut)]).is_empty());
+        for same in [answered, Answer::TimedOut] {
+            assert_eq!(wrong(&[seen(&same), seen(&same)]).len(), 1);
+        }
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 pub struct Screen {
     start: Instant,
     terminal: bool,
+    lines: bool,
     status: String,
 }
 
@@ -17,14 +18,34 @@ impl Default for Screen {
         Self {
             start: Instant::now(),
             terminal: stderr().is_terminal(),
+            lines: true,
             status: String::new(),
         }
     }
 }
 
 impl Screen {
+    /// Only how things are, and only on a terminal.
+    #[must_use]
+    pub fn brief() -> Self {
+        let mut screen = Self::default();
+        screen.lines = false;
+        screen
+    }
+
+    /// Nothing at all.
+    #[must_use]
+    pub fn silent() -> Self {
+        let mut screen = Self::brief();
+        screen.terminal = false;
+        screen
+    }
+
     /// Something has happened.
     pub fn line(&mut self, text: &str) {
+        if !self.lines {
+            return;
+        }
         self.wipe();
         let seconds = self.start.elapsed().as_secs_f64();
         // An output that is gone is no reason to stop.
@@ -40,7 +61,7 @@ impl Screen {
             let _ = write!(stderr(), "{seconds:6.1} s  {text}");
             let _ = stderr().flush();
             text.clone_into(&mut self.status);
-        } else if self.status != text {
+        } else if self.lines && self.status != text {
             self.line(text);
             text.clone_into(&mut self.status);
         }
@@ -62,7 +83,11 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.terminal && !self.status.is_empty() {
-            let _ = writeln!(stderr());
+            if self.lines {
+                let _ = writeln!(stderr());
+            } else {
+                self.wipe();
+            }
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// What installs all of them on Debian and Ubuntu.
-pub const INSTALL: &str =
-    "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base";
+pub const INSTALL: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
+    tcpdump nginx-light haproxy unbound";
 
 /// `nsenter` and `setpriv` are part of util-linux, which no Debian lacks.
-const NEEDED: [&str; 9] = [
+const NEEDED: [&str; 13] = [
     "linux.uml",
     "slirp-fullbolt",
     "xtables-legacy-multi",
@@ -15,6 +15,10 @@ const NEEDED: [&str; 9] = [
     "ip",
     "modprobe",
     "dnsmasq",
+    "tcpdump",
+    "nginx",
+    "haproxy",
+    "unbound",
     "nsenter",
     "setpriv",
 ];
@@ -68,7 +72,7 @@ mod tests {
         assert_eq!(
             line,
             "the lab needs linux.uml, dnsmasq; install with: apt-get install user-mode-linux slirp iptables \
-             ipvsadm iproute2 kmod dnsmasq-base"
+             ipvsadm iproute2 kmod dnsmasq-base tcpdump nginx-light haproxy unbound"
         );
     }
 

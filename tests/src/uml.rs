@@ -19,7 +19,8 @@ const MEMORY: &str = "512M";
 
 /// All modules, loaded at once: the nodes' namespaces must not race for the loader.
 const MODULES: &str = "dummy veth bridge br_netfilter ip_vs ip_vs_rr nf_conntrack iptable_nat iptable_filter \
-    xt_MASQUERADE xt_mark xt_nat xt_tcpudp";
+    xt_MASQUERADE xt_mark xt_nat xt_tcpudp iptable_mangle iptable_raw ipt_REJECT xt_connmark xt_conntrack xt_statistic \
+    xt_addrtype xt_length sch_netem";
 
 /// A running machine; ended with all its processes when dropped.
 #[derive(Debug)]

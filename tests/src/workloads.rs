@@ -1,91 +1,417 @@
 //! The processes of the pods. Pure: commands, and what their files contain.
 
-use std::fmt::Write;
+use std::{fmt::Write, net::Ipv4Addr, path::Path};
+
+use parallax_model::{HostName, PodName};
 
 use crate::{
-    cluster::{Cluster, Node, Pod, addresses},
+    cluster::{Cluster, Node, Outside, Pod, Resolver, Service, addresses},
     command::Cmd,
-    incident::ServicePort,
+    incident::{ResolverSoftware, Server, ServicePort, Software},
 };
 
-/// Where the probers find their resolver's address.
-pub const RESOLV_CONF: &str = "/run/resolv.conf";
+/// A certificate and its key for every host of the lab, in the run's folder.
+pub const CERTIFICATE: &str = "server.pem";
 
-/// Where the resolver finds its names.
-pub const DNSMASQ_CONF: &str = "/run/dnsmasq.conf";
+/// The authority that signed it.
+pub const AUTHORITY: &str = "ca.pem";
+
+/// A process and the files it reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// What is started.
+    pub command: Cmd,
+    /// Files to be written before, with their paths.
+    pub files: Vec<(String, String)>,
+}
 
 /// What a pod of the namespace `default` has as `/etc/resolv.conf`.
 #[must_use]
-pub fn resolv_conf() -> String {
+pub fn resolv_conf(resolver: Ipv4Addr) -> String {
     format!(
-        "nameserver {}\nsearch default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n",
-        addresses::DNS_SERVICE
+        "nameserver {resolver}\nsearch default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
     )
 }
 
-/// The resolver's configuration: the hosts of the Ingresses, and no other name exists.
+/// What a client outside has.
 #[must_use]
-pub fn dnsmasq_conf(cluster: &Cluster) -> String {
-    let mut text =
-        "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal-ttl=5\nlocal=/#/\n".to_owned();
-    for (host, address) in cluster.names() {
+pub fn outside_resolv_conf() -> String {
+    format!("nameserver {}\n", addresses::PUBLIC_DNS)
+}
+
+/// One resolver of the cluster: the hosts of the Ingresses, and no other name exists.
+#[must_use]
+pub fn resolver(cluster: &Cluster, resolver: &Resolver) -> Workload {
+    let pod = &resolver.pod;
+    let answers = cluster.answers(&pod.name);
+    let path = format!("/run/{}.conf", pod.name);
+    match resolver.software {
+        ResolverSoftware::Dnsmasq => dnsmasq(Some(pod.name.as_str()), &path, answers, ""),
+        ResolverSoftware::Unbound => unbound(pod, &path, answers),
+    }
+}
+
+/// The resolver outside.
+#[must_use]
+pub fn public_resolver(cluster: &Cluster, name: &PodName) -> Workload {
+    let listen = format!("listen-address={}\nbind-interfaces\n", addresses::PUBLIC_DNS);
+    dnsmasq(None, "/run/public.conf", cluster.answers(name), &listen)
+}
+
+fn dnsmasq<'a>(
+    netns: Option<&str>,
+    path: &str,
+    answers: impl IntoIterator<Item = (&'a HostName, Ipv4Addr)>,
+    more: &str,
+) -> Workload {
+    let mut text = format!(
+        "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal-ttl=5\nlocal=/#/\n{more}"
+    );
+    for (host, address) in answers {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "host-record={host},{address}");
     }
-    text
+    let argv = [
+        "dnsmasq".to_owned(),
+        "--keep-in-foreground".to_owned(),
+        format!("--conf-file={path}"),
+    ];
+    Workload {
+        command: Cmd {
+            netns: netns.map(str::to_owned),
+            ..Cmd::new(argv)
+        },
+        files: vec![(path.to_owned(), text)],
+    }
 }
 
-/// The cluster's resolver.
-#[must_use]
-pub fn resolver(cluster: &Cluster) -> Cmd {
-    let conf = format!("--conf-file={DNSMASQ_CONF}");
-    Cmd::within(
-        cluster.dns.name.as_str(),
-        ["dnsmasq", "--keep-in-foreground", &conf],
-    )
+fn unbound<'a>(
+    pod: &Pod,
+    path: &str,
+    answers: impl IntoIterator<Item = (&'a HostName, Ipv4Addr)>,
+) -> Workload {
+    let mut text = format!(
+        "server:\n  interface: {}\n  access-control: 0.0.0.0/0 allow\n  do-daemonize: no\n  username: \"\"\n  \
+         chroot: \"\"\n  directory: \"/run\"\n  pidfile: \"\"\n  use-syslog: no\n  logfile: \"\"\n  num-threads: 1\n  \
+         module-config: \"iterator\"\n  do-ip6: no\n  local-zone: \".\" static\nremote-control:\n  control-enable: no\nserver:\n",
+        pod.address
+    );
+    for (host, address) in answers {
+        let _ = writeln!(text, "  local-data: \"{host}. 5 IN A {address}\"");
+    }
+    Workload {
+        command: Cmd::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
+        files: vec![(path.to_owned(), text)],
+    }
 }
 
 /// A pod behind a Service.
 #[must_use]
-pub fn origin(lab: &str, pod: &Pod, ports: &[ServicePort]) -> Cmd {
-    let mut argv = vec![lab.to_owned(), "origin".to_owned()];
-    let mut targets: Vec<u16> = ports.iter().map(|port| port.target_port).collect();
+pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod) -> Workload {
+    let server = service.server_of(&pod.name);
+    let hosts = cluster.served_hosts(service, server);
+    match server.software {
+        Software::Lab => Workload {
+            command: origin(lab, pod, &service.ports, server, &hosts),
+            files: Vec::new(),
+        },
+        Software::Nginx => {
+            let path = format!("/run/nginx-{}.conf", pod.name);
+            Workload {
+                command: Cmd::within(pod.name.as_str(), ["nginx", "-e", "stderr", "-c", &path]),
+                files: vec![(path, nginx_conf(folder, pod, &service.ports, server, &hosts))],
+            }
+        }
+        Software::Haproxy => {
+            let path = format!("/run/haproxy-{}.conf", pod.name);
+            Workload {
+                command: Cmd::within(pod.name.as_str(), ["haproxy", "-db", "-f", &path]),
+                files: vec![(path, haproxy_conf(folder, pod, &service.ports, server, &hosts))],
+            }
+        }
+    }
+}
+
+fn listens(ports: &[ServicePort]) -> Vec<(u16, bool)> {
+    let mut targets: Vec<(u16, bool)> = ports
+        .iter()
+        .map(|port| (port.target_port, port.is_tls()))
+        .collect();
     targets.sort_unstable();
     targets.dedup();
-    for port in targets {
+    targets
+}
+
+fn origin(lab: &str, pod: &Pod, ports: &[ServicePort], server: &Server, hosts: &[&HostName]) -> Cmd {
+    let mut argv = vec![lab.to_owned(), "origin".to_owned()];
+    for (port, _) in listens(ports) {
         argv.extend(["--listen".to_owned(), format!("{}:{port}", pod.address)]);
     }
     argv.extend(["--pod", pod.name.as_str(), "--node", pod.node.as_str()].map(str::to_owned));
+    if let Some(status) = server.status {
+        argv.extend(["--status".to_owned(), status.to_string()]);
+    }
+    if let Some(delay) = server.delay_ms {
+        argv.extend(["--delay-ms".to_owned(), delay.to_string()]);
+    }
+    if let Some(bytes) = server.body_bytes {
+        argv.extend(["--body-bytes".to_owned(), bytes.to_string()]);
+    }
+    for host in hosts {
+        argv.extend(["--host".to_owned(), host.to_string()]);
+    }
     Cmd::within(pod.name.as_str(), argv)
+}
+
+fn nginx_conf(
+    folder: &Path,
+    pod: &Pod,
+    ports: &[ServicePort],
+    server: &Server,
+    hosts: &[&HostName],
+) -> String {
+    let run = format!("/run/nginx-{}", pod.name);
+    let mut text = format!(
+        "daemon off;\nuser root;\nworker_processes 1;\npid {run}.pid;\nerror_log stderr warn;\n\
+         events {{ worker_connections 256; }}\nhttp {{\n  access_log off;\n  client_body_temp_path {run}-body;\n  \
+         proxy_temp_path {run}-proxy;\n  fastcgi_temp_path {run}-fastcgi;\n  uwsgi_temp_path {run}-uwsgi;\n  \
+         scgi_temp_path {run}-scgi;\n"
+    );
+    let mut listen = String::new();
+    for (port, tls) in listens(ports) {
+        let words = format!(
+            "{}{}",
+            if tls { " ssl" } else { "" },
+            if server.proxy_protocol {
+                " proxy_protocol"
+            } else {
+                ""
+            }
+        );
+        let _ = writeln!(listen, "    listen {}:{port}{words};", pod.address);
+        if tls {
+            let pem = folder.join(CERTIFICATE);
+            let pem = pem.display();
+            let _ = writeln!(
+                listen,
+                "    ssl_certificate {pem};\n    ssl_certificate_key {pem};"
+            );
+        }
+    }
+    let status = server.status.unwrap_or(200);
+    let answer = |status: u16| {
+        format!(
+            "    add_header Parallax-Pod {} always;\n    location / {{ return {status} \"{} on {}\\n\"; }}\n",
+            pod.name, pod.name, pod.node
+        )
+    };
+    if hosts.is_empty() {
+        let _ = write!(text, "  server {{\n{listen}{}  }}\n", answer(status));
+    } else {
+        let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        // The first server of an address answers whatever no other names.
+        let _ = write!(text, "  server {{\n{listen}{}  }}\n", answer(404));
+        let _ = write!(
+            text,
+            "  server {{\n{listen}    server_name {};\n{}  }}\n",
+            names.join(" "),
+            answer(status)
+        );
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn haproxy_conf(
+    folder: &Path,
+    pod: &Pod,
+    ports: &[ServicePort],
+    server: &Server,
+    hosts: &[&HostName],
+) -> String {
+    let mut text =
+        "global\n  maxconn 200\ndefaults\n  mode http\n  timeout connect 2s\n  timeout client 10s\n  \
+                    timeout server 10s\nfrontend all\n"
+            .to_owned();
+    for (port, tls) in listens(ports) {
+        let pem = folder.join(CERTIFICATE);
+        let words = format!(
+            "{}{}",
+            if tls {
+                format!(" ssl crt {}", pem.display())
+            } else {
+                String::new()
+            },
+            if server.proxy_protocol {
+                " accept-proxy"
+            } else {
+                ""
+            }
+        );
+        let _ = writeln!(text, "  bind {}:{port}{words}", pod.address);
+    }
+    let answer = |status: u16, when: &str| {
+        format!(
+            "  http-request return status {status} content-type text/plain string \"{} on {}\\n\" hdr Parallax-Pod {}{when}\n",
+            pod.name, pod.node, pod.name
+        )
+    };
+    let status = server.status.unwrap_or(200);
+    if hosts.is_empty() {
+        text.push_str(&answer(status, ""));
+    } else {
+        let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        text.push_str(&answer(
+            status,
+            &format!(" if {{ hdr(host),field(1,:) -i {} }}", names.join(" ")),
+        ));
+        text.push_str(&answer(404, ""));
+    }
+    text
+}
+
+/// What every prober is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProberSettings {
+    /// The binary.
+    pub parallax: String,
+    /// The aggregator, as seen from inside.
+    pub aggregator: String,
+    /// The lab's authority, where there are certificates.
+    pub authority: Option<String>,
 }
 
 /// The prober of a node.
 #[must_use]
-pub fn prober(parallax: &str, node: &Node, aggregator: &str) -> Cmd {
-    let vantage = format!("{}/pod", node.name);
+pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Workload {
     let echo = format!("{}:{}", node.prober.address, addresses::ECHO_PORT);
     let pod = node.prober.name.as_str();
-    Cmd::within(
-        pod,
-        [
-            parallax,
+    let conf = format!("/run/resolv-{}.conf", node.name);
+    let vantage = format!("{}/pod", node.name);
+    Workload {
+        command: Cmd::within(pod, settings.words(&vantage, pod, &echo, &conf)),
+        files: vec![(conf, resolv_conf(cluster.resolver_address(&node.name)))],
+    }
+}
+
+/// The prober on a node's host network. It sees the devices of the node only where `/sys` is the node's own.
+#[must_use]
+pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Workload {
+    let echo = format!("{}:{}", addresses::underlay(node.number), addresses::ECHO_PORT);
+    let conf = format!("/run/resolv-host-{}.conf", node.name);
+    let vantage = format!("{}/host", node.name);
+    let words = settings.words(&vantage, node.prober.name.as_str(), &echo, &conf);
+    let argv = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        "mount -t sysfs sysfs /sys && exec \"$@\"",
+        "sh",
+    ];
+    let argv = argv.into_iter().map(str::to_owned).chain(words);
+    Workload {
+        command: Cmd::within(node.name.as_str(), argv),
+        files: vec![(conf, resolv_conf(cluster.resolver_address(&node.name)))],
+    }
+}
+
+/// The prober of a client outside.
+#[must_use]
+pub fn outside_prober(settings: &ProberSettings, outside: &Outside) -> Workload {
+    let name = outside.name.as_str();
+    let echo = format!("127.0.0.1:{}", addresses::ECHO_PORT);
+    let conf = format!("/run/resolv-outside-{name}.conf");
+    let words = settings.words(&outside.vantage.to_string(), name, &echo, &conf);
+    Workload {
+        command: Cmd::within(name, words),
+        files: vec![(conf, outside_resolv_conf())],
+    }
+}
+
+impl ProberSettings {
+    fn words(&self, vantage: &str, pod: &str, echo: &str, resolv_conf: &str) -> Vec<String> {
+        let mut words: Vec<String> = [
+            &self.parallax,
             "prober",
             "--aggregator",
-            aggregator,
+            &self.aggregator,
             "--vantage",
-            &vantage,
+            vantage,
             "--pod",
             pod,
             "--echo-listen",
-            &echo,
+            echo,
             "--resolv-conf",
-            RESOLV_CONF,
-        ],
-    )
+            resolv_conf,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if let Some(authority) = &self.authority {
+            words.extend(["--extra-roots".to_owned(), authority.clone()]);
+        }
+        words
+    }
 }
 
-/// An ordinary client in a node's prober pod; reads what to ask, writes what it saw.
+/// An ordinary client in a namespace; reads what to ask, writes what it saw.
 #[must_use]
-pub fn client(lab: &str, node: &Node) -> Cmd {
-    Cmd::within(node.prober.name.as_str(), [lab, "client"])
+pub fn client(lab: &str, namespace: &str) -> Cmd {
+    Cmd::within(namespace, [lab, "client"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::incident::load;
+
+    fn of(id: &str) -> (Cluster, Workload) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
+        let cluster = Cluster::derive(&load(&folder, id).unwrap()).unwrap();
+        let (service, pod) = cluster.workloads().next().unwrap();
+        let workload = server("/lab", Path::new("/run-folder"), &cluster, service, pod);
+        (cluster, workload)
+    }
+
+    #[test]
+    fn a_controller_answers_the_hosts_of_its_class_and_nothing_else() {
+        let (_, workload) = of("i4");
+        let conf = &workload.files[0].1;
+        let (default, own) = conf.split_once("server_name").unwrap();
+        assert!(default.contains("return 404"), "{conf}");
+        assert!(own.starts_with(" shop.example.test www.example.test;") && own.contains("return 200"));
+    }
+
+    #[test]
+    fn a_server_behind_proxy_protocol_insists_on_the_header_and_one_with_certificate_has_the_runs() {
+        let (_, nginx) = of("f9");
+        assert!(
+            nginx.files[0]
+                .1
+                .contains("listen 10.244.1.10:8080 proxy_protocol;")
+        );
+        let (_, haproxy) = of("f9-haproxy");
+        assert!(haproxy.files[0].1.contains("bind 10.244.1.10:8080 accept-proxy"));
+        let (_, broker) = of("i5");
+        assert!(
+            broker.files[0]
+                .1
+                .contains("bind 10.244.1.10:8443 ssl crt /run-folder/server.pem")
+        );
+    }
+
+    #[test]
+    fn both_resolver_programs_answer_the_same_names() {
+        let (cluster, _) = of("i3-missing");
+        for (resolver, line) in [
+            (&cluster.resolvers[0], "host-record=shop.example.test,10.96.0.50"),
+            (
+                &cluster.resolvers[1],
+                "local-data: \"shop.example.test. 5 IN A 10.96.0.50\"",
+            ),
+        ] {
+            let workload = super::resolver(&cluster, resolver);
+            assert!(workload.files[0].1.contains(line), "{}", workload.files[0].1);
+        }
+    }
 }

@@ -141,36 +141,60 @@ async fn the_machine_halts_when_the_host_goes_away_and_leaves_nothing_behind() {
     cleanup.machine_ends().await;
 }
 
-/// The whole product: probers inside, the aggregator here.
-fn product(id: &str) {
+/// The whole product: probers inside, the aggregator here. A dozen of the incidents, two side by side; `make lab` runs
+/// all of them.
+#[test]
+fn a_dozen_incidents_are_named_as_their_files_say() {
     if skipped() {
         return;
     }
     let _turn = turn();
+    let ids = [
+        "healthy",
+        "i1",
+        "i2",
+        "i3-missing",
+        "i4-wrong-class",
+        "i5",
+        "i7-tie",
+        "i8-1",
+        "f9",
+        "bad-backend",
+    ];
     let output = std::process::Command::new(lab_binary())
-        .args(["run", id, "--once", "--json", "--listen", "127.0.0.1:0"])
+        .args(["run", "--all", "--jobs", "2"])
+        .args(ids.iter().flat_map(|id| ["--only", id]))
         .output()
         .unwrap();
     assert!(
         output.status.success(),
-        "{}\n{}\n{}",
+        "{}\n{}",
         output.status,
-        String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
 }
 
+/// The lab of a file that is wrong: nothing boots, nothing is left.
 #[test]
-fn parallax_names_i1() {
-    product("i1");
-}
-
-#[test]
-fn fifty_hosts_on_one_refused_balancer_are_one_verdict_with_fifty_members() {
-    product("i1-50-hosts");
-}
-
-#[test]
-fn parallax_says_nothing_while_nothing_is_wrong() {
-    product("healthy");
+fn an_incident_with_a_typo_is_refused_with_file_line_and_what_was_expected_and_nothing_is_left_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong =
+        include_str!("../incidents/i1.yaml").replacen("pod: ingress-4}\n\n", "pod: ingress-9}\n\n", 1);
+    let line = wrong.lines().position(|line| line.contains("ingress-9")).unwrap() + 1;
+    std::fs::write(folder.path().join("i1.yaml"), wrong).unwrap();
+    let output = std::process::Command::new(lab_binary())
+        .args(["run", "i1", "--once", "--listen", "127.0.0.1:0", "--incidents"])
+        .arg(folder.path())
+        .env("PARALLAX_LAB_DIR", folder.path().join("runs"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains(&format!("i1.yaml:{line}: faults[0].ops[1]: "))
+            && said.contains("has no pod ingress-9"),
+        "{said}"
+    );
+    assert!(!folder.path().join("runs").exists());
+    assert!(!Cleanup::of(folder.path()).machine_runs());
 }

@@ -558,6 +558,7 @@ impl Engine {
             world,
             self.rules.split,
             &self.restarted,
+            &self.worked,
             &mut fold.blocks,
         );
     }

@@ -149,6 +149,35 @@ fn endpoints_that_forbid_direct_probes_are_left_out_not_blamed() {
     }
 }
 
+/// Found in the lab: an ingress that insists on the balancer's PROXY header closes what comes without.
+#[test]
+fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_works() {
+    let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
+    for round in 0..8 {
+        let view = mesh.round(round, &|p| {
+            (p.channel == "direct").then_some(("first-byte", "eof"))
+        });
+        assert_eq!(view.incidents, []);
+    }
+    let mut view = None;
+    for round in 8..14 {
+        let closed = |p: &Probe| (matches!(p.channel, "direct" | "vip")).then_some(("first-byte", "eof"));
+        view = Some(mesh.round(round, &closed));
+    }
+    let view = view.unwrap();
+    let named: Vec<_> = view
+        .incidents
+        .iter()
+        .map(|incident| {
+            (
+                incident.verdict.region.region.as_str(),
+                incident.verdict.causes[0].id.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(named, [("proto-vip", "F9")]);
+}
+
 #[test]
 fn a_broken_node_is_one_incident_about_the_node_over_all_fronts() {
     let mut mesh = Mesh::new(cluster(5, &[1, 2], 3, "Cluster"));

@@ -19,6 +19,21 @@ pub const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// The resolver's pod.
 pub const DNS_POD: &str = "dns";
 
+/// What the resolver outside the cluster is called in incident files, and its namespace's name.
+pub const PUBLIC_RESOLVER: &str = "public";
+
+/// The resolver that answers as the internet sees a name.
+pub const PUBLIC_DNS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 53);
+
+/// Clients outside.
+pub const OUTSIDE_CIDR: &str = "198.51.100.0/24";
+
+/// Their gateway.
+pub const OUTSIDE_GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 254);
+
+/// The nodes.
+pub const UNDERLAY_CIDR: &str = "192.168.0.0/24";
+
 /// The router between the nodes and to the host: the cloud.
 pub const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 254);
 
@@ -44,6 +59,12 @@ pub const FIRST_WORKLOAD: u8 = 10;
 #[must_use]
 pub const fn underlay(node: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 0, node)
+}
+
+/// The address of a client outside.
+#[must_use]
+pub const fn outside(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 51, 100, number)
 }
 
 /// A pod's address.
@@ -80,6 +101,6 @@ pub fn is_service_address(address: Ipv4Addr) -> bool {
 /// Whether the lab itself uses the network of this address.
 #[must_use]
 pub fn belongs_to_the_lab(address: Ipv4Addr) -> bool {
-    let [a, b, ..] = address.octets();
-    a == 10 || (a, b) == (192, 168)
+    let [a, b, c, _] = address.octets();
+    a == 10 || (a, b) == (192, 168) || (a, b, c) == (198, 51, 100)
 }

@@ -9,90 +9,128 @@ use anyhow::Context;
 use parallax_diagnosis::text::{self, Style};
 use serde::{Deserialize, Serialize};
 
-use crate::{api_client::Incident as Named, incident::Incident, judge::Judgement, packets::printable};
+use crate::{
+    api_client::Incident as Named,
+    incident::{Incident, Outcome},
+    judge::Judgement,
+    packets::printable,
+};
 
 /// How an incident ended.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The incident.
     pub id: String,
+    /// Its title.
+    pub title: String,
     /// Whether Parallax said what it should.
     pub ok: bool,
     /// Why not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// What was expected, in short.
+    pub expected: String,
     /// Seconds from the start.
     pub seconds: f64,
-    /// Seconds from the last fault to the verdict.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Seconds from the last fault to what was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_after_fault: Option<f64>,
     /// Region of the verdict.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
     /// Its likeliest cause.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Its probability.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// Its sentence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sentence: Option<String>,
+    /// What was said, in one sentence each.
+    #[serde(default)]
+    pub sentences: Vec<String>,
+    /// The table of the verdict: who asked, failures, probes.
+    #[serde(default)]
+    pub evidence: Vec<(String, u64, u64)>,
+    /// Packets of one client after the faults.
+    #[serde(default)]
+    pub packets: Vec<String>,
+    /// Where that client sits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_of: Option<String>,
     #[serde(skip)]
     named: Option<Box<Named>>,
 }
 
 impl Report {
-    fn new(incident: &Incident, problem: Option<String>, elapsed: Duration) -> Self {
-        Self {
-            id: incident.id.clone(),
-            ok: problem.is_none(),
-            problem,
-            seconds: rounded(elapsed),
-            seconds_after_fault: None,
-            region: None,
-            cause: None,
-            probability: None,
-            sentence: None,
-            named: None,
-        }
-    }
-
-    pub(super) fn verdict(
+    pub(super) fn new(
         incident: &Incident,
         judgement: Judgement,
         elapsed: Duration,
         after_fault: Duration,
     ) -> Self {
+        let report = Self {
+            id: incident.id.clone(),
+            title: incident.title.clone(),
+            ok: true,
+            problem: None,
+            expected: expected(incident),
+            seconds: rounded(elapsed),
+            seconds_after_fault: None,
+            region: None,
+            cause: None,
+            probability: None,
+            sentences: Vec::new(),
+            evidence: Vec::new(),
+            packets: Vec::new(),
+            packets_of: None,
+            named: None,
+        };
+        let quiet = matches!(incident.expected.outcome, Outcome::Quiet { .. });
         match judgement {
             Judgement::Named(named) => Self {
                 seconds_after_fault: Some(rounded(after_fault)),
                 region: Some(printable(&named.region.region)),
                 cause: named.causes.first().map(|cause| printable(&cause.id)),
                 probability: Some(named.probability),
-                sentence: Some(printable(&named.sentence)),
+                sentences: vec![printable(&named.sentence)],
+                evidence: named
+                    .evidence
+                    .iter()
+                    .map(|row| (printable(&row.who), row.failures, row.probes))
+                    .collect(),
                 named: Some(named),
-                ..Self::new(incident, None, elapsed)
+                ..report
             },
-            Judgement::Waiting(why) => Self::new(incident, Some(format!("at the deadline: {why}")), elapsed),
-            Judgement::Wrong(why) => Self::new(incident, Some(why), elapsed),
+            Judgement::Shown(notices) => Self {
+                seconds_after_fault: Some(rounded(after_fault)),
+                sentences: notices
+                    .iter()
+                    .map(|notice| format!("{}: {}", printable(&notice.kind), printable(&notice.sentence)))
+                    .collect(),
+                ..report
+            },
+            Judgement::Waiting(_) if quiet => report,
+            Judgement::Waiting(why) => Self {
+                ok: false,
+                problem: Some(format!("at the deadline: {why}")),
+                ..report
+            },
+            Judgement::Wrong(why) => Self {
+                ok: false,
+                problem: Some(why),
+                ..report
+            },
         }
     }
 
-    pub(super) fn quiet(incident: &Incident, judgement: Judgement, elapsed: Duration) -> Self {
-        let problem = match judgement {
-            Judgement::Waiting(_) => None,
-            Judgement::Named(named) => Some(format!(
-                "a verdict where none was expected: {}",
-                printable(&named.sentence)
-            )),
-            Judgement::Wrong(why) => Some(why),
-        };
-        Self::new(incident, problem, elapsed)
+    /// One that could not be run.
+    #[must_use]
+    pub fn broken(incident: &Incident, error: &anyhow::Error) -> Self {
+        let why = Judgement::Wrong(format!("could not be run: {error:#}"));
+        Self::new(incident, why, Duration::ZERO, Duration::ZERO)
     }
 
     /// Writes it to the standard output.
-    pub(super) fn print(&self, json: bool) -> anyhow::Result<()> {
+    pub fn print(&self, json: bool) -> anyhow::Result<()> {
         let text = if json {
             serde_json::to_string(self)? + "\n"
         } else {
@@ -109,10 +147,12 @@ impl Report {
             );
         }
         let Some(named) = &self.named else {
-            return format!(
-                "\n{}: as expected, no verdict in {:.1} s\n",
-                self.id, self.seconds
-            );
+            let said = if self.sentences.is_empty() {
+                "no verdict".to_owned()
+            } else {
+                format!("no verdict, but {}", self.sentences.join("; "))
+            };
+            return format!("\n{}: as expected, {said} ({:.1} s)\n", self.id, self.seconds);
         };
         let mut lines = vec![String::new(), whole(named)];
         let after = self
@@ -127,6 +167,34 @@ impl Report {
         ));
         lines.join("\n")
     }
+}
+
+/// What the file wants, in a few words.
+fn expected(incident: &Incident) -> String {
+    let notices = |what: &str, all: &[crate::incident::ExpectedNotice]| {
+        all.iter()
+            .map(|notice| format!("{what} {}", notice.kind))
+            .collect::<Vec<_>>()
+    };
+    let mut words = match &incident.expected.outcome {
+        Outcome::Verdict(verdict) => {
+            let mut words = format!("{} ({})", verdict.cause, verdict.region);
+            if !verdict.on.is_empty() {
+                words = format!(
+                    "{} ({} {})",
+                    verdict.cause,
+                    verdict.region,
+                    verdict.on.join(" → ")
+                );
+            }
+            vec![words]
+        }
+        Outcome::Shown { .. } => Vec::new(),
+        Outcome::Quiet { seconds } => vec![format!("nothing for {seconds} s")],
+    };
+    words.extend(notices("finding", &incident.expected.findings));
+    words.extend(notices("hazard", &incident.expected.hazards));
+    words.join(", ")
 }
 
 /// The finding in the product's own words and order; what cannot be read that way is shown as it came.

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
-    incident::{Dataplane, ServicePort, TrafficPolicy},
+    incident::{Dataplane, IpMode, ServicePort, TrafficPolicy},
     net,
 };
 
@@ -27,11 +27,16 @@ pub struct Rules {
     services: BTreeMap<Virtual, BTreeSet<String>>,
     /// The `nat` table.
     nat: Vec<String>,
+    /// The chain of the `filter` table in which kube-proxy drops; iptables mode only.
+    filter: Vec<String>,
 }
 
 /// What a node needs once, before any rules.
 #[must_use]
-pub fn prepare(node: &Node) -> Cmd {
+pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    if cluster.dataplane.is_iptables() {
+        return super::iptables::prepare(node);
+    }
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
     // every node and must not be announced by any.
     let sysctls = [
@@ -41,7 +46,7 @@ pub fn prepare(node: &Node) -> Cmd {
         ("net/ipv4/conf/all/arp_announce", "2"),
     ];
     let links = ["link add kube-ipvs0 type dummy".to_owned()];
-    net::set_up(Some(node.name.as_str()), &sysctls, &links)
+    vec![net::set_up(Some(node.name.as_str()), &sysctls, &links)]
 }
 
 impl Rules {
@@ -49,10 +54,16 @@ impl Rules {
     #[must_use]
     pub fn of(cluster: &Cluster, node: &Node) -> Self {
         let mut rules = Self::default();
-        rules.resolver(cluster);
-        for service in &cluster.services {
-            for port in &service.ports {
-                rules.service(cluster.dataplane, node, service, port);
+        if cluster.dataplane.is_iptables() {
+            let tables = super::iptables::Tables::of(cluster, node);
+            rules.nat = tables.nat;
+            rules.filter = tables.filter;
+        } else {
+            rules.resolver(cluster);
+            for service in &cluster.services {
+                for port in &service.ports {
+                    rules.service(cluster.dataplane, node, service, port);
+                }
             }
         }
         rules.hairpin(cluster, node);
@@ -70,10 +81,22 @@ impl Rules {
 
     fn resolver(&mut self, cluster: &Cluster) {
         self.addresses.insert(addresses::DNS_SERVICE);
-        for protocol in ["-u", "-t"] {
+        for (protocol, name) in [("-u", "udp"), ("-t", "tcp")] {
+            for chain in ["PREROUTING", "OUTPUT"] {
+                self.nat.push(format!(
+                    "-A {chain} ! -s {} -d {}/32 -p {name} --dport 53 -j MARK --set-xmark 0x4000/0x4000",
+                    addresses::POD_CIDR,
+                    addresses::DNS_SERVICE
+                ));
+            }
             self.services.insert(
                 format!("{protocol} {}:53", addresses::DNS_SERVICE),
-                BTreeSet::from([format!("{}:53", cluster.dns.address)]),
+                cluster
+                    .resolvers
+                    .first()
+                    .map(|resolver| format!("{}:53", resolver.pod.address))
+                    .into_iter()
+                    .collect(),
             );
         }
     }
@@ -93,16 +116,24 @@ impl Rules {
             TrafficPolicy::Local | TrafficPolicy::Cluster => &all,
         };
 
+        let inside = match service.internal_policy {
+            TrafficPolicy::Local => &here,
+            TrafficPolicy::Cluster => &all,
+        };
         self.addresses.insert(service.cluster_ip);
         self.services
-            .insert(format!("-t {}:{}", service.cluster_ip, port.port), real(&all));
+            .insert(format!("-t {}:{}", service.cluster_ip, port.port), real(inside));
         self.mark(
             &format!("! -s {}", addresses::POD_CIDR),
             service.cluster_ip,
             port.port,
         );
 
-        let balancer = service.load_balancer_ip.map(|address| (address, port.port));
+        // With ipMode Proxy the node does not know the address at all.
+        let address = service
+            .load_balancer_ip
+            .filter(|_| service.ip_mode == IpMode::Vip);
+        let balancer = address.map(|address| (address, port.port));
         let node_port = port
             .node_port
             .map(|port| (addresses::underlay(node.number), port));
@@ -113,7 +144,7 @@ impl Rules {
                 self.mark("", address, port);
             }
         }
-        self.addresses.extend(service.load_balancer_ip);
+        self.addresses.extend(address);
     }
 
     /// Traffic that must come back to this node takes its address (`KUBE-MARK-MASQ`).
@@ -160,6 +191,9 @@ impl Rules {
         }
         if self.nat != old.nat {
             commands.push(net::iptables_restore(Some(name), &self.nat));
+        }
+        if self.filter != old.filter {
+            commands.push(net::restore_chains(Some(name), "filter", &self.filter));
         }
         commands
     }

@@ -13,7 +13,6 @@ use anyhow::{Context, bail};
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Node, addresses},
     command::Cmd,
     workloads,
 };
@@ -23,14 +22,14 @@ const MOST_LINES: usize = 2000;
 
 pub(super) fn around(
     lab: &str,
-    node: &Node,
+    namespace: &str,
+    gateway: Ipv4Addr,
     address: Ipv4Addr,
     ask: &Ask,
 ) -> anyhow::Result<(Answer, Vec<String>)> {
-    let gateway = addresses::gateway(node.number);
     let filter = format!("host {address} or (icmp and host {gateway})");
     let tcpdump = Cmd::within(
-        node.prober.name.as_str(),
+        namespace,
         [
             "tcpdump",
             "-Z",
@@ -57,7 +56,7 @@ pub(super) fn around(
 
     let mark = Ask::Ping { to: gateway };
     let asks = [serde_json::to_string(ask)?, serde_json::to_string(&mark)?];
-    let said = workloads::client(lab, node).reading(&asks).run()?;
+    let said = workloads::client(lab, namespace).reading(&asks).run()?;
     let answer = serde_json::from_str(said.lines().next().context("the client said nothing")?)?;
 
     let stdout = child.0.stdout.take().context("tcpdump has no output")?;

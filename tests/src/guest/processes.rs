@@ -17,7 +17,10 @@ use parallax_model::PodName;
 use crate::command::Cmd;
 
 /// Longest time until a process listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Time a process has to end in order.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -53,6 +56,24 @@ fn listens(text: &str, table: Table, port: u16) -> bool {
         let mut columns = line.split_whitespace().skip(1);
         columns.next().is_some_and(|local| local.ends_with(&port)) && columns.nth(1) == Some(table.waiting())
     })
+}
+
+/// Asks a process to end, so that it takes its children along; ends it by force when it does not.
+fn end(child: &mut Child) -> anyhow::Result<()> {
+    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        // One that has ended already needs no signal.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            sleep(PAUSE);
+        }
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(())
 }
 
 /// What runs in which pod; ended when dropped.
@@ -107,16 +128,27 @@ impl Processes {
         }
     }
 
+    pub(super) fn runs(&self, pod: &PodName) -> bool {
+        self.0.contains_key(pod)
+    }
+
+    /// Stops a process in its tracks, or lets it go on.
+    pub(super) fn signal(&self, pod: &PodName, signal: rustix::process::Signal) -> anyhow::Result<()> {
+        let child = self
+            .0
+            .get(pod)
+            .with_context(|| format!("nothing runs in the pod {pod}"))?;
+        let pid = rustix::process::Pid::from_raw(child.id().cast_signed())
+            .with_context(|| format!("the pod {pod} has no process id"))?;
+        rustix::process::kill_process(pid, signal).with_context(|| format!("signalling the pod {pod}"))
+    }
+
     pub(super) fn stop(&mut self, pod: &PodName) -> anyhow::Result<()> {
         let mut child = self
             .0
             .remove(pod)
             .with_context(|| format!("nothing runs in the pod {pod}"))?;
-        child.kill().with_context(|| format!("ending the pod {pod}"))?;
-        child
-            .wait()
-            .with_context(|| format!("waiting for the end of the pod {pod}"))?;
-        Ok(())
+        end(&mut child).with_context(|| format!("ending the pod {pod}"))
     }
 
     /// Those that have ended on their own, with how.
@@ -137,7 +169,7 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in self.0.values_mut() {
-            // It may have ended already; the machine halts next.
+            // The machine halts next.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Incident, InvalidIncident};
+use super::{Incident, InvalidIncident, lines::line_of};
 
 /// Why an incident file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,10 +45,12 @@ pub enum LoadError {
         message: String,
     },
     /// The file contradicts itself.
-    #[error("{path}: {source}")]
+    #[error("{path}:{line}: {source}")]
     Invalid {
         /// The file.
         path: PathBuf,
+        /// Line, from 1, of the field or what it is missing from.
+        line: u64,
         /// Which field, and what was expected.
         source: InvalidIncident,
     },
@@ -66,6 +68,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Incident, LoadError> {
     })?;
     incident.check().map_err(|source| LoadError::Invalid {
         path: path.to_owned(),
+        line: line_of(text, source.field()).unwrap_or(1),
         source,
     })?;
     Ok(incident)
@@ -113,6 +116,7 @@ pub fn load(folder: &Path, id: &str) -> Result<Incident, LoadError> {
     {
         return Err(LoadError::Invalid {
             path,
+            line: line_of(&text, "id").unwrap_or(1),
             source: InvalidIncident::new("id", format!("expected the file's name, got {:?}", incident.id)),
         });
     }

@@ -1,0 +1,64 @@
+//! An authority of the run's own, and one certificate for every name the servers answer to.
+
+use std::{collections::BTreeSet, fs};
+
+use anyhow::Context;
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+
+use crate::{
+    incident::{Balancing, Incident},
+    run_dir::RunDir,
+    workloads::{AUTHORITY, CERTIFICATE},
+};
+
+/// The path of the authority's certificate, where the incident has servers with certificates.
+#[must_use]
+pub fn authority(run: &RunDir, incident: &Incident) -> Option<String> {
+    speaks_tls(incident).then(|| run.file(AUTHORITY).display().to_string())
+}
+
+fn speaks_tls(incident: &Incident) -> bool {
+    let mut ports = incident
+        .topology
+        .services
+        .iter()
+        .flat_map(|service| &service.ports);
+    let mut services = incident.topology.services.iter();
+    ports.any(super::incident::ServicePort::is_tls)
+        || services.any(|service| service.balancing == Balancing::EndsTls)
+}
+
+/// Writes both into the run's folder.
+pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
+    if !speaks_tls(incident) {
+        return Ok(());
+    }
+    let records = incident.topology.records.iter().map(|record| &record.host);
+    let names: BTreeSet<String> = incident.hosts().chain(records).map(ToString::to_string).collect();
+    let (authority, certificate) = make(names.into_iter().collect()).context("making certificates")?;
+    for (name, text) in [(AUTHORITY, authority), (CERTIFICATE, certificate)] {
+        let path = run.file(name);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The authority's certificate, and a certificate with its key, both as PEM.
+fn make(names: Vec<String>) -> Result<(String, String), rcgen::Error> {
+    let call = |params: &mut CertificateParams, name: &str| {
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+    };
+    let mut authority = CertificateParams::default();
+    call(&mut authority, "Parallax lab");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate()?;
+    let authority_pem = authority.self_signed(&authority_key)?.pem();
+    let issuer = Issuer::new(authority, authority_key);
+
+    let mut leaf = CertificateParams::new(names)?;
+    call(&mut leaf, "a server of the lab");
+    let leaf_key = KeyPair::generate()?;
+    let leaf_pem = leaf.signed_by(&leaf_key, &issuer)?.pem();
+    Ok((authority_pem, leaf_pem + &leaf_key.serialize_pem()))
+}

@@ -1,0 +1,376 @@
+//! What a change makes of the cluster, and what must be done for it.
+
+use std::net::Ipv4Addr;
+
+use parallax_model::{NodeName, PodName, ServiceKey, Vantage};
+
+use super::{Cluster, Node, Pod, Service, addresses};
+use crate::incident::{Behind, Op, Serves};
+
+/// A change does not fit the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpError {
+    /// A cluster of nothing.
+    #[error("a cluster needs at least one node")]
+    NoNodes,
+    /// Unknown Service.
+    #[error("there is no Service {0}")]
+    NoService(ServiceKey),
+    /// Unknown Ingress.
+    #[error("there is no Ingress {0}")]
+    NoIngress(ServiceKey),
+    /// Unknown pod.
+    #[error("the Service {service} has no pod {pod}")]
+    NoPod {
+        /// The Service.
+        service: ServiceKey,
+        /// The pod.
+        pod: PodName,
+    },
+    /// No such workload.
+    #[error("no Service has a pod {0}")]
+    NoWorkload(PodName),
+    /// Unknown node.
+    #[error("there is no node {0}")]
+    NoNode(NodeName),
+    /// It is part of the cluster already, or not yet.
+    #[error("the node {node} is {state}")]
+    Presence {
+        /// The node.
+        node: NodeName,
+        /// Where it is.
+        state: &'static str,
+    },
+    /// Unknown resolver.
+    #[error("there is no resolver {0}; the one outside the cluster is called public")]
+    NoResolver(PodName),
+    /// No balancer.
+    #[error("the Service {0} has no balancer address")]
+    NoBalancer(ServiceKey),
+    /// A vantage on a node is no client outside.
+    #[error(
+        "{0} is no client outside: expected internet:NAME or vpc:NAME, with a name of lower-case letters"
+    )]
+    NoOutside(Vantage),
+    /// A pod's name names its namespace, for ever.
+    #[error("the name {0} is or was taken; a new pod needs a new name")]
+    Taken(PodName),
+    /// All addresses are used.
+    #[error("the node {0} has no free pod address left")]
+    Full(NodeName),
+    /// Unknown namespace.
+    #[error("there is no namespace {0:?}: expected cloud, a node, a pod or a client outside")]
+    NoNamespace(String),
+}
+
+/// What a change means for the processes and wires of the lab, besides new rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// A pod starts.
+    Started(Pod),
+    /// A pod is gone.
+    Stopped(Pod),
+    /// Its process ends, and nobody takes notice.
+    Crashed(PodName),
+    /// Only the forwarding changes.
+    Rules,
+    /// Servers start anew.
+    Served(Vec<PodName>),
+    /// A resolver starts anew.
+    Resolver(PodName),
+    /// Something happens to a node's prober.
+    Prober(NodeName, ProberChange),
+    /// A command; in the machine's own network where no namespace is named.
+    Run(Option<String>, String),
+    /// Nothing inside: the host does it.
+    Outside,
+}
+
+/// What happens to a prober.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProberChange {
+    /// It starts.
+    Start,
+    /// It ends.
+    Stop,
+    /// Both, the end first.
+    Restart,
+    /// It stands still.
+    Stall,
+    /// It goes on.
+    Resume,
+}
+
+impl Cluster {
+    /// Applies one change. On an error nothing has changed.
+    pub fn apply(&mut self, op: &Op) -> Result<Effect, OpError> {
+        match op {
+            Op::RemoveEndpoint { service, pod } => self.remove(service, pod),
+            Op::AddEndpoint { service, pod, node } => self.add(service, pod, node),
+            Op::SetPolicy {
+                service,
+                external_traffic_policy,
+            } => {
+                self.service_mut(service)?.policy = *external_traffic_policy;
+                Ok(Effect::Rules)
+            }
+            Op::SetIpMode { service, ip_mode } => {
+                let written = self.service_mut(service)?;
+                written
+                    .load_balancer_ip
+                    .ok_or_else(|| OpError::NoBalancer(service.clone()))?;
+                written.ip_mode = *ip_mode;
+                Ok(Effect::Rules)
+            }
+            Op::SetInternalPolicy {
+                service,
+                internal_traffic_policy,
+            } => {
+                self.service_mut(service)?.internal_policy = *internal_traffic_policy;
+                Ok(Effect::Rules)
+            }
+            Op::SetServer { service, pod, server } => {
+                let written = self.service_mut(service)?;
+                let Some(pod) = pod else {
+                    written.server = server.clone();
+                    written.other_servers.clear();
+                    return Ok(Effect::Served(pods_of(written)));
+                };
+                position(written, pod)?;
+                written.other_servers.insert(pod.clone(), server.clone());
+                Ok(Effect::Served(vec![pod.clone()]))
+            }
+            Op::CrashPod { pod } => {
+                let known = self.workloads().any(|(_, workload)| workload.name == *pod);
+                known
+                    .then(|| Effect::Crashed(pod.clone()))
+                    .ok_or_else(|| OpError::NoWorkload(pod.clone()))
+            }
+            Op::SetClass { ingress, class } => {
+                let found = self.ingresses.iter_mut().find(|known| known.ingress == *ingress);
+                found.ok_or_else(|| OpError::NoIngress(ingress.clone()))?.class = Some(class.clone());
+                let watching = |service: &&Service| service.server.serves == Serves::OwnClass;
+                let pods = self.services.iter().filter(watching).flat_map(pods_of);
+                Ok(Effect::Served(pods.collect()))
+            }
+            Op::SetHealthChecks {
+                service,
+                health_checks,
+            } => {
+                self.service_mut(service)?.health_checks = *health_checks;
+                Ok(Effect::Rules)
+            }
+            Op::SetRecord {
+                resolver,
+                host,
+                address,
+            } => self.set_record(resolver, host, *address),
+            Op::FreezeNode { node } => {
+                self.known(node)?;
+                self.frozen.insert(node.clone());
+                Ok(Effect::Rules)
+            }
+            Op::RestartProber { node } => self.prober(node, ProberChange::Restart),
+            Op::StallProber { node } => self.prober(node, ProberChange::Stall),
+            Op::ResumeProber { node } => self.prober(node, ProberChange::Resume),
+            Op::JoinNode { node } => self.set_present(node, true),
+            Op::LeaveNode { node } => self.set_present(node, false),
+            Op::RestartAggregator {} => Ok(Effect::Outside),
+            Op::Hairpin { .. }
+            | Op::BridgeNf { .. }
+            | Op::BreakNode { .. }
+            | Op::BreakPair { .. }
+            | Op::Loss { .. }
+            | Op::DropLargerThan { .. }
+            | Op::SecurityGroup { .. }
+            | Op::StepClock { .. }
+            | Op::Command { .. } => self.wires(op),
+        }
+    }
+
+    fn remove(&mut self, service: &ServiceKey, pod: &PodName) -> Result<Effect, OpError> {
+        let service = self.service_mut(service)?;
+        let at = position(service, pod)?;
+        let pod = service.endpoints.remove(at);
+        self.gone.insert(pod.name.clone());
+        Ok(Effect::Stopped(pod))
+    }
+
+    fn add(&mut self, service: &ServiceKey, pod: &PodName, node: &NodeName) -> Result<Effect, OpError> {
+        self.service_mut(service)?;
+        if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
+            return Err(OpError::Taken(pod.clone()));
+        }
+        let pod = self.new_pod(pod, node)?;
+        self.service_mut(service)?.endpoints.push(pod.clone());
+        Ok(Effect::Started(pod))
+    }
+
+    fn set_record(
+        &mut self,
+        resolver: &PodName,
+        host: &parallax_model::HostName,
+        address: Option<Ipv4Addr>,
+    ) -> Result<Effect, OpError> {
+        let public = resolver.as_str() == addresses::PUBLIC_RESOLVER;
+        if !public && !self.resolvers.iter().any(|known| known.pod.name == *resolver) {
+            return Err(OpError::NoResolver(resolver.clone()));
+        }
+        self.deviations.insert((resolver.clone(), host.clone()), address);
+        Ok(Effect::Resolver(resolver.clone()))
+    }
+
+    fn set_present(&mut self, name: &NodeName, present: bool) -> Result<Effect, OpError> {
+        let node = self.nodes.iter_mut().find(|node| node.name == *name);
+        let node = node.ok_or_else(|| OpError::NoNode(name.clone()))?;
+        if node.present == present {
+            return Err(OpError::Presence {
+                node: name.clone(),
+                state: if present { "there already" } else { "not there" },
+            });
+        }
+        node.present = present;
+        let (pod, joins) = (node.prober.clone(), present && node.probes);
+        for service in &mut self.services {
+            if service.behind == Some(Behind::Probers) {
+                service.endpoints.retain(|endpoint| endpoint.name != pod.name);
+                service.endpoints.extend(joins.then(|| pod.clone()));
+            }
+        }
+        Ok(Effect::Prober(
+            name.clone(),
+            if present {
+                ProberChange::Start
+            } else {
+                ProberChange::Stop
+            },
+        ))
+    }
+
+    fn prober(&self, node: &NodeName, change: ProberChange) -> Result<Effect, OpError> {
+        let known = self.known(node)?;
+        if !known.present || !known.probes {
+            return Err(OpError::Presence {
+                node: node.clone(),
+                state: "without a prober",
+            });
+        }
+        Ok(Effect::Prober(node.clone(), change))
+    }
+
+    fn known(&self, node: &NodeName) -> Result<&Node, OpError> {
+        self.node(node).ok_or_else(|| OpError::NoNode(node.clone()))
+    }
+
+    /// Changes of which no API server knows.
+    fn wires(&self, op: &Op) -> Result<Effect, OpError> {
+        let at = |node: &NodeName, script: String| {
+            self.known(node)?;
+            Ok(Effect::Run(Some(node.to_string()), script))
+        };
+        match op {
+            Op::Hairpin { node, on } => at(
+                node,
+                format!(
+                    "ip -o link show master cbr0 | sed 's/^[0-9]*: \\([^@:]*\\).*/\\1/' | \
+                     while read -r port; do ip link set \"$port\" type bridge_slave hairpin {}; done",
+                    if *on { "on" } else { "off" }
+                ),
+            ),
+            Op::BridgeNf { node, on } => at(
+                node,
+                format!(
+                    "echo {} > /proc/sys/net/bridge/bridge-nf-call-iptables",
+                    u8::from(*on)
+                ),
+            ),
+            Op::BreakNode { node } => {
+                let pods = addresses::pod_cidr(self.known(node)?.number);
+                at(
+                    node,
+                    format!("{FILTER} -A FORWARD -i eth0 -d {pods} -m conntrack --ctstate NEW -j DROP"),
+                )
+            }
+            Op::BreakPair { from, to } => {
+                let pods = addresses::pod_cidr(self.known(to)?.number);
+                at(from, format!("{FILTER} -A FORWARD -o eth0 -d {pods} -j DROP"))
+            }
+            Op::Loss { node, percent } => {
+                let number = self.known(node)?.number;
+                let loss = format!("root netem loss {percent}%");
+                // Both ends of the node's wire, each for what it sends.
+                Ok(Effect::Run(
+                    None,
+                    format!(
+                        "tc qdisc replace dev node{number} {loss} && \
+                         nsenter --net=/run/netns/{node} tc qdisc replace dev eth0 {loss}"
+                    ),
+                ))
+            }
+            Op::DropLargerThan { node, bytes } => {
+                let least = u32::from(*bytes) + 1;
+                let rule = format!("-m length --length {least}:65535 -j DROP");
+                at(
+                    node,
+                    format!("{FILTER} -A FORWARD -i eth0 {rule} && {FILTER} -A FORWARD -o eth0 {rule}"),
+                )
+            }
+            Op::SecurityGroup { service, blocks } => {
+                let known = self
+                    .service(service)
+                    .ok_or_else(|| OpError::NoService(service.clone()))?;
+                let ip = known
+                    .load_balancer_ip
+                    .ok_or_else(|| OpError::NoBalancer(service.clone()))?;
+                let verb = if *blocks { "-A" } else { "-D" };
+                // Before the balancer's own translation.
+                Ok(Effect::Run(
+                    None,
+                    format!(
+                        "{FILTER} -t raw {verb} PREROUTING -s {} -d {ip} -j DROP",
+                        addresses::UNDERLAY_CIDR
+                    ),
+                ))
+            }
+            Op::StepClock { seconds } => Ok(Effect::Run(
+                None,
+                format!("date -s @$(($(date +%s) + {seconds})) > /dev/null"),
+            )),
+            Op::Command { namespace, run } => Ok(Effect::Run(self.namespace(namespace)?, run.clone())),
+            _ => Ok(Effect::Rules),
+        }
+    }
+
+    fn namespace(&self, name: &str) -> Result<Option<String>, OpError> {
+        let known = self.nodes.iter().any(|node| node.name.as_str() == name)
+            || self.pods().any(|pod| pod.name.as_str() == name)
+            || self.outside.iter().any(|outside| outside.name.as_str() == name);
+        match name {
+            "cloud" => Ok(None),
+            _ if known => Ok(Some(name.to_owned())),
+            _ => Err(OpError::NoNamespace(name.to_owned())),
+        }
+    }
+}
+
+/// The lab's kernel has no nftables translation, hence the legacy binary.
+const FILTER: &str = "xtables-legacy-multi iptables";
+
+fn pods_of(service: &Service) -> Vec<PodName> {
+    service.endpoints.iter().map(|pod| pod.name.clone()).collect()
+}
+
+fn position(service: &Service, pod: &PodName) -> Result<usize, OpError> {
+    service
+        .endpoints
+        .iter()
+        .position(|endpoint| endpoint.name == *pod)
+        .ok_or_else(|| OpError::NoPod {
+            service: service.key.clone(),
+            pod: pod.clone(),
+        })
+}
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

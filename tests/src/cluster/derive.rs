@@ -1,0 +1,162 @@
+//! From an incident to its cluster, healthy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{NodeName, PodName, Vantage};
+
+use super::{Cluster, Node, OpError, Outside, Pod, Resolver, Service, addresses};
+use crate::incident::{Behind, Incident, ResolverSoftware, Service as Written};
+
+impl Cluster {
+    /// The cluster of an incident, healthy.
+    pub fn derive(incident: &Incident) -> Result<Self, OpError> {
+        let topology = &incident.topology;
+        let nodes: Vec<Node> = (1..)
+            .zip(&topology.nodes)
+            .map(|(number, node)| Node {
+                name: node.name.clone(),
+                zone: node.zone.clone(),
+                number,
+                prober: Pod {
+                    name: pod_name(addresses::prober_pod(&node.name)),
+                    node: node.name.clone(),
+                    address: addresses::pod(number, addresses::PROBER),
+                },
+                present: !node.absent,
+                probes: node.prober,
+                host_prober: node.host_prober,
+            })
+            .collect();
+        let mut cluster = Self {
+            dataplane: incident.dataplane,
+            nodes,
+            services: Vec::new(),
+            ingresses: topology.ingresses.clone(),
+            targets: topology.targets.clone(),
+            balancers: topology.balancers.clone(),
+            resolvers: Vec::new(),
+            outside: Vec::new(),
+            records: topology.records.clone(),
+            overrides: topology.overrides.clone(),
+            deviations: BTreeMap::new(),
+            frozen: BTreeSet::new(),
+            next_pod: BTreeMap::new(),
+            gone: BTreeSet::new(),
+        };
+        cluster.add_resolvers(incident)?;
+        for (number, vantage) in (1..).zip(&topology.vantages) {
+            let Vantage::Outside { name, .. } = vantage else {
+                return Err(OpError::NoOutside(vantage.clone()));
+            };
+            cluster.outside.push(Outside {
+                name: NodeName::new(name.as_str()).map_err(|_| OpError::NoOutside(vantage.clone()))?,
+                vantage: vantage.clone(),
+                number,
+            });
+        }
+        for written in &topology.services {
+            let service = cluster.service_of(written)?;
+            cluster.services.push(service);
+        }
+        Ok(cluster)
+    }
+
+    fn add_resolvers(&mut self, incident: &Incident) -> Result<(), OpError> {
+        let first = self.nodes.first().ok_or(OpError::NoNodes)?.name.clone();
+        let mut taken: BTreeMap<NodeName, u8> = BTreeMap::new();
+        let mut add = |cluster: &mut Self, pod: PodName, node: &NodeName, software, serves| {
+            let number = cluster
+                .node(node)
+                .ok_or_else(|| OpError::NoNode(node.clone()))?
+                .number;
+            // 3 and 4: a prober has 5.
+            let last = taken.entry(node.clone()).or_insert(addresses::DNS);
+            if *last >= addresses::PROBER {
+                return Err(OpError::Full(node.clone()));
+            }
+            let pod = Pod {
+                name: pod,
+                node: node.clone(),
+                address: addresses::pod(number, *last),
+            };
+            *last += 1;
+            cluster.resolvers.push(Resolver {
+                pod,
+                software,
+                serves,
+            });
+            Ok(())
+        };
+        if incident.topology.resolvers.is_empty() {
+            let pod = pod_name(addresses::DNS_POD.to_owned());
+            return add(self, pod, &first, ResolverSoftware::Dnsmasq, Vec::new());
+        }
+        for resolver in &incident.topology.resolvers {
+            for node in &resolver.serves {
+                if !self.nodes.iter().any(|known| known.name == *node) {
+                    return Err(OpError::NoNode(node.clone()));
+                }
+            }
+            let serves = resolver.serves.clone();
+            add(
+                self,
+                resolver.pod.clone(),
+                &resolver.node,
+                resolver.software,
+                serves,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn service_of(&mut self, written: &Written) -> Result<Service, OpError> {
+        let mut endpoints = written
+            .endpoints
+            .iter()
+            .map(|endpoint| self.new_pod(&endpoint.pod, &endpoint.node))
+            .collect::<Result<Vec<_>, _>>()?;
+        if written.behind == Some(Behind::Probers) {
+            let probing = self.present().filter(|node| node.probes);
+            endpoints.extend(probing.map(|node| node.prober.clone()));
+        }
+        Ok(Service {
+            key: written.service.clone(),
+            cluster_ip: written.cluster_ip,
+            load_balancer_ip: written.load_balancer_ip,
+            ip_mode: written.ip_mode,
+            balancing: written.balancing,
+            health_checks: written.health_checks,
+            policy: written.external_traffic_policy,
+            internal_policy: written.internal_traffic_policy,
+            class: written.class.clone(),
+            ports: written.ports.clone(),
+            server: written.server.clone(),
+            other_servers: BTreeMap::new(),
+            endpoints,
+            behind: written.behind,
+        })
+    }
+
+    pub(super) fn new_pod(&mut self, name: &PodName, node: &NodeName) -> Result<Pod, OpError> {
+        let number = self
+            .node(node)
+            .ok_or_else(|| OpError::NoNode(node.clone()))?
+            .number;
+        let next = self
+            .next_pod
+            .entry(node.clone())
+            .or_insert(addresses::FIRST_WORKLOAD);
+        let last = *next;
+        *next = last.checked_add(1).ok_or_else(|| OpError::Full(node.clone()))?;
+        Ok(Pod {
+            name: name.clone(),
+            node: node.clone(),
+            address: addresses::pod(number, last),
+        })
+    }
+}
+
+fn pod_name(name: String) -> PodName {
+    #[expect(clippy::expect_used, reason = "made from a checked node name and letters")]
+    PodName::new(name).expect("a name of letters")
+}

@@ -1,0 +1,219 @@
+//! kube-proxy in iptables mode, as rules: pure, from the cluster to what a node's tables must hold.
+//!
+//! Source: kube-proxy's `pkg/proxy/iptables/proxier.go`, with its chains in short: what a Service of one port does is
+//! one chain here (`SVC-n`), and what may come from outside another (`EXT-n`).
+
+use std::net::Ipv4Addr;
+
+use crate::{
+    cluster::{Cluster, Node, Pod, Service, addresses},
+    command::Cmd,
+    incident::{Dataplane, IpMode, TrafficPolicy},
+};
+
+/// The chain of the `filter` table in which kube-proxy drops and refuses.
+const FIREWALL: &str = "KUBE-FIREWALL";
+
+/// Traffic that must come back to this node takes its address (`KUBE-MARK-MASQ`).
+const MARK: &str = "-j MARK --set-xmark 0x4000/0x4000";
+
+fn as_share(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// What the node's tables hold.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) nat: Vec<String>,
+    pub(super) filter: Vec<String>,
+    chains: usize,
+}
+
+pub(super) fn prepare(node: &Node) -> Vec<Cmd> {
+    let rules = [
+        format!(":{FIREWALL} - [0:0]"),
+        format!("-A INPUT -j {FIREWALL}"),
+        format!("-A FORWARD -j {FIREWALL}"),
+        format!("-A OUTPUT -j {FIREWALL}"),
+    ];
+    vec![crate::net::restore(Some(node.name.as_str()), "filter", &rules)]
+}
+
+impl Tables {
+    pub(super) fn of(cluster: &Cluster, node: &Node) -> Self {
+        let mut tables = Self::default();
+        tables.filter.push(format!(":{FIREWALL} - [0:0]"));
+        let resolver = cluster.resolvers.first();
+        for protocol in ["udp", "tcp"] {
+            let to: Vec<String> = resolver
+                .map(|resolver| format!("{}:53", resolver.pod.address))
+                .into_iter()
+                .collect();
+            let chain = tables.choice(protocol, &to);
+            let matched = format!("-d {}/32 -p {protocol} --dport 53", addresses::DNS_SERVICE);
+            tables.mark(&format!("! -s {} {matched} {MARK}", addresses::POD_CIDR));
+            tables.jump(&matched, &chain);
+        }
+        for service in &cluster.services {
+            tables.service(cluster.dataplane, node, service);
+        }
+        tables
+    }
+
+    fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service) {
+        for port in &service.ports {
+            let all: Vec<&Pod> = service.endpoints.iter().collect();
+            let here: Vec<&Pod> = all.iter().copied().filter(|pod| pod.node == node.name).collect();
+            let to = |pods: &[&Pod]| -> Vec<String> {
+                pods.iter()
+                    .map(|pod| format!("{}:{}", pod.address, port.target_port))
+                    .collect()
+            };
+            let match_of = |ip: Ipv4Addr, port: u16| format!("-d {ip}/32 -p tcp --dport {port}");
+
+            let everywhere = self.choice("tcp", &to(&all));
+            let cluster = match_of(service.cluster_ip, port.port);
+            if service.internal_policy == TrafficPolicy::Local {
+                let local = self.choice("tcp", &to(&here));
+                self.jump(&cluster, &local);
+                self.nobody(&cluster, here.is_empty(), "DROP");
+            } else {
+                self.mark(&format!("! -s {} {cluster} {MARK}", addresses::POD_CIDR));
+                self.jump(&cluster, &everywhere);
+                self.nobody(&cluster, all.is_empty(), "REJECT");
+            }
+
+            let balancer = service
+                .load_balancer_ip
+                .filter(|_| service.ip_mode == IpMode::Vip);
+            let node_port = port
+                .node_port
+                .map(|port| (addresses::underlay(node.number), port));
+            for (ip, port) in balancer.map(|ip| (ip, port.port)).into_iter().chain(node_port) {
+                let matched = match_of(ip, port);
+                self.nobody(&matched, all.is_empty(), "REJECT");
+                if service.policy == TrafficPolicy::Cluster {
+                    self.mark(&format!("{matched} {MARK}"));
+                    self.jump(&matched, &everywhere);
+                    continue;
+                }
+                // Pods and the node itself are served by every endpoint, whatever the policy.
+                let pods = format!("-s {} {matched}", addresses::POD_CIDR);
+                let own = format!("-m addrtype --src-type LOCAL {matched}");
+                self.mark(&format!("{own} {MARK}"));
+                if dataplane != Dataplane::IptablesNoClusterCidr {
+                    self.jump(&pods, &everywhere);
+                }
+                self.jump(&own, &everywhere);
+                let local = self.choice("tcp", &to(&here));
+                self.jump(&matched, &local);
+                self.nobody(&matched, here.is_empty() && !all.is_empty(), "DROP");
+            }
+        }
+    }
+
+    /// A chain that picks one of some destinations, each as likely as the others.
+    fn choice(&mut self, protocol: &str, to: &[String]) -> String {
+        self.chains += 1;
+        let name = format!("SVC-{}", self.chains);
+        self.nat.insert(0, format!(":{name} - [0:0]"));
+        for (i, destination) in to.iter().enumerate() {
+            let share = match to.len() - i {
+                1 => String::new(),
+                left => format!(
+                    "-m statistic --mode random --probability {:.9} ",
+                    1.0 / as_share(left)
+                ),
+            };
+            self.nat.push(format!(
+                "-A {name} -p {protocol} {share}-j DNAT --to-destination {destination}"
+            ));
+        }
+        name
+    }
+
+    fn jump(&mut self, matched: &str, chain: &str) {
+        for from in ["PREROUTING", "OUTPUT"] {
+            self.nat.push(format!("-A {from} {matched} -j {chain}"));
+        }
+    }
+
+    fn mark(&mut self, rule: &str) {
+        for from in ["PREROUTING", "OUTPUT"] {
+            self.nat.push(format!("-A {from} {rule}"));
+        }
+    }
+
+    /// What nobody serves is dropped, or refused at once.
+    fn nobody(&mut self, matched: &str, holds: bool, what: &str) {
+        if holds {
+            self.filter.push(format!("-A {FIREWALL} {matched} -j {what}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Endpoints on n1 and n2; the Service's policy is Local.
+    fn cluster(dataplane: Dataplane) -> Cluster {
+        let text = include_str!("../../incidents/f2.yaml");
+        let incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        let mut cluster = Cluster::derive(&incident).unwrap();
+        for op in &incident.faults[0].ops {
+            cluster.apply(op).unwrap();
+        }
+        cluster.dataplane = dataplane;
+        cluster
+    }
+
+    /// Where a packet of the nat table ends, for the rules that hold for it, in order.
+    fn chains(tables: &Tables, matched: &str) -> Vec<String> {
+        let rules = tables.nat.iter().filter(|rule| {
+            rule.starts_with("-A PREROUTING") && rule.contains(matched) && rule.contains("SVC-")
+        });
+        rules.cloned().collect()
+    }
+
+    #[test]
+    fn pods_are_served_by_every_endpoint_whatever_the_policy() {
+        let cluster = cluster(Dataplane::Iptables);
+        let tables = Tables::of(&cluster, &cluster.nodes[3]);
+        let rules = chains(&tables, "-d 203.0.113.10/32 -p tcp --dport 80");
+        assert!(
+            rules[0].starts_with("-A PREROUTING -s 10.244.0.0/16 -d 203.0.113.10/32"),
+            "{rules:?}"
+        );
+    }
+
+    #[test]
+    fn without_the_pods_addresses_they_are_held_to_the_policy_and_dropped_where_no_endpoint_is() {
+        let cluster = cluster(Dataplane::IptablesNoClusterCidr);
+        let tables = Tables::of(&cluster, &cluster.nodes[3]);
+        let rules = chains(&tables, "-d 203.0.113.10/32 -p tcp --dport 80");
+        assert!(
+            !rules.iter().any(|rule| rule.contains("-s 10.244.0.0/16")),
+            "{rules:?}"
+        );
+        let dropped = "-A KUBE-FIREWALL -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
+        assert!(tables.filter.contains(&dropped), "{:?}", tables.filter);
+        let here = Tables::of(&cluster, &cluster.nodes[0]);
+        assert!(!here.filter.contains(&dropped));
+    }
+
+    #[test]
+    fn each_of_three_endpoints_is_as_likely_as_the_others() {
+        let mut tables = Tables::default();
+        tables.choice("tcp", &["a:1", "b:1", "c:1"].map(str::to_owned));
+        let shares: Vec<Option<&str>> = tables
+            .nat
+            .iter()
+            .filter(|rule| rule.starts_with("-A"))
+            .map(|rule| rule.split("--probability ").nth(1)?.split(' ').next())
+            .collect();
+        assert_eq!(shares, [Some("0.333333333"), Some("0.500000000"), None]);
+    }
+}

@@ -1,0 +1,235 @@
+//! Building the cluster and starting what runs in it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use parallax_model::PodName;
+
+use super::{
+    Built, Guest,
+    processes::{Processes, Table},
+};
+use crate::{
+    cluster::{Cluster, Node, Service, addresses},
+    command::{Cmd, run_all},
+    control::Event,
+    dataplane::{
+        balancer,
+        ipvs::{self, Rules},
+    },
+    incident::Incident,
+    net,
+    workloads::{self, ProberSettings, Workload},
+};
+
+impl Guest {
+    pub(super) fn build(&mut self, incident: &Incident, folder: PathBuf) -> anyhow::Result<Event> {
+        if self.built.is_some() {
+            bail!("the cluster is built already");
+        }
+        let start = Instant::now();
+        let cluster = Cluster::derive(incident)?;
+        run_all(&net::build(&cluster)).context("building the network")?;
+        for node in &cluster.nodes {
+            run_all(&ipvs::prepare(&cluster, node)).context("preparing the nodes")?;
+            if let Some(marks) = net::return_path(&cluster, node) {
+                marks.run().context("preparing the way back to the balancer")?;
+            }
+        }
+        let pods = cluster.pods().count();
+        self.built = Some(Built {
+            cluster,
+            faults: incident.faults.clone(),
+            rules: BTreeMap::new(),
+            folder,
+        });
+        self.forward()?;
+        self.start_workloads()?;
+        self.start_balancers()?;
+        Ok(Event::Built {
+            pods,
+            millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    pub(super) fn start_workloads(&mut self) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        let cluster = &built.cluster;
+        for resolver in &cluster.resolvers {
+            let workload = workloads::resolver(cluster, resolver);
+            start(&mut self.processes, &resolver.pod.name, &workload)?;
+        }
+        let public = public_name()?;
+        start(
+            &mut self.processes,
+            &public,
+            &workloads::public_resolver(cluster, &public),
+        )?;
+        for (_, pod) in cluster.workloads() {
+            let workload = built.server(&self.lab, &pod.name)?;
+            start(&mut self.processes, &pod.name, &workload)?;
+            self.servers.insert(pod.name.clone(), workload.command);
+        }
+        for resolver in &cluster.resolvers {
+            self.processes
+                .wait_until_listening(&resolver.pod.name, Table::Udp, 53)?;
+        }
+        self.processes.wait_until_listening(&public, Table::Udp, 53)?;
+        for (service, pod) in cluster.workloads() {
+            wait_for_ports(&mut self.processes, &pod.name, service)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_balancers(&mut self) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        if !built.cluster.has_balancers() {
+            return Ok(());
+        }
+        let name = process_name("cloud-balancer")?;
+        self.processes
+            .start(&name, &Cmd::new([self.lab.as_str(), "balancer"]))?;
+        let certificate = built.folder.join(workloads::CERTIFICATE).display().to_string();
+        if let Some(text) = balancer::haproxy_conf(&built.cluster, &certificate) {
+            fs::write(balancer::HAPROXY_CONF, text).context("writing the balancer's configuration")?;
+            let command = Cmd::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
+            self.processes.start(&process_name("cloud-haproxy")?, &command)?;
+        }
+        self.await_balancers()
+    }
+
+    /// Until the balancers have checked the nodes as they are now told to.
+    pub(super) fn await_balancers(&mut self) -> anyhow::Result<()> {
+        let wanted = fs::read_to_string(balancer::CONFIG).context("reading the balancers' configuration")?;
+        let begun = Instant::now();
+        while fs::read_to_string(balancer::READY).ok().as_ref() != Some(&wanted) {
+            if let Some(ended) = self.processes.ended()?.first() {
+                bail!("while the balancers check: {ended}");
+            }
+            if begun.elapsed() > BALANCER_PATIENCE {
+                bail!(
+                    "the balancers did not check within {} s",
+                    BALANCER_PATIENCE.as_secs()
+                );
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_probers(&mut self) -> anyhow::Result<()> {
+        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let settings = self.probers.as_ref().context("no prober was started yet")?;
+        for node in cluster.present() {
+            start_prober(&mut self.processes, settings, cluster, node)?;
+        }
+        for outside in &cluster.outside {
+            let name = process_name(&format!("prober-outside-{}", outside.name))?;
+            start(
+                &mut self.processes,
+                &name,
+                &workloads::outside_prober(settings, outside),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Makes every node and balancer forward as the cluster now is; answers whether balancers were told anything new.
+    pub(super) fn forward(&mut self) -> anyhow::Result<bool> {
+        let built = self.built.as_mut().context("nothing is built yet")?;
+        for node in &built.cluster.nodes {
+            // A node whose kube-proxy stands still keeps what it has.
+            if built.cluster.is_frozen(&node.name) && built.rules.contains_key(&node.name) {
+                continue;
+            }
+            let new = Rules::of(&built.cluster, node);
+            let old = built.rules.remove(&node.name).unwrap_or_default();
+            run_all(&new.commands_from(&old, node))
+                .with_context(|| format!("changing the rules of {}", node.name))?;
+            built.rules.insert(node.name.clone(), new);
+        }
+        if !built.cluster.has_balancers() {
+            return Ok(false);
+        }
+        let text = serde_json::to_string(&balancer::listeners(&built.cluster))?;
+        if fs::read_to_string(balancer::CONFIG).is_ok_and(|old| old == text) {
+            return Ok(false);
+        }
+        // A reader sees the old or the new text, never half of one.
+        let new = format!("{}.new", balancer::CONFIG);
+        fs::write(&new, text).with_context(|| format!("writing {new}"))?;
+        fs::rename(&new, balancer::CONFIG).with_context(|| format!("replacing {}", balancer::CONFIG))?;
+        Ok(true)
+    }
+}
+
+/// Longest time until the balancers have checked the nodes for the first time.
+const BALANCER_PATIENCE: Duration = Duration::from_mins(1);
+
+pub(super) fn process_name(name: &str) -> anyhow::Result<PodName> {
+    PodName::new(name).with_context(|| format!("naming the process {name}"))
+}
+
+pub(super) fn public_name() -> anyhow::Result<PodName> {
+    process_name(addresses::PUBLIC_RESOLVER)
+}
+
+pub(super) fn host_prober_name(node: &Node) -> anyhow::Result<PodName> {
+    process_name(&format!("prober-host-{}", node.name))
+}
+
+pub(super) fn start(processes: &mut Processes, name: &PodName, workload: &Workload) -> anyhow::Result<()> {
+    write_files(workload)?;
+    processes.start(name, &workload.command)
+}
+
+pub(super) fn write_files(workload: &Workload) -> anyhow::Result<()> {
+    workload
+        .files
+        .iter()
+        .try_for_each(|(path, text)| fs::write(path, text).with_context(|| format!("writing {path}")))
+}
+
+pub(super) fn start_prober(
+    processes: &mut Processes,
+    settings: &ProberSettings,
+    cluster: &Cluster,
+    node: &Node,
+) -> anyhow::Result<()> {
+    if node.probes {
+        let workload = workloads::prober(settings, cluster, node);
+        start(processes, &node.prober.name, &workload)?;
+    }
+    if node.host_prober {
+        let workload = workloads::host_prober(settings, cluster, node);
+        start(processes, &host_prober_name(node)?, &workload)?;
+    }
+    Ok(())
+}
+
+pub(super) fn stop_prober(processes: &mut Processes, node: &Node) -> anyhow::Result<()> {
+    if node.probes {
+        processes.stop(&node.prober.name)?;
+    }
+    if node.host_prober {
+        processes.stop(&host_prober_name(node)?)?;
+    }
+    Ok(())
+}
+
+pub(super) fn wait_for_ports(
+    processes: &mut Processes,
+    pod: &PodName,
+    service: &Service,
+) -> anyhow::Result<()> {
+    service
+        .ports
+        .iter()
+        .try_for_each(|port| processes.wait_until_listening(pod, Table::Tcp, port.target_port))
+}

@@ -1,0 +1,139 @@
+//! Letting faults happen.
+
+use anyhow::Context;
+use parallax_model::{NodeName, PodName};
+use rustix::process::Signal;
+
+use super::{
+    Guest,
+    building::{start, start_prober, stop_prober, wait_for_ports, write_files},
+    processes::Table,
+};
+use crate::{
+    cluster::{Effect, ProberChange},
+    command::{Cmd, run_all},
+    control::Event,
+    net, workloads,
+};
+
+impl Guest {
+    pub(super) fn fault(&mut self, index: usize) -> anyhow::Result<Event> {
+        let built = self.built.as_mut().context("nothing is built yet")?;
+        let fault = built
+            .faults
+            .get(index)
+            .with_context(|| format!("there is no fault {index}"))?
+            .clone();
+        let mut stopped = Vec::new();
+        for op in &fault.ops {
+            let effect = self
+                .built
+                .as_mut()
+                .context("nothing is built yet")?
+                .cluster
+                .apply(op)?;
+            if let Effect::Stopped(pod) = effect {
+                stopped.push(pod);
+            } else {
+                self.carry_out(effect)?;
+            }
+        }
+        // As in a cluster: first nothing leads to the pod any more, then it ends.
+        if self.forward()? {
+            self.await_balancers()?;
+        }
+        for pod in stopped {
+            if self.processes.runs(&pod.name) {
+                self.processes.stop(&pod.name)?;
+            }
+        }
+        Ok(Event::Done)
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        let cluster = &built.cluster;
+        match effect {
+            Effect::Rules | Effect::Outside | Effect::Stopped(_) => {}
+            Effect::Started(pod) => {
+                run_all(&net::pod(cluster, &pod))?;
+                self.serve(&pod.name)?;
+            }
+            Effect::Crashed(pod) => self.processes.stop(&pod)?,
+            Effect::Served(pods) => {
+                for pod in &pods {
+                    self.change_server(pod)?;
+                }
+            }
+            Effect::Resolver(name) => {
+                let resolver = cluster
+                    .resolvers
+                    .iter()
+                    .find(|resolver| resolver.pod.name == name);
+                let workload = match resolver {
+                    Some(resolver) => workloads::resolver(cluster, resolver),
+                    None => workloads::public_resolver(cluster, &name),
+                };
+                self.processes.stop(&name)?;
+                start(&mut self.processes, &name, &workload)?;
+                self.processes.wait_until_listening(&name, Table::Udp, 53)?;
+            }
+            Effect::Prober(node, change) => self.change_prober(&node, change)?,
+            Effect::Run(namespace, script) => {
+                let argv = ["sh".to_owned(), "-ec".to_owned(), script];
+                let command = Cmd {
+                    netns: namespace,
+                    ..Cmd::new(argv)
+                };
+                command.run()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A server that stays what it is reads its configuration anew, without a gap; any other starts anew.
+    fn change_server(&mut self, name: &PodName) -> anyhow::Result<()> {
+        let workload = self.built()?.server(&self.lab, name)?;
+        let same = self.servers.get(name) == Some(&workload.command);
+        if same && self.processes.runs(name) && workload.command.argv.first().is_some_and(|p| p == "nginx") {
+            write_files(&workload)?;
+            return self.processes.signal(name, Signal::HUP);
+        }
+        if self.processes.runs(name) {
+            self.processes.stop(name)?;
+        }
+        self.serve(name)
+    }
+
+    /// Starts the server of a pod and waits until it listens.
+    fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
+        let built = self.built.as_ref().context("nothing is built yet")?;
+        let workload = built.server(&self.lab, name)?;
+        start(&mut self.processes, name, &workload)?;
+        wait_for_ports(&mut self.processes, name, built.service_of(name)?.0)?;
+        self.servers.insert(name.clone(), workload.command);
+        Ok(())
+    }
+
+    fn change_prober(&mut self, name: &NodeName, change: ProberChange) -> anyhow::Result<()> {
+        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let node = cluster
+            .node(name)
+            .with_context(|| format!("there is no node {name}"))?;
+        // Without probers (`parallax-lab packets`) there is nothing to change.
+        let Some(settings) = &self.probers else {
+            return Ok(());
+        };
+        let processes = &mut self.processes;
+        match change {
+            ProberChange::Stall => processes.signal(&node.prober.name, Signal::STOP),
+            ProberChange::Resume => processes.signal(&node.prober.name, Signal::CONT),
+            ProberChange::Start => start_prober(processes, settings, cluster, node),
+            ProberChange::Stop => stop_prober(processes, node),
+            ProberChange::Restart => {
+                stop_prober(processes, node)?;
+                start_prober(processes, settings, cluster, node)
+            }
+        }
+    }
+}

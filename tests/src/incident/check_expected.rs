@@ -1,0 +1,143 @@
+//! What an incident expects must be something that can be seen in it.
+
+use super::{
+    Incident, Look, Outcome, Way,
+    check::{Checked, wrong},
+};
+
+impl Incident {
+    pub(super) fn check_expected(&self) -> Checked {
+        let expected = &self.expected;
+        match &expected.outcome {
+            Outcome::Verdict(verdict) => {
+                if self.faults.is_empty() {
+                    return wrong(
+                        "expected.outcome.verdict",
+                        "nothing goes wrong here: there are no faults",
+                    );
+                }
+                self.check_verdict(verdict)?;
+            }
+            Outcome::Shown { .. } => {
+                if expected.findings.is_empty() && expected.hazards.is_empty() {
+                    return wrong(
+                        "expected.outcome.shown",
+                        "expected at least one of expected.findings and expected.hazards",
+                    );
+                }
+            }
+            Outcome::Quiet { seconds } => {
+                if *seconds == 0 {
+                    return wrong("expected.outcome.quiet.seconds", "expected at least 1");
+                }
+            }
+        }
+        for (i, finding) in expected.findings.iter().enumerate() {
+            known(
+                &format!("expected.findings[{i}].kind"),
+                &finding.kind,
+                parallax_diagnosis::findings::FindingKind::ALL
+                    .iter()
+                    .map(|kind| kind.label()),
+            )?;
+        }
+        for (i, hazard) in expected.hazards.iter().enumerate() {
+            known(
+                &format!("expected.hazards[{i}].kind"),
+                &hazard.kind,
+                parallax_diagnosis::findings::HazardKind::ALL
+                    .iter()
+                    .map(|kind| kind.label()),
+            )?;
+        }
+        let packets = &expected.packets;
+        for (phase, looks) in [("healthy", &packets.healthy), ("faulty", &packets.faulty)] {
+            for (i, look) in looks.iter().enumerate() {
+                self.check_look(&format!("expected.packets.{phase}[{i}]"), look)?;
+            }
+        }
+        if self.faults.is_empty() && !packets.faulty.is_empty() {
+            return wrong(
+                "expected.packets.faulty",
+                "nothing goes wrong here: there are no faults",
+            );
+        }
+        Ok(())
+    }
+
+    fn check_verdict(&self, verdict: &super::ExpectedVerdict) -> Checked {
+        let hosts = self.hosts().count();
+        if let Some(members) = verdict.members.filter(|members| *members > hosts) {
+            return wrong(
+                "expected.outcome.verdict.members",
+                format!("expected at most the {hosts} hosts of the ingresses, got {members}"),
+            );
+        }
+        let about = [
+            verdict.front.is_some(),
+            verdict.service.is_some(),
+            verdict.subject.is_some(),
+        ];
+        if about.into_iter().filter(|given| *given).count() != 1 {
+            return wrong(
+                "expected.outcome.verdict",
+                "expected exactly one of front, service and subject: what it is about",
+            );
+        }
+        if let Some(service) = &verdict.service
+            && self.fronts_of(service).next().is_none()
+        {
+            return wrong(
+                "expected.outcome.verdict.service",
+                format!("there is no Service {service}"),
+            );
+        }
+        let mut services = self.topology.services.iter();
+        match verdict.front {
+            Some(front) if !services.any(|s| self.fronts_of(&s.service).any(|known| known == front)) => {
+                wrong(
+                    "expected.outcome.verdict.front",
+                    format!("{front} is no address and port of a Service"),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_look(&self, field: &str, look: &Look) -> Checked {
+        let outside = |name: &str| {
+            self.topology.vantages.iter().any(|vantage| {
+                vantage
+                    .to_string()
+                    .split_once(':')
+                    .is_some_and(|(_, n)| n == name)
+            })
+        };
+        for name in &look.from {
+            if !self.topology.nodes.iter().any(|node| node.name == *name) && !outside(name.as_str()) {
+                return wrong(format!("{field}.from"), format!("there is no node {name}"));
+            }
+        }
+        let Some(service) = self.topology.services.iter().find(|s| s.service == look.service) else {
+            return wrong(
+                format!("{field}.service"),
+                format!("there is no Service {}", look.service),
+            );
+        };
+        if matches!(look.to, Way::Vip | Way::Ping) && service.load_balancer_ip.is_none() {
+            return wrong(
+                format!("{field}.to"),
+                format!("the Service {} has no balancer address", look.service),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn known<'a>(field: &str, kind: &str, all: impl Iterator<Item = &'a str>) -> Checked {
+    let all: Vec<&str> = all.collect();
+    if all.contains(&kind) {
+        return Ok(());
+    }
+    wrong(field, format!("expected one of {}, got {kind:?}", all.join(", ")))
+}

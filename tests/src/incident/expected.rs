@@ -1,0 +1,194 @@
+//! What must be seen: by Parallax, and by an ordinary client.
+
+use std::net::SocketAddrV4;
+
+use parallax_model::{HostName, NodeName, ServiceKey};
+use serde::{Deserialize, Serialize};
+
+/// What must be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Expected {
+    /// What Parallax must say.
+    pub outcome: Outcome,
+    /// Findings that must be shown besides; any other is wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<ExpectedNotice>,
+    /// Hazards that must be shown besides; others may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hazards: Vec<ExpectedNotice>,
+    /// What an ordinary client must see.
+    pub packets: Packets,
+}
+
+/// What Parallax must say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub enum Outcome {
+    /// This verdict, and only after the last fault.
+    Verdict(Box<ExpectedVerdict>),
+    /// No verdict; the findings and hazards listed beside it.
+    Shown {
+        /// Latest time, in seconds from the last fault, or from when all was seen to be well.
+        #[serde(rename = "withinSeconds")]
+        within_seconds: u64,
+        /// Regions that may be named besides: what is shown may also break something.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        besides: Vec<String>,
+    },
+    /// Nothing at all, during the faults and for a while after the last.
+    Quiet {
+        /// Seconds of probing without any verdict.
+        seconds: u64,
+    },
+}
+
+/// A finding or a hazard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ExpectedNotice {
+    /// Its kind.
+    pub kind: String,
+    /// What its sentence, evidence or remedies must contain.
+    #[serde(default)]
+    pub says: Vec<String>,
+}
+
+/// The verdict that must be named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ExpectedVerdict {
+    /// The region's label.
+    pub region: String,
+    /// Members of the region (a pod, a node, client and node), exactly these.
+    #[serde(default)]
+    pub on: Vec<String>,
+    /// The cause's id, which must be the most probable one.
+    pub cause: String,
+    /// Causes that may stand in its place: the same packets under another provider's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or_cause: Vec<String>,
+    /// The front it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<SocketAddrV4>,
+    /// The Service whose front it is about, whichever of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceKey>,
+    /// What it is about, where that is no front: a target, a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// How many of the incident's host names the verdict must cover. One finding, whatever the number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<usize>,
+    /// What the sentence must contain.
+    #[serde(default)]
+    pub sentence: Vec<String>,
+    /// Regions that must not be named at any time.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// Regions that the evidence cannot separate from it, exactly these; nothing is demanded where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie: Option<Vec<String>>,
+    /// What the evidence table must show.
+    #[serde(default)]
+    pub evidence: Vec<ExpectedEvidence>,
+    /// What must be said of who answers for the address: each text is part of one line.
+    #[serde(default)]
+    pub locality: Vec<String>,
+    /// What must be said of ways out and their price: each text is part of one of them.
+    #[serde(default)]
+    pub remedies: Vec<String>,
+    /// Latest time, in seconds from the last fault.
+    pub within_seconds: u64,
+}
+
+/// Lines of the evidence table: at least one begins with these words, and all that do show the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ExpectedEvidence {
+    /// How the line begins.
+    pub who: String,
+    /// How its probes ended.
+    pub fails: Share,
+}
+
+/// A share of probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Share {
+    /// All of at least two.
+    Always,
+    /// More than one in twenty, but not all.
+    Sometimes,
+    /// At most one in twenty. A connection to an endpoint from a source port that another one through the balancer used
+    /// within the last two minutes, to the same endpoint, meets what connection tracking remembers of that one, and
+    /// times out: with fifty hosts on one front that is about one direct probe in a hundred.
+    Rarely,
+    /// None of at least two.
+    Never,
+}
+
+/// What an ordinary client must see.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Packets {
+    /// Before the first fault.
+    pub healthy: Vec<Look>,
+    /// After the last one.
+    #[serde(default)]
+    pub faulty: Vec<Look>,
+}
+
+/// One line of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Look {
+    /// The nodes the client sits on, or the names of clients outside.
+    pub from: Vec<NodeName>,
+    /// How it approaches the Service.
+    pub to: Way,
+    /// The Service.
+    pub service: ServiceKey,
+    /// The host it asks for; the first one of the Service where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostName>,
+    /// What it sees, on every port of the Service that speaks in the clear (and at every endpoint, for `direct`).
+    pub sees: Sight,
+}
+
+/// How a client approaches a Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Way {
+    /// HTTP to the balancer's address.
+    Vip,
+    /// HTTP to the `ClusterIP`.
+    #[serde(rename = "clusterIP")]
+    ClusterIp,
+    /// HTTP to every present endpoint's own address.
+    Direct,
+    /// ICMP echo to the balancer's address.
+    Ping,
+}
+
+/// What a client sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sight {
+    /// A 200 from a pod of the Service.
+    Answered,
+    /// The connection is refused.
+    Refused,
+    /// Nothing comes back.
+    TimedOut,
+    /// An echo reply whose TTL no router has touched: the client's own node answered.
+    OwnNode,
+    /// Of several connections some are answered and some are not.
+    Mixed,
+    /// The connection ends without an answer, or with a 400 that is none.
+    CutOff,
+    /// A 404.
+    NotFound,
+    /// A 503.
+    Unavailable,
+}

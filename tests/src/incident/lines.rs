@@ -1,0 +1,106 @@
+//! Which line of a file a field stands on: what types cannot say is found after positions are lost.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::{Location, Spanned};
+
+/// The line (from 1) that a path like `topology.services[0].endpoints[1].node` leads to, or the nearest field above it.
+pub(super) fn line_of(text: &str, path: &str) -> Option<u64> {
+    let root: Spanned<Tree> = serde_saphyr::from_str(text).ok()?;
+    let mut here = &root;
+    let mut line = None;
+    for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
+        let next = match &here.value {
+            Tree::Map(entries) => entries.iter().find(|(key, _)| key == step).map(|(_, v)| v),
+            Tree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
+            Tree::Scalar => None,
+        };
+        let Some(next) = next else { break };
+        here = next;
+        if here.referenced != Location::UNKNOWN {
+            line = Some(here.referenced.line());
+        }
+    }
+    line
+}
+
+/// A document without its values.
+enum Tree {
+    Map(Vec<(String, Spanned<Self>)>),
+    List(Vec<Spanned<Self>>),
+    Scalar,
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Tree;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any YAML")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
+                let mut all = Vec::new();
+                while let Some(entry) = entries.next_entry()? {
+                    all.push(entry);
+                }
+                Ok(Tree::Map(all))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Tree::List(all))
+            }
+
+            fn visit_unit<E>(self) -> Result<Tree, E> {
+                Ok(Tree::Scalar)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+                Ok(Tree::Scalar)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+                Ok(Tree::Scalar)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+                Ok(Tree::Scalar)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+                Ok(Tree::Scalar)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+                Ok(Tree::Scalar)
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_its_line_and_one_that_ends_early_to_the_nearest() {
+        let text = "a: 1\nlist:\n- {x: 1}\n- x: 2\n  y: 3\n";
+        assert_eq!(line_of(text, "a"), Some(1));
+        assert_eq!(line_of(text, "list[1].y"), Some(5));
+        assert_eq!(line_of(text, "list[0].missing"), Some(3));
+        assert_eq!(line_of(text, "nothing"), None);
+    }
+}

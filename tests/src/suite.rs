@@ -1,0 +1,185 @@
+//! All incidents, one after the other or two side by side, and what came of each.
+
+mod html;
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    io::{Write, stderr},
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use tokio::time::Instant;
+
+use crate::{
+    conductor::{self, Options, Report},
+    incident::{self, Incident},
+    screen::Screen,
+};
+
+/// What to run, and where the report goes.
+#[derive(Debug, Clone)]
+pub struct Suite {
+    /// The folder of the incident files.
+    pub folder: PathBuf,
+    /// Only incidents whose id begins with one of these; all where empty.
+    pub only: Vec<String>,
+    /// Labs side by side, 1 or 2: each takes a CPU for itself.
+    pub jobs: u8,
+    /// The report for people, as one HTML file.
+    pub report: Option<PathBuf>,
+    /// Seconds of quiet instead of what the files say.
+    pub quiet_seconds: Option<u64>,
+    /// The results as JSON lines on the standard output.
+    pub json: bool,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything was as expected.
+    AsExpected,
+    /// Something was not.
+    NotAsExpected,
+    /// Somebody ended it before.
+    Interrupted,
+}
+
+/// What the workers share; all on one thread.
+struct Work {
+    waiting: RefCell<VecDeque<Incident>>,
+    reports: RefCell<Vec<Report>>,
+    total: usize,
+    interrupted: RefCell<bool>,
+}
+
+impl Suite {
+    /// Runs everything. All files are read before anything boots.
+    pub async fn run(&self) -> anyhow::Result<Ended> {
+        let mut incidents = self.incidents()?;
+        for incident in &mut incidents {
+            if let (Some(seconds), incident::Outcome::Quiet { seconds: written }) =
+                (self.quiet_seconds, &mut incident.expected.outcome)
+            {
+                *written = seconds;
+            }
+        }
+        let start = Instant::now();
+        let work = Work {
+            total: incidents.len(),
+            waiting: RefCell::new(incidents.into()),
+            reports: RefCell::default(),
+            interrupted: RefCell::new(false),
+        };
+        if self.jobs > 1 {
+            let (one, other) = tokio::join!(self.worker(&work), self.worker(&work));
+            one.and(other)?;
+        } else {
+            self.worker(&work).await?;
+        }
+        let mut reports = work.reports.into_inner();
+        reports.sort_by(|a, b| a.id.cmp(&b.id));
+        if let Some(path) = &self.report {
+            write_report(path, &html::page(&reports, start.elapsed()))?;
+        }
+        let good = reports.iter().filter(|report| report.ok).count();
+        say(&format!(
+            "{good} of {} as expected, {:.0} min{}",
+            reports.len(),
+            (start.elapsed().as_secs_f64() / 60.0).ceil(),
+            self.report.as_ref().map_or(String::new(), |path| format!(
+                "; the report is {}",
+                path.display()
+            ))
+        ));
+        Ok(if *work.interrupted.borrow() {
+            Ended::Interrupted
+        } else if good == reports.len() {
+            Ended::AsExpected
+        } else {
+            Ended::NotAsExpected
+        })
+    }
+
+    fn incidents(&self) -> anyhow::Result<Vec<Incident>> {
+        let mut all = Vec::new();
+        for id in incident::list(&self.folder)? {
+            let wanted = self.only.is_empty() || self.only.iter().any(|start| id.starts_with(start.as_str()));
+            if wanted {
+                all.push(incident::load(&self.folder, &id)?);
+            }
+        }
+        anyhow::ensure!(
+            !all.is_empty(),
+            "no incident of {} begins with {}",
+            self.folder.display(),
+            self.only.join(" or ")
+        );
+        Ok(all)
+    }
+
+    async fn worker(&self, work: &Work) -> anyhow::Result<()> {
+        loop {
+            let next = work.waiting.borrow_mut().pop_front();
+            let Some(incident) = next else { return Ok(()) };
+            let number = work.total - work.waiting.borrow().len();
+            say(&format!(
+                "▸ {number}/{} {}: {}",
+                work.total, incident.id, incident.title
+            ));
+            let options = Options {
+                once: true,
+                healthy_rounds: None,
+                listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+                keep_log: false,
+                record: None,
+                json: false,
+            };
+            let screen = if self.jobs > 1 {
+                Screen::silent()
+            } else {
+                Screen::brief()
+            };
+            let report = match conductor::report(incident.clone(), options, screen).await {
+                Ok(Some(report)) => report,
+                Ok(None) => {
+                    *work.interrupted.borrow_mut() = true;
+                    work.waiting.borrow_mut().clear();
+                    return Ok(());
+                }
+                // One that cannot be run is no reason to leave the others out.
+                Err(error) => Report::broken(&incident, &error),
+            };
+            say(&result(&report));
+            if self.json {
+                report.print(true)?;
+            }
+            work.reports.borrow_mut().push(report);
+        }
+    }
+}
+
+fn result(report: &Report) -> String {
+    if let Some(problem) = &report.problem {
+        return format!("  ✗ {} after {:.0} s: {problem}", report.id, report.seconds);
+    }
+    let named = match (&report.cause, report.probability, report.seconds_after_fault) {
+        (Some(cause), Some(probability), Some(after)) => {
+            format!("{cause} with {probability:.4}, {after:.1} s after the fault")
+        }
+        (None, _, Some(after)) => format!("{}, after {after:.1} s", report.expected),
+        _ => report.expected.clone(),
+    };
+    format!("  ✓ {}: {named}", report.id)
+}
+
+fn say(text: &str) {
+    // An output that is gone is no reason to stop.
+    let _ = writeln!(stderr(), "{text}");
+}
+
+fn write_report(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("writing the report {}", path.display()))
+}
