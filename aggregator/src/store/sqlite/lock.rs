@@ -11,7 +11,16 @@ use super::{Sort, Trouble, beside};
 /// Held as long as it lives; the system releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// A process that is just being started holds every open file for a moment (between `fork` and `exec`), and closing
+    /// ours would leave the lock with it.
+    fn drop(&mut self) {
+        // What cannot be unlocked is so when the last of them closes it.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Lock {
@@ -74,7 +83,7 @@ impl Lock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", whoami()));
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
@@ -87,5 +96,22 @@ fn whoami() -> String {
     match host {
         Some(host) => format!("process {} on {host}", std::process::id()),
         None => format!("process {}", std::process::id()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_up_is_free_at_once_even_where_a_child_still_holds_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.db");
+        let lock = Lock::take(&path).unwrap();
+        let held_by_a_child = lock.file.try_clone().unwrap();
+        assert!(Lock::take(&path).is_err());
+        drop(lock);
+        Lock::take(&path).unwrap();
+        drop(held_by_a_child);
     }
 }
