@@ -13,7 +13,6 @@ mod refusal;
 mod review;
 #[cfg(test)]
 mod tests;
-mod watched;
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +32,6 @@ pub(crate) use enrolled::{Enrolments, with_enrolled};
 pub use pods::{Lookup, Pods, ProberPod};
 pub(crate) use refusal::{Reason, Refused};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
-pub(crate) use watched::{WatchedPods, follow as follow_pods};
 
 use crate::{api_client::ApiClient, config::IdentityOptions, metrics::Metrics};
 use cache::{Cache, Holder, Known, TokenHash};

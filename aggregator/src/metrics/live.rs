@@ -146,9 +146,10 @@ impl Collector for Live {
     reason = "objects of one cluster are far below 2^52"
 )]
 fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(), fmt::Error> {
-    let label = |resource: Resource| ResourceLabel {
+    let label = |resource: &Resource| ResourceLabel {
         resource: resource.label(),
     };
+    let watches = watches.kinds();
     let up = watches.iter().map(|(resource, watch)| {
         let up = matches!(watch.condition, Condition::Live | Condition::Absent);
         (label(resource), f64::from(u8::from(up)))

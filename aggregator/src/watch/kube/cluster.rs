@@ -7,7 +7,7 @@ use super::{
         EndpointSlice, Gateway, HttpRoute, Ingress, IngressClass, Key, NamespaceMeta, Node, Pod, Service,
         Thing,
     },
-    resource::Resource,
+    resource::{Resource, Source},
 };
 
 /// Objects of one kind.
@@ -60,16 +60,12 @@ impl Cluster {
     }
 
     /// Takes a complete list: what is not in it is gone. Whether that changed anything of use.
-    pub(super) fn replace(&mut self, resource: Resource, things: Vec<Thing>) -> bool {
+    pub(super) fn replace(&mut self, source: &Source, things: Vec<Thing>) -> bool {
         let listed: std::collections::BTreeSet<Key> = things.iter().map(Thing::key).collect();
-        let gone: Vec<Key> = self
-            .keys(resource)
-            .into_iter()
-            .filter(|key| !listed.contains(key))
-            .collect();
+        let gone: Vec<Key> = self.keys(source).filter(|key| !listed.contains(key)).collect();
         let mut changed = false;
         for key in gone {
-            changed |= self.remove(resource, &key);
+            changed |= self.remove(source.resource, &key);
         }
         for thing in things {
             changed |= self.put(thing);
@@ -77,23 +73,13 @@ impl Cluster {
         changed
     }
 
-    /// How many objects of a kind are known.
-    pub(super) fn count(&self, resource: Resource) -> usize {
-        match resource {
-            Resource::Nodes => self.nodes.len(),
-            Resource::Namespaces => self.namespaces.len(),
-            Resource::Services => self.services.len(),
-            Resource::EndpointSlices => self.slices.len(),
-            Resource::Ingresses => self.ingresses.len(),
-            Resource::IngressClasses => self.classes.len(),
-            Resource::Pods => self.pods.len(),
-            Resource::Gateways => self.gateways.len(),
-            Resource::HttpRoutes => self.routes.len(),
-        }
+    /// How many objects of a watch are known.
+    pub(super) fn count(&self, source: &Source) -> usize {
+        self.keys(source).count()
     }
 
-    fn keys(&self, resource: Resource) -> Vec<Key> {
-        match resource {
+    fn keys(&self, source: &Source) -> impl Iterator<Item = Key> {
+        let keys: Vec<Key> = match source.resource {
             Resource::Nodes => self.nodes.keys().cloned().collect(),
             Resource::Namespaces => self.namespaces.keys().cloned().collect(),
             Resource::Services => self.services.keys().cloned().collect(),
@@ -103,7 +89,8 @@ impl Cluster {
             Resource::Pods => self.pods.keys().cloned().collect(),
             Resource::Gateways => self.gateways.keys().cloned().collect(),
             Resource::HttpRoutes => self.routes.keys().cloned().collect(),
-        }
+        };
+        keys.into_iter().filter(|key| source.covers(&key.namespace))
     }
 }
 

@@ -5,8 +5,9 @@ use serde::{Deserialize, Deserializer};
 use super::{ANNOTATION, Meta, Object};
 
 macro_rules! object {
-    ($type:ident $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
+    ($type:ident $(, uid: $uid:expr)? $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
         impl Object for $type {
+            $(const KEEPS_UID: bool = $uid;)?
             fn meta(&self) -> &Meta {
                 &self.metadata
             }
@@ -46,9 +47,17 @@ tolerant!(Node {
     metadata: Meta,
     status: NodeStatus,
 });
-object!(Node, labels: |name| name == "topology.kubernetes.io/zone", annotations: |_| false);
+object!(
+    Node,
+    labels: |name| matches!(
+        name,
+        "topology.kubernetes.io/zone" | "kubernetes.io/os" | "type" | "eks.amazonaws.com/compute-type"
+    ),
+    annotations: |_| false
+);
 
 tolerant!(NodeStatus {
+    conditions: Vec<NodeCondition>,
     addresses: Vec<NodeAddress>,
     node_info: NodeInfo,
 });
@@ -56,6 +65,11 @@ tolerant!(NodeAddress {
     #[serde(rename = "type")]
     kind: String,
     address: String,
+});
+tolerant!(NodeCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
 });
 tolerant!(NodeInfo {
     kube_proxy_version: String,
@@ -67,7 +81,12 @@ tolerant!(Pod {
     spec: PodSpec,
     status: PodStatus,
 });
-object!(Pod, annotations: |_| false);
+object!(
+    Pod,
+    uid: true,
+    labels: |name| name == "app.kubernetes.io/component",
+    annotations: |_| false
+);
 
 tolerant!(PodSpec {
     node_name: String,
