@@ -121,7 +121,10 @@ impl Schedule {
         let news = if self.entries.contains_key(&assignment.id) {
             first
         } else {
-            let spread = jitter::within(interval(&assignment) / NEWS, &[assignment.id.as_str(), &self.vantage]);
+            let spread = jitter::within(
+                interval(&assignment) / NEWS,
+                &[assignment.id.as_str(), &self.vantage],
+            );
             first.min(now + spread)
         };
         self.put(assignment, news);
@@ -214,7 +217,11 @@ impl Schedule {
         let next = self.next(assignment, now);
         // Only one that started before its place on the grid is so near to it: two probes in one round tell no more.
         let interval = interval(assignment);
-        if next - at < interval / 2 { next + interval } else { next }
+        if next - at < interval / 2 {
+            next + interval
+        } else {
+            next
+        }
     }
 
     /// The first point of the grid after now.

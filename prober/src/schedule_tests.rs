@@ -55,7 +55,8 @@ async fn the_first_starts_of_many_assignments_spread_over_the_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_news_on_a_plan_starts_within_a_quarter_of_its_interval_and_then_takes_its_place_on_the_grid() {
+async fn what_is_news_on_a_plan_starts_within_a_quarter_of_its_interval_and_then_takes_its_place_on_the_grid()
+{
     let grid = |id: &str| {
         let mut schedule = schedule();
         schedule.replace(vec![assignment(id, 5)], Instant::now());
@@ -71,7 +72,10 @@ async fn what_is_news_on_a_plan_starts_within_a_quarter_of_its_interval_and_then
         schedule.finished(&id.parse().unwrap());
         let second = schedule.next_due().unwrap();
         let between = second - first;
-        assert!(between >= INTERVAL / 2 && between <= INTERVAL * 3 / 2, "{id}: {between:?}");
+        assert!(
+            between >= INTERVAL / 2 && between <= INTERVAL * 3 / 2,
+            "{id}: {between:?}"
+        );
         let place = (second - grid(id)).as_nanos() % INTERVAL.as_nanos();
         assert_eq!(place, 0, "{id} is on its grid");
     }

@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod public_views;
 mod raw;
 mod read;
 mod store;
@@ -345,6 +346,7 @@ impl TopologySource {
         spec.targets.append(&mut targets);
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
+        public_views::add(spec);
     }
 
     pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {

@@ -321,6 +321,14 @@ fn the_cluster_as_source_needs_nothing_but_its_name() {
 }
 
 #[test]
+fn the_pods_of_every_account_that_may_report_are_looked_for() {
+    let yaml = "topology: {kubernetes: }\ntls: {listen: '127.0.0.1:0', hosts: [localhost]}\nidentity: {audience: parallax, \
+                probers: [parallax/p, host/p], responders: [parallax/r]}\n";
+    let kubernetes = load(yaml).unwrap().source.kubernetes.unwrap();
+    assert_eq!(kubernetes.prober_namespaces, ["host", "parallax"]);
+}
+
+#[test]
 fn what_is_said_of_the_cluster_is_taken_relative_to_the_file() {
     let yaml = "topology:\n  kubernetes:\n    kubeconfig: kube/config\n    context: blue\n    proberNamespace: mesh\n    \
                 proberSelector: app=prober\n    targets: annotated\n";

@@ -52,6 +52,8 @@ pub(crate) struct Caller {
     pub(crate) vantage: Vantage,
     /// Whether it probes, or only answers.
     pub(crate) role: Role,
+    /// When its token ends, and with it whatever it was granted for.
+    pub(crate) until: Instant,
 }
 
 /// What a caller is there for.
@@ -150,8 +152,9 @@ impl Identity {
         }
         let good_for = good_for(&claims).ok_or(Refused::because(Reason::Expired))?;
         let hash = TokenHash::of(token);
+        let until = Instant::now() + good_for;
         let holder = self.holder(token, hash, good_for).await?;
-        self.place(&holder, &hash)
+        self.place(&holder, &hash, until)
     }
 
     /// Who holds the token, as remembered or as the API server says.
@@ -226,12 +229,13 @@ impl Identity {
     }
 
     /// Where the holder is. A Pod is looked up each time: with it goes its token.
-    fn place(&self, holder: &Holder, hash: &TokenHash) -> Result<Caller, Refused> {
+    fn place(&self, holder: &Holder, hash: &TokenHash, until: Instant) -> Result<Caller, Refused> {
         let subject = &holder.subject;
         if let Some(vantage) = &holder.outside {
             return Ok(Caller {
                 vantage: vantage.clone(),
                 role: Role::Prober,
+                until,
             });
         }
         let role = self
@@ -263,6 +267,7 @@ impl Identity {
                 network: pod.network,
             },
             role,
+            until,
         })
     }
 }

@@ -11,6 +11,7 @@ pub(crate) enum Resource {
     EndpointSlices,
     Ingresses,
     IngressClasses,
+    NetworkPolicies,
     /// Those of Parallax only.
     Pods,
     Gateways,
@@ -18,13 +19,14 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Nodes,
         Self::Namespaces,
         Self::Services,
         Self::EndpointSlices,
         Self::Ingresses,
         Self::IngressClasses,
+        Self::NetworkPolicies,
         Self::Pods,
         Self::Gateways,
         Self::HttpRoutes,
@@ -39,6 +41,7 @@ impl Resource {
             Self::EndpointSlices => "endpointslices",
             Self::Ingresses => "ingresses",
             Self::IngressClasses => "ingressclasses",
+            Self::NetworkPolicies => "networkpolicies",
             Self::Pods => "pods",
             Self::Gateways => "gateways",
             Self::HttpRoutes => "httproutes",
@@ -50,7 +53,7 @@ impl Resource {
         match self {
             Self::Nodes | Self::Namespaces | Self::Services | Self::Pods => "",
             Self::EndpointSlices => "discovery.k8s.io",
-            Self::Ingresses | Self::IngressClasses => "networking.k8s.io",
+            Self::Ingresses | Self::IngressClasses | Self::NetworkPolicies => "networking.k8s.io",
             Self::Gateways | Self::HttpRoutes => "gateway.networking.k8s.io",
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     objects::{installation, node, pod},
-    parallax::{AUDIENCE, Aggregator, until},
+    parallax::{AUDIENCE, Aggregator, overlay, until},
     plane, turn,
 };
 
@@ -97,4 +97,44 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     .await
     .unwrap();
     assert!(status.is_success(), "the others go on: {status} {body}");
+}
+
+#[tokio::test]
+async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_network() {
+    let _turn = turn().await;
+    let Some(plane) = plane("probers in the nodes' own network").await else {
+        return;
+    };
+    let admin = plane.admin().await.unwrap();
+    let installation = overlay("host-vantage");
+    installation.apply(&admin).await.unwrap();
+    node(&admin, "n1", "192.0.2.1", json!({}), json!([])).await;
+    let mut probers = Vec::new();
+    for (namespace, account) in [
+        ("parallax", "parallax-prober"),
+        ("parallax-host", "parallax-prober-host"),
+    ] {
+        let daemons: DaemonSet = installation.object("DaemonSet", account).unwrap();
+        let template = daemons.spec.unwrap().template;
+        probers.push(pod(&admin, namespace, &template, (account, "n1"), "192.0.2.17").await);
+    }
+    let aggregator = Aggregator::of(&plane, &installation).await;
+    aggregator.settled().await;
+    let authority = aggregator.authority(&admin).await;
+    for (pod, vantage) in probers.iter().zip(["n1/pod", "n1/host"]) {
+        let namespace = pod.namespace().unwrap();
+        let account = pod.name_any();
+        let holder = Holder {
+            namespace: &namespace,
+            account: &account,
+            audience: Some(AUDIENCE),
+            pod: Some(pod),
+        };
+        let token = holder.token(admin.clone()).await.unwrap();
+        until("it has a plan", async || {
+            let (status, line) = aggregator.plan(&authority, &token, vantage).await;
+            (status.is_success() && line.contains("dns://kubernetes.default.svc")).then_some(())
+        })
+        .await;
+    }
 }

@@ -1,7 +1,5 @@
 //! `kubectl apply -f deploy/install.yaml` and back.
 
-use std::process::Command;
-
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{Namespace, Node, Pod},
@@ -10,12 +8,12 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, PostParams},
 };
-use parallax_control_plane::{Manifest, everything, say};
+use parallax_control_plane::{everything, say};
 use serde_json::{Value, json};
 
 use crate::{
     objects::{installation, node},
-    parallax::{binary, until},
+    parallax::{overlay, until},
     plane, turn,
 };
 
@@ -164,30 +162,17 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
     };
     let client = plane.admin().await.unwrap();
     // The Prometheus operator's definition is not there, so `podmonitor` is left to its own test.
-    for overlay in ["volume", "host-vantage", "responder"] {
-        let values = format!(
-            "{}/../../deploy/overlays/{overlay}/values.yaml",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        let printed = Command::new(binary())
-            .args(["manifests", "--values", &values])
-            .output()
-            .unwrap();
-        assert!(
-            printed.status.success(),
-            "{}",
-            String::from_utf8_lossy(&printed.stderr)
-        );
-        let manifest = Manifest::read(std::str::from_utf8(&printed.stdout).unwrap()).unwrap();
+    for overlay_name in ["volume", "host-vantage", "responder"] {
+        let manifest = overlay(overlay_name);
         manifest
             .apply(&client)
             .await
-            .unwrap_or_else(|error| panic!("{overlay}: {error:#}"));
+            .unwrap_or_else(|error| panic!("{overlay_name}: {error:#}"));
         for object in manifest.objects() {
             if let Some(template) = object.data.pointer("/spec/template") {
                 let namespace = object.namespace().unwrap();
                 let admitted = admit(&client, &namespace, template.clone()).await;
-                admitted.unwrap_or_else(|error| panic!("{overlay}: {}: {error}", object.name_any()));
+                admitted.unwrap_or_else(|error| panic!("{overlay_name}: {}: {error}", object.name_any()));
             }
         }
     }

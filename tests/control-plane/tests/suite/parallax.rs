@@ -4,12 +4,13 @@ use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
+    process::Command,
     time::Duration,
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, ResourceExt};
-use parallax_control_plane::{ControlPlane, Holder, Process};
+use parallax_control_plane::{ControlPlane, Holder, Manifest, Process};
 use reqwest::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -51,6 +52,21 @@ pub(crate) fn binary() -> PathBuf {
     parallax
 }
 
+/// What the binary prints for the values of an overlay.
+pub(crate) fn overlay(name: &str) -> Manifest {
+    let values = format!(
+        "{}/../../deploy/overlays/{name}/values.yaml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let printed = Command::new(binary())
+        .args(["manifests", "--values", &values])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&printed.stderr);
+    assert!(printed.status.success(), "{said}");
+    Manifest::read(std::str::from_utf8(&printed.stdout).unwrap()).unwrap()
+}
+
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -70,11 +86,11 @@ pub(crate) struct Aggregator {
 
 impl Aggregator {
     pub(crate) async fn start(plane: &ControlPlane) -> Self {
-        Self::configured(plane, str::to_owned).await
+        Self::of(plane, &installation()).await
     }
 
-    /// With another configuration than the installed one.
-    pub(crate) async fn configured(plane: &ControlPlane, change: impl Fn(&str) -> String) -> Self {
+    /// As another installation configures it.
+    pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest) -> Self {
         let admin = plane.admin().await.unwrap();
         let account = Holder {
             namespace: "parallax",
@@ -84,14 +100,14 @@ impl Aggregator {
         };
         let token = account.token(admin).await.unwrap();
         let kubeconfig = plane.kubeconfig("aggregator", "parallax", &token).unwrap();
-        let installed: ConfigMap = installation().object("ConfigMap", "parallax-config").unwrap();
+        let installed: ConfigMap = installation.object("ConfigMap", "parallax-config").unwrap();
         let (page, probers) = (free_port(), free_port());
         let config = installed.data.unwrap()["parallax.yaml"]
             .replace("'[::]:8080'", &format!("127.0.0.1:{page}"))
             .replace("'[::]:8443'", &format!("127.0.0.1:{probers}"))
             .replace("[parallax-aggregator.parallax.svc]", "[localhost]");
         let path = plane.folder().join("parallax.yaml");
-        fs::write(&path, change(&config)).unwrap();
+        fs::write(&path, config).unwrap();
         let process = Process::start(
             plane.folder(),
             "aggregator",

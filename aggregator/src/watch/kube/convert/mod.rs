@@ -16,6 +16,7 @@ mod ingress;
 mod nodes;
 mod notes;
 mod own;
+mod policies;
 mod prune;
 mod services;
 

@@ -1,5 +1,7 @@
 //! Nodes, Services with their slices, Ingresses, prober Pods.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 
 use super::{ANNOTATION, Meta, Object};
@@ -135,6 +137,7 @@ tolerant!(ServiceSpec {
     external_traffic_policy: String,
     internal_traffic_policy: String,
     health_check_node_port: i64,
+    selector: BTreeMap<String, String>,
     ports: Vec<ServicePort>,
 });
 tolerant!(ServicePort {
@@ -222,6 +225,31 @@ tolerant!(SlicePort {
     protocol: String,
     app_protocol: String,
 });
+
+tolerant!(NetworkPolicy {
+    metadata: Meta,
+    spec: NetworkPolicySpec,
+});
+object!(NetworkPolicy, annotations: |_| false);
+tolerant!(NetworkPolicySpec {
+    pod_selector: PodSelector,
+    policy_types: Vec<String>,
+    ingress: Vec<IngressOpening>,
+});
+tolerant!(PodSelector {
+    match_labels: BTreeMap<String, String>,
+    /// Kept only as far as there are any.
+    match_expressions: Vec<Expression>,
+});
+tolerant!(Expression { key: String });
+tolerant!(
+    /// One rule; without anything in it it lets everybody in.
+    IngressOpening {
+        from: Vec<Anything>,
+        ports: Vec<Anything>,
+    }
+);
+tolerant!(Anything {});
 
 tolerant!(IngressClass {
     metadata: Meta,

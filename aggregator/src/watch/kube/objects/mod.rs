@@ -12,8 +12,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 pub(super) use core::{
-    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, NamespaceMeta, Node,
-    NodeCondition, Pod, PortRef, Service, ServicePort,
+    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, NamespaceMeta,
+    NetworkPolicy, Node, NodeCondition, Pod, PortRef, Service, ServicePort,
 };
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
@@ -100,6 +100,7 @@ pub(super) enum Thing {
     EndpointSlice(EndpointSlice),
     Ingress(Ingress),
     IngressClass(IngressClass),
+    NetworkPolicy(NetworkPolicy),
     Pod(Pod),
     Gateway(Gateway),
     HttpRoute(HttpRoute),
@@ -116,6 +117,7 @@ impl Thing {
             Resource::EndpointSlices => Self::EndpointSlice(read(value)?),
             Resource::Ingresses => Self::Ingress(read(value)?),
             Resource::IngressClasses => Self::IngressClass(read(value)?),
+            Resource::NetworkPolicies => Self::NetworkPolicy(read(value)?),
             Resource::Pods => Self::Pod(read(value)?),
             Resource::Gateways => Self::Gateway(read(value)?),
             Resource::HttpRoutes => Self::HttpRoute(read(value)?),
@@ -130,6 +132,7 @@ impl Thing {
             Self::EndpointSlice(object) => object.meta().key(),
             Self::Ingress(object) => object.meta().key(),
             Self::IngressClass(object) => object.meta().key(),
+            Self::NetworkPolicy(object) => object.meta().key(),
             Self::Pod(object) => object.meta().key(),
             Self::Gateway(object) => object.meta().key(),
             Self::HttpRoute(object) => object.meta().key(),
