@@ -26,15 +26,17 @@ use crate::{
 /// Time between two questions whether something is ready.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the controller manager does here: what is derived, emptied and collected, and a Pod for each node.
-const CONTROLLERS: &str = "daemonset-controller,endpointslice-controller,garbage-collector-controller,\
-namespace-controller,serviceaccount-controller";
+/// What the controller manager does here: what is derived, emptied and collected.
+const CONTROLLERS: &str =
+    "endpointslice-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller";
+/// What it does only on request: it would replace Pods that a test has made in its place.
+const DAEMONS: &str = "daemonset-controller";
 
 /// A running control plane; ended when dropped, and its data with it.
 #[derive(Debug)]
 pub struct ControlPlane {
     // In the order in which they are to end.
-    controller_manager: Option<Process>,
+    controllers: Vec<Process>,
     api_server: Process,
     _etcd: Process,
     assets: Assets,
@@ -76,7 +78,7 @@ impl ControlPlane {
         )?;
         let api_server = api_server(&assets, folder.path(), &files, etcd_port, port)?;
         let mut plane = Self {
-            controller_manager: None,
+            controllers: Vec::new(),
             api_server,
             _etcd: etcd,
             assets,
@@ -86,14 +88,19 @@ impl ControlPlane {
             folder,
         };
         plane.ready().await?;
-        plane.start_controller_manager()?;
+        plane.start_controllers("kube-controller-manager", CONTROLLERS)?;
         Ok(Some(plane))
     }
 
     /// Whether objects are derived, namespaces emptied and what belongs to something gone collected.
     #[must_use]
     pub const fn has_controllers(&self) -> bool {
-        self.controller_manager.is_some()
+        !self.controllers.is_empty()
+    }
+
+    /// Has a Pod made for each node that a DaemonSet is for.
+    pub fn follow_daemon_sets(&mut self) -> anyhow::Result<()> {
+        self.start_controllers("daemonset-controller", DAEMONS)
     }
 
     /// A folder for files of the test; it goes with the control plane.
@@ -175,18 +182,18 @@ impl ControlPlane {
         }
     }
 
-    fn start_controller_manager(&mut self) -> anyhow::Result<()> {
+    fn start_controllers(&mut self, name: &str, controllers: &str) -> anyhow::Result<()> {
         let Some(program) = self.assets.controller_manager.clone() else {
             return Ok(());
         };
         let kubeconfig = self.kubeconfig("controller-manager", "kube-system", ADMINISTRATOR)?;
-        self.controller_manager = Some(Process::start(
+        self.controllers.push(Process::start(
             self.folder.path(),
-            "kube-controller-manager",
+            name,
             &program,
             [
                 format!("--kubeconfig={}", kubeconfig.display()),
-                format!("--controllers={CONTROLLERS}"),
+                format!("--controllers={controllers}"),
                 "--leader-elect=false".to_owned(),
                 "--secure-port=0".to_owned(),
                 // An emptied namespace goes at once; the default looks at it again after a minute.

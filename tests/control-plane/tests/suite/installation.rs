@@ -44,7 +44,7 @@ async fn admit(client: &Client, namespace: &str, template: Value) -> Result<Pod,
 #[tokio::test]
 async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_deleting_it_leaves_nothing() {
     let _turn = turn().await;
-    let Some(plane) = plane("the installation").await else {
+    let Some(mut plane) = plane("the installation").await else {
         return;
     };
     let client = plane.admin().await.unwrap();
@@ -103,6 +103,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
         say("SKIPPED: nodes of the DaemonSet and what is left after deletion: no kube-controller-manager");
         return;
     }
+    plane.follow_daemon_sets().unwrap();
     let pods = Api::<Pod>::namespaced(client.clone(), "parallax");
     let on = until("a prober for each Linux node", async || {
         let pods = pods.list(&kube::api::ListParams::default()).await.unwrap();
