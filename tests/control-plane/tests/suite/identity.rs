@@ -47,11 +47,12 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     aggregator.settled().await;
     let authority = aggregator.authority(&admin).await;
     let right = token(&admin, "parallax-prober", Some(AUDIENCE), Some(&first)).await;
-    let (status, line) = aggregator.plan(&authority, &right, "n1/pod").await;
-    assert!(
-        status.is_success() && line.contains("snapshot"),
-        "{status} {line}"
-    );
+    let line = until("its plan is granted", async || {
+        let (status, line) = aggregator.plan(&authority, &right, "n1/pod").await;
+        status.is_success().then_some(line)
+    })
+    .await;
+    assert!(line.contains("snapshot"), "{line}");
 
     let another = token(&admin, "parallax-prober", Some(AUDIENCE), Some(&second)).await;
     let unbound = token(&admin, "parallax-prober", Some(AUDIENCE), None).await;

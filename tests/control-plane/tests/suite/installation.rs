@@ -91,7 +91,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
         let template = serde_json::to_value(template).unwrap();
         admit(&client, "parallax", template.clone()).await.unwrap();
         let mut privileged = template;
-        privileged["spec"]["hostNetwork"] = json!(true);
+        privileged["spec"]["hostPID"] = json!(true);
         let refused = admit(&client, "parallax", privileged).await.unwrap_err();
         assert!(
             refused.to_string().contains("violates PodSecurity \"restricted"),
