@@ -17,7 +17,7 @@ const RISING_FOR: Micros = Micros::from_secs(120);
 /// Shortest time between two topologies that only facts tell apart.
 const PATIENCE: Micros = Micros::from_secs(5);
 
-/// How long a kube-proxy may count other endpoints than the EndpointSlices name before that is told. Each hears of a change
+/// How long a kube-proxy may count other endpoints than the slices name before that is told. Each hears of a change
 /// at a time of its own, and a prober looks every quarter of a minute.
 const SETTLED_AFTER: Micros = Micros::from_secs(60);
 

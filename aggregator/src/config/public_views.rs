@@ -28,7 +28,7 @@ pub(super) fn add(spec: &mut TopologySpec) {
         .filter_map(|published| url::Url::parse(&published.target.url).ok())
         .filter_map(|url| match url.host()? {
             // A name of the cluster itself has no public view.
-            url::Host::Domain(name) if !name.ends_with(".svc") => Some(name.to_owned()),
+            url::Host::Domain(name) if name.rsplit('.').next() != Some("svc") => Some(name.to_owned()),
             _ => None,
         })
         .collect();
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(public: &[&str], targets: serde_json::Value) -> Vec<(String, Option<String>)> {
+    fn asked(public: &[&str], targets: &serde_json::Value) -> Vec<(String, Option<String>)> {
         let published = |url: &str| json!({"target": {"url": url}, "service": "ingress/nginx", "port": 80});
         let mut spec: TopologySpec = serde_json::from_value(json!({
             "published": [published("http://shop.example.test/"), published("https://shop.example.test/"),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn nobody_outside_is_asked_unless_a_public_resolver_is_named() {
-        assert_eq!(asked(&[], json!([])), []);
+        assert_eq!(asked(&[], &json!([])), []);
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         let question =
             |resolver: Option<&str>| ("dns://shop.example.test".to_owned(), resolver.map(str::to_owned));
         assert_eq!(
-            asked(&["192.0.2.53", "2001:db8::53"], json!([])),
+            asked(&["192.0.2.53", "2001:db8::53"], &json!([])),
             [
                 question(None),
                 question(Some("192.0.2.53:53")),
@@ -96,7 +96,7 @@ mod tests {
     fn what_the_configuration_asks_itself_is_not_asked_twice() {
         let own = json!([{"url": "dns://shop.example.test", "resolver": "192.0.2.53:53"}]);
         assert_eq!(
-            asked(&["192.0.2.53"], own),
+            asked(&["192.0.2.53"], &own),
             [("dns://shop.example.test".to_owned(), None)]
         );
     }

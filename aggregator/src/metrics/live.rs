@@ -171,7 +171,7 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
     )?;
     let mut counters = |name: &str, help: &str, count: fn(&WatchState) -> u64| -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (resource, watch) in watches.iter() {
+        for (resource, watch) in &watches {
             family
                 .encode_family(&label(resource))?
                 .encode_counter::<NoLabelSet, _, u64>(&count(watch), None)?;
@@ -193,7 +193,7 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
     )?;
     let help = "Lists and watches that failed, by reason.";
     let mut family = encoder.encode_descriptor("watch_errors", help, None, MetricType::Counter)?;
-    for (resource, watch) in watches.iter() {
+    for (resource, watch) in &watches {
         for reason in Reason::ALL {
             let labels = ResourceReason {
                 resource: resource.label(),

@@ -264,7 +264,7 @@ pub struct ServiceSpec {
     /// The class whose controller stands behind this Service, where it is an ingress controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_class: Option<ObjectName>,
-    /// NetworkPolicies that let only some in to its pods, as far as its selector tells; absent where nobody knows.
+    /// `NetworkPolicies` that let only some in to its pods, as far as its selector tells; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarded_by: Option<BTreeSet<ObjectName>>,
     /// Whether and how its cluster addresses are asked.

@@ -104,10 +104,7 @@ impl Source {
             namespace: None,
         };
         let kinds = Resource::ALL.into_iter().filter(|kind| *kind != Resource::Pods);
-        kinds
-            .map(cluster)
-            .chain(pods_of.iter().map(|namespace| Self::pods(namespace)))
-            .collect()
+        kinds.map(cluster).chain(pods_of.iter().map(Self::pods)).collect()
     }
 
     /// Pods of one namespace.

@@ -24,7 +24,7 @@ const NAMED: usize = 8;
 /// as a backend, and nobody looks from there.
 pub(super) fn nodes(cluster: &Cluster, notes: &mut Notes) -> Vec<NodeSpec> {
     let probers = probers(cluster);
-    let nodes: Vec<NodeSpec> = cluster
+    let machines: Vec<NodeSpec> = cluster
         .nodes
         .values()
         .filter_map(|node| {
@@ -41,8 +41,8 @@ pub(super) fn nodes(cluster: &Cluster, notes: &mut Notes) -> Vec<NodeSpec> {
             })
         })
         .collect();
-    blind(cluster, &nodes, notes);
-    nodes
+    blind(cluster, &machines, notes);
+    machines
 }
 
 /// The probers in the nodes' own network, which look from there and are nobody's peer.
@@ -64,15 +64,18 @@ pub(super) fn host_vantages(cluster: &Cluster, nodes: &[NodeSpec]) -> Vec<Vantag
 }
 
 /// Says which nodes have no prober, and why as far as the node tells.
-fn blind(cluster: &Cluster, nodes: &[NodeSpec], notes: &mut Notes) {
+fn blind(cluster: &Cluster, machines: &[NodeSpec], notes: &mut Notes) {
     // Before the first prober runs it is no news that there is none.
-    if nodes.iter().all(|node| node.prober.is_none()) {
+    if machines.iter().all(|node| node.prober.is_none()) {
         return;
     }
-    let seeing: BTreeSet<&str> = nodes
+    let from_the_node = host_vantages(cluster, machines);
+    let seeing: BTreeSet<&str> = machines
         .iter()
         .filter(|node| node.prober.is_some())
-        .map(|node| node.name.as_str())
+        .map(|node| &node.name)
+        .chain(from_the_node.iter().filter_map(Vantage::node))
+        .map(NodeName::as_str)
         .collect();
     let mut blind: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in cluster.nodes.values() {
@@ -149,8 +152,8 @@ fn version(node: &Node) -> Option<ObjectName> {
 fn probers(cluster: &Cluster) -> BTreeMap<NodeName, (String, ProberSpec)> {
     let mut probers: BTreeMap<NodeName, (String, ProberSpec)> = BTreeMap::new();
     for pod in cluster.pods.values() {
-        let probes = runs(pod) && !pod.spec.host_network;
-        let Some((node, prober)) = probes.then(|| prober(pod)).flatten() else {
+        let in_pod_network = runs(pod) && !pod.spec.host_network;
+        let Some((node, prober)) = in_pod_network.then(|| prober(pod)).flatten() else {
             continue;
         };
         let born = pod.metadata.creation_timestamp.clone();

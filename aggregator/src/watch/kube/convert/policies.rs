@@ -1,4 +1,4 @@
-//! Which NetworkPolicies keep whom from a Service's pods.
+//! Which policies keep whom from a Service's pods.
 //!
 //! The pods themselves are not watched. Their labels are at least those that the Service selects by, so a policy whose
 //! selector asks for no others is certain to be about them, and one that asks for another value of one of these is not.
@@ -90,15 +90,15 @@ mod tests {
         Some(names.iter().map(ToString::to_string).collect())
     }
 
-    fn labels(labels: Value) -> Value {
+    fn labels(labels: &Value) -> Value {
         json!({"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"]})
     }
 
     #[test]
     fn a_policy_that_asks_for_nothing_but_what_the_service_selects_by_is_about_its_pods() {
-        assert_eq!(guarding(&[labels(json!({}))]).unwrap(), ["p0"]);
+        assert_eq!(guarding(&[labels(&json!({}))]).unwrap(), ["p0"]);
         assert_eq!(
-            guarding(&[labels(json!({"app": "web"})), labels(json!({"app": "db"}))]).unwrap(),
+            guarding(&[labels(&json!({"app": "web"})), labels(&json!({"app": "db"}))]).unwrap(),
             ["p0"]
         );
         assert_eq!(
@@ -112,14 +112,14 @@ mod tests {
     fn a_policy_for_other_pods_or_for_egress_or_that_lets_everybody_in_keeps_nobody_out() {
         let egress = json!({"podSelector": {}, "policyTypes": ["Egress"]});
         let open = json!({"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]});
-        for policies in [&[][..], &[labels(json!({"app": "db"}))], &[egress], &[open]] {
+        for policies in [&[][..], &[labels(&json!({"app": "db"}))], &[egress], &[open]] {
             assert_eq!(guarding(policies).unwrap(), [""; 0], "{policies:?}");
         }
     }
 
     #[test]
     fn whether_a_policy_by_other_labels_is_about_its_pods_is_not_known() {
-        assert_eq!(guarding(&[labels(json!({"zone": "dmz"}))]), None);
+        assert_eq!(guarding(&[labels(&json!({"zone": "dmz"}))]), None);
         let expressions =
             json!({"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}});
         assert_eq!(guarding(&[expressions]), None);
