@@ -208,7 +208,7 @@ impl Aggregator {
     }
 
     /// Runs until cancelled; then answers what is under way and ends.
-    pub async fn run(self, cancelled: CancellationToken) -> Result<(), RunError> {
+    pub async fn run(mut self, cancelled: CancellationToken) -> Result<(), RunError> {
         // A child, so that a part that ends for another reason can stop the others without stopping the caller.
         let stopping = cancelled.child_token();
         let shared = Shared {
@@ -227,12 +227,15 @@ impl Aggregator {
             // As above.
             start("store", parts.spawn_blocking(move || keeping.run()));
         }
+        let in_cluster = self.source.kubernetes.is_some();
+        let book = in_cluster.then(|| self.door.hand_over_pods()).flatten();
         start(
             "topology watch",
             parts.spawn(topology_watch::follow(
                 self.source,
                 self.topology.clone(),
                 self.watches,
+                book,
                 self.clock,
                 stopping.clone(),
             )),

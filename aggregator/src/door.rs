@@ -16,11 +16,14 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api_client::ApiClient,
     config::Config,
-    identity::{Enrolments, Identity, Pods, WatchedPods, follow_pods, with_enrolled},
+    identity::{Enrolments, Identity, Pods, with_enrolled},
     metrics::Metrics,
     serve::{self, Gate, Shared},
     tls::{AuthorityError, Publisher, TlsSide},
-    watch::TopologyState,
+    watch::{
+        TopologyState,
+        kube::{PodBook, follow_pods},
+    },
 };
 
 /// Why there is no way in for probers.
@@ -51,8 +54,8 @@ pub(crate) struct Door {
     tls: Option<Serving>,
     publisher: Option<Publisher>,
     enrolments: Option<(Enrolments, watch::Receiver<BTreeSet<Vantage>>)>,
-    /// The watch of prober Pods, where nobody else knows them.
-    pods: Option<(ApiClient, Arc<WatchedPods>)>,
+    /// Who the prober Pods are, to be kept by whoever watches the cluster.
+    pods: Option<(ApiClient, Arc<PodBook>)>,
 }
 
 #[derive(Debug)]
@@ -117,10 +120,9 @@ impl Door {
             let pods: Arc<dyn Pods> = if let Some(pods) = &config.pods {
                 pods.clone()
             } else {
-                let accounts = options.probers.iter().chain(&options.responders);
-                let watched = Arc::new(WatchedPods::of(accounts.cloned()));
-                door.pods = Some((client.clone(), watched.clone()));
-                watched
+                let book = Arc::new(PodBook::of(options.namespaces()));
+                door.pods = Some((client.clone(), book.clone()));
+                book
             };
             let identity = Identity::new(options.clone(), client.clone(), pods, metrics.clone());
             if let Some(namespace) = &options.vantages {
@@ -146,6 +148,11 @@ impl Door {
     /// The public part of the CA, as PEM.
     pub(crate) fn certificate(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.side.certificate())
+    }
+
+    /// Leaves the book of Pods to the watch of the cluster.
+    pub(crate) fn hand_over_pods(&mut self) -> Option<Arc<PodBook>> {
+        self.pods.take().map(|(_, book)| book)
     }
 
     /// The topology as everybody else is to see it, and the task that makes it so, if one is needed.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_diagnosis::topology::{FrontKind, NodeFacts, ProxyMode, Topology};
+use parallax_diagnosis::topology::{FrontKind, NodeFacts, ProxyMode, Service, Topology};
 use parallax_model::{Conntrack, EventTime, HostFacts, Micros, NodeName, Vantage};
 
 /// Probers say everything again each minute.
@@ -16,6 +16,10 @@ const RISING_FOR: Micros = Micros::from_secs(120);
 
 /// Shortest time between two topologies that only facts tell apart.
 const PATIENCE: Micros = Micros::from_secs(5);
+
+/// How long a kube-proxy may count other endpoints than the slices name before that is told. Each hears of a change
+/// at a time of its own, and a prober looks every quarter of a minute.
+const SETTLED_AFTER: Micros = Micros::from_secs(60);
 
 /// Fill of a conntrack table in percent, as far as it matters.
 const STEPS: [u8; 5] = [50, 80, 90, 95, 100];
@@ -34,6 +38,8 @@ struct Said {
 pub(crate) struct Reported {
     by_vantage: BTreeMap<Vantage, Said>,
     looked: Option<EventTime>,
+    /// Health check ports of nodes whose kube-proxy counts otherwise, and since when.
+    differing: BTreeMap<(NodeName, u16), EventTime>,
     /// What the engine's topology has of it.
     applied: BTreeMap<NodeName, NodeFacts>,
 }
@@ -73,6 +79,7 @@ impl Reported {
             return false;
         }
         self.looked = Some(now);
+        self.compare(topology, now);
         let facts = self.facts(topology, now);
         let changed = facts != self.applied;
         self.applied = facts;
@@ -81,8 +88,38 @@ impl Reported {
 
     /// The topology with what is known of its nodes.
     pub(crate) fn join(&mut self, topology: &Topology, now: EventTime) -> Option<Topology> {
+        self.compare(topology, now);
         self.applied = self.facts(topology, now);
         (!self.applied.is_empty()).then(|| topology.with_facts(&self.applied))
+    }
+
+    /// Notes which kube-proxies count otherwise than the topology does.
+    fn compare(&mut self, topology: &Topology, now: EventTime) {
+        let by_port: BTreeMap<u16, &Service> = topology
+            .services()
+            .values()
+            .filter_map(|service| Some((service.health_check_node_port?, service)))
+            .collect();
+        let mut differing = BTreeMap::new();
+        for (vantage, said) in &self.by_vantage {
+            let Some(node) = vantage.node() else { continue };
+            for check in &said.facts.health_checks {
+                let published = by_port.get(&check.port).map(|service| service.ready_on(node));
+                if published.is_some_and(|published| usize::try_from(check.local_endpoints) != Ok(published))
+                {
+                    let place = (node.clone(), check.port);
+                    let since = self.differing.get(&place).copied().unwrap_or(now);
+                    differing.insert(place, since);
+                }
+            }
+        }
+        self.differing = differing;
+    }
+
+    /// Whether what a kube-proxy counts is more than a change under way.
+    fn settled(&self, node: &NodeName, port: u16, now: EventTime) -> bool {
+        let since = self.differing.get(&(node.clone(), port));
+        since.is_none_or(|since| now - *since >= SETTLED_AFTER)
     }
 
     fn facts(&self, topology: &Topology, now: EventTime) -> BTreeMap<NodeName, NodeFacts> {
@@ -91,7 +128,7 @@ impl Reported {
             let Some(node) = vantage.node().filter(|_| now - said.at <= BELIEVED_FOR) else {
                 continue;
             };
-            let facts = of_node(topology, said, now);
+            let facts = of_node(topology, said, now, |port| self.settled(node, port, now));
             // Pod and host network know different things.
             let joined = nodes
                 .get(node)
@@ -104,7 +141,7 @@ impl Reported {
     }
 }
 
-fn of_node(topology: &Topology, said: &Said, now: EventTime) -> NodeFacts {
+fn of_node(topology: &Topology, said: &Said, now: EventTime, settled: impl Fn(u16) -> bool) -> NodeFacts {
     let facts = &said.facts;
     let port_of = |port: u16| {
         topology
@@ -138,6 +175,7 @@ fn of_node(topology: &Topology, said: &Said, now: EventTime) -> NodeFacts {
         local_endpoints: facts
             .health_checks
             .iter()
+            .filter(|check| settled(check.port))
             .filter_map(|check| Some((port_of(check.port)?, check.local_endpoints)))
             .collect(),
     }
@@ -253,6 +291,23 @@ mod tests {
             Some(false),
             "the node was started again"
         );
+    }
+
+    #[test]
+    fn a_kube_proxy_that_counts_otherwise_is_told_once_it_has_for_a_minute() {
+        let mut reported = Reported::default();
+        let counts = |reported: &mut Reported, n: u32, seconds| {
+            let checks = json!({"health_checks": [{"port": 30123, "local_endpoints": n}]});
+            hear(reported, "n1/pod", checks, seconds);
+            let _ = reported.renew(&topology(), at(seconds));
+            n1(reported, seconds).local_endpoints.into_values().next()
+        };
+        assert_eq!(counts(&mut reported, 0, 0), Some(0), "as the slices have it");
+        assert_eq!(counts(&mut reported, 2, 10), None);
+        assert_eq!(counts(&mut reported, 0, 40), Some(0), "it has caught up");
+        assert_eq!(counts(&mut reported, 1, 50), None);
+        assert_eq!(counts(&mut reported, 1, 109), None);
+        assert_eq!(counts(&mut reported, 1, 115), Some(1), "and stays behind");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! When each assignment of the plan is due. A value without clock or I/O: time is handed in.
 //!
 //! Each assignment has its own grid: origin + phase + k · interval, the phase drawn from its id and the vantage. So an
-//! assignment that survives a new plan keeps its place, and the probes of a plan spread over the interval.
+//! assignment that survives a new plan keeps its place, and the probes of a plan spread over the interval. What is news on
+//! a plan that is followed starts soon and takes its place afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,6 +20,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Part of an interval within which everything asked for has started.
 const SOON: u32 = 20;
+/// Part of an interval within which everything new has started: soon enough for who has just published a host, and no
+/// burst where a whole namespace is.
+const NEWS: u32 = 4;
 
 /// How long a pod's address is believed after the plan stream was last heard: soon after, it may be another pod's.
 /// Names and virtual addresses are believed for ever.
@@ -105,12 +109,29 @@ impl Schedule {
             self.remove(&id);
         }
         for assignment in assignments {
-            self.upsert(assignment, now);
+            let next = self.first(&assignment, now);
+            self.put(assignment, next);
         }
     }
 
-    /// A new or changed assignment. An unchanged interval keeps its place on the grid.
+    /// A new or changed assignment of the plan that is followed. An unchanged interval keeps its place on the grid; what is
+    /// new starts soon.
     pub(crate) fn upsert(&mut self, assignment: Assignment, now: Instant) {
+        let first = self.first(&assignment, now);
+        let news = if self.entries.contains_key(&assignment.id) {
+            first
+        } else {
+            let spread = jitter::within(
+                interval(&assignment) / NEWS,
+                &[assignment.id.as_str(), &self.vantage],
+            );
+            first.min(now + spread)
+        };
+        self.put(assignment, news);
+    }
+
+    /// Takes an assignment, which starts then unless it is on the grid already.
+    fn put(&mut self, assignment: Assignment, next: Instant) {
         let id = assignment.id.clone();
         if let Some(entry) = self.entries.get_mut(&id)
             && entry.assignment.interval == assignment.interval
@@ -119,7 +140,6 @@ impl Schedule {
             return;
         }
         self.remove(&id);
-        let next = self.first(&assignment, now);
         self.due.insert((next, id.clone()));
         let assignment = Arc::new(assignment);
         self.entries.insert(id, Entry { assignment, next });
@@ -194,7 +214,14 @@ impl Schedule {
             let gone = (now - at).as_nanos() / interval.as_nanos();
             return at + interval.saturating_mul(u32::try_from(gone + 1).unwrap_or(u32::MAX));
         }
-        self.next(assignment, now)
+        let next = self.next(assignment, now);
+        // Only one that started before its place on the grid is so near to it: two probes in one round tell no more.
+        let interval = interval(assignment);
+        if next - at < interval / 2 {
+            next + interval
+        } else {
+            next
+        }
     }
 
     /// The first point of the grid after now.

@@ -30,7 +30,7 @@ fn ids(starts: &[Start]) -> Vec<(&str, Duration)> {
 #[tokio::test(start_paused = true)]
 async fn a_probe_starts_once_an_interval_at_its_own_phase() {
     let mut schedule = schedule();
-    schedule.upsert(assignment("a", 5), Instant::now());
+    schedule.replace(vec![assignment("a", 5)], Instant::now());
     let first = schedule.next_due().unwrap();
     assert!(first < Instant::now() + INTERVAL);
     for round in 0..3 {
@@ -52,6 +52,33 @@ async fn the_first_starts_of_many_assignments_spread_over_the_interval() {
         most = most.max(schedule.take_due(now + INTERVAL / 10 * tenth).len());
     }
     assert!(most < 50, "{most} of 200 in one tenth");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_news_on_a_plan_starts_within_a_quarter_of_its_interval_and_then_takes_its_place_on_the_grid()
+{
+    let grid = |id: &str| {
+        let mut schedule = schedule();
+        schedule.replace(vec![assignment(id, 5)], Instant::now());
+        schedule.next_due().unwrap()
+    };
+    for (n, id) in ["a", "b", "c", "d", "e", "f", "g", "h"].into_iter().enumerate() {
+        let mut schedule = schedule();
+        let now = Instant::now() + Duration::from_millis(617) * u32::try_from(n).unwrap();
+        schedule.upsert(assignment(id, 5), now);
+        let first = schedule.next_due().unwrap();
+        assert!(first - now <= INTERVAL / 4, "{id}: {:?}", first - now);
+        assert_eq!(ids(&schedule.take_due(first)), [(id, Duration::ZERO)]);
+        schedule.finished(&id.parse().unwrap());
+        let second = schedule.next_due().unwrap();
+        let between = second - first;
+        assert!(
+            between >= INTERVAL / 2 && between <= INTERVAL * 3 / 2,
+            "{id}: {between:?}"
+        );
+        let place = (second - grid(id)).as_nanos() % INTERVAL.as_nanos();
+        assert_eq!(place, 0, "{id} is on its grid");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +121,7 @@ async fn a_slow_target_delays_only_itself_and_is_not_made_up_for() {
 #[tokio::test(start_paused = true)]
 async fn a_start_is_late_up_to_half_the_interval_and_not_made_beyond() {
     let mut schedule = schedule();
-    schedule.upsert(assignment("a", 5), Instant::now());
+    schedule.replace(vec![assignment("a", 5)], Instant::now());
     let due = schedule.next_due().unwrap();
     let late = INTERVAL / 2;
     assert_eq!(ids(&schedule.take_due(due + late)), [("a", late)]);
@@ -131,7 +158,7 @@ async fn a_new_plan_keeps_the_place_of_what_it_keeps() {
 #[tokio::test(start_paused = true)]
 async fn an_assignment_removed_and_added_again_while_its_probe_runs_still_has_one_probe() {
     let mut schedule = schedule();
-    schedule.upsert(assignment("a", 5), Instant::now());
+    schedule.replace(vec![assignment("a", 5)], Instant::now());
     let due = schedule.next_due().unwrap();
     assert_eq!(schedule.take_due(due).len(), 1);
     schedule.remove(&"a".parse().unwrap());
@@ -196,7 +223,7 @@ async fn a_pods_address_is_believed_ten_minutes_after_the_last_word_and_a_name_f
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_overruns_its_interval_is_counted() {
     let mut schedule = schedule();
-    schedule.upsert(assignment("a", 5), Instant::now());
+    schedule.replace(vec![assignment("a", 5)], Instant::now());
     let due = schedule.next_due().unwrap();
     assert_eq!(schedule.take_due(due).len(), 1);
     for round in 1..=3 {
@@ -208,7 +235,7 @@ async fn a_probe_that_overruns_its_interval_is_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_year_of_starts_neither_drifts_nor_bursts() {
     let mut schedule = schedule();
-    schedule.upsert(assignment("a", 3600), Instant::now());
+    schedule.replace(vec![assignment("a", 3600)], Instant::now());
     let first = schedule.next_due().unwrap();
     for hour in 0..24 * 365 {
         let due = schedule.next_due().unwrap();
@@ -221,7 +248,7 @@ async fn a_year_of_starts_neither_drifts_nor_bursts() {
 #[tokio::test(start_paused = true)]
 async fn an_interval_of_zero_does_not_spin() {
     let mut schedule = schedule();
-    schedule.upsert(assignment("a", 0), Instant::now());
+    schedule.replace(vec![assignment("a", 0)], Instant::now());
     let due = schedule.next_due().unwrap();
     schedule.take_due(due);
     assert_eq!(schedule.next_due().unwrap(), due + SHORTEST);

@@ -66,6 +66,14 @@ pub struct IdentityOptions {
     pub vantages: Option<Namespace>,
 }
 
+impl IdentityOptions {
+    /// Where the Pods of all these accounts are.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        let accounts = self.probers.iter().chain(&self.responders);
+        accounts.map(|account| account.namespace.as_str())
+    }
+}
+
 /// Both parts of the configuration, as far as they make sense together.
 pub(super) fn checked(
     tls: Option<RawTls>,

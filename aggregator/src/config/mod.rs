@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod public_views;
 mod raw;
 mod read;
 mod store;
@@ -35,11 +36,8 @@ use crate::{
     identity::Pods,
     record::RecordOptions,
     store::StoreOptions,
-    watch::kube::{Access, Defaults, Kubernetes, Pace},
+    watch::kube::{Access, Defaults, Kubernetes, PROBERS, Pace},
 };
-
-/// Labels of the prober Pods as they are installed.
-const PROBERS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=prober";
 
 /// Shortest and longest interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -184,6 +182,9 @@ impl Config {
             balancers: raw.balancers,
         };
         let topology = build(&mut source, raw.topology);
+        if let (Some(kubernetes), Some(identity)) = (&mut source.kubernetes, &identity) {
+            kubernetes.know_pods_of(identity.namespaces());
+        }
         match topology {
             Ok(topology) if found.is_empty() => Ok(Self {
                 listen,
@@ -345,6 +346,7 @@ impl TopologySource {
         spec.targets.append(&mut targets);
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
+        public_views::add(spec);
     }
 
     pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
@@ -378,7 +380,7 @@ impl RawKubernetes {
                 },
                 None => Access::Inferred { context },
             },
-            prober_namespace: self.prober_namespace.map(String::from),
+            prober_namespaces: self.prober_namespace.map(String::from).into_iter().collect(),
             prober_selector: self.prober_selector.unwrap_or_else(|| PROBERS.to_owned()),
             defaults: match self.targets {
                 RawDefaults::Published => Defaults::Published,

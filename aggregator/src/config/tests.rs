@@ -310,7 +310,7 @@ fn the_cluster_as_source_needs_nothing_but_its_name() {
     let config = load("topology: {kubernetes: }\ntargets: [{url: 'http://a.example.test/'}]\n").unwrap();
     let kubernetes = config.source.kubernetes.unwrap();
     assert_eq!(kubernetes.access, Access::Inferred { context: None });
-    assert_eq!(kubernetes.prober_namespace, None);
+    assert!(kubernetes.prober_namespaces.is_empty(), "its own");
     assert_eq!(kubernetes.prober_selector, PROBERS);
     assert_eq!(kubernetes.defaults, Defaults::Published);
     assert_eq!(
@@ -318,6 +318,14 @@ fn the_cluster_as_source_needs_nothing_but_its_name() {
         1,
         "what is named here is probed from the start"
     );
+}
+
+#[test]
+fn the_pods_of_every_account_that_may_report_are_looked_for() {
+    let yaml = "topology: {kubernetes: }\ntls: {listen: '127.0.0.1:0', hosts: [localhost]}\nidentity: {audience: parallax, \
+                probers: [parallax/p, host/p], responders: [parallax/r]}\n";
+    let kubernetes = load(yaml).unwrap().source.kubernetes.unwrap();
+    assert_eq!(kubernetes.prober_namespaces, ["host", "parallax"]);
 }
 
 #[test]
@@ -330,7 +338,7 @@ fn what_is_said_of_the_cluster_is_taken_relative_to_the_file() {
     };
     assert!(path.is_absolute() && path.ends_with("kube/config"));
     assert_eq!(context.as_deref(), Some("blue"));
-    assert_eq!(kubernetes.prober_namespace.as_deref(), Some("mesh"));
+    assert_eq!(kubernetes.prober_namespaces, ["mesh"]);
     assert_eq!(kubernetes.prober_selector, "app=prober");
     assert_eq!(kubernetes.defaults, Defaults::Annotated);
 }

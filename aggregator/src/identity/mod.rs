@@ -13,7 +13,6 @@ mod refusal;
 mod review;
 #[cfg(test)]
 mod tests;
-mod watched;
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +32,6 @@ pub(crate) use enrolled::{Enrolments, with_enrolled};
 pub use pods::{Lookup, Pods, ProberPod};
 pub(crate) use refusal::{Reason, Refused};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
-pub(crate) use watched::{WatchedPods, follow as follow_pods};
 
 use crate::{api_client::ApiClient, config::IdentityOptions, metrics::Metrics};
 use cache::{Cache, Holder, Known, TokenHash};
@@ -54,6 +52,8 @@ pub(crate) struct Caller {
     pub(crate) vantage: Vantage,
     /// Whether it probes, or only answers.
     pub(crate) role: Role,
+    /// When its token ends, and with it whatever it was granted for.
+    pub(crate) until: Instant,
 }
 
 /// What a caller is there for.
@@ -152,8 +152,9 @@ impl Identity {
         }
         let good_for = good_for(&claims).ok_or(Refused::because(Reason::Expired))?;
         let hash = TokenHash::of(token);
+        let until = Instant::now() + good_for;
         let holder = self.holder(token, hash, good_for).await?;
-        self.place(&holder, &hash)
+        self.place(&holder, &hash, until)
     }
 
     /// Who holds the token, as remembered or as the API server says.
@@ -228,12 +229,13 @@ impl Identity {
     }
 
     /// Where the holder is. A Pod is looked up each time: with it goes its token.
-    fn place(&self, holder: &Holder, hash: &TokenHash) -> Result<Caller, Refused> {
+    fn place(&self, holder: &Holder, hash: &TokenHash, until: Instant) -> Result<Caller, Refused> {
         let subject = &holder.subject;
         if let Some(vantage) = &holder.outside {
             return Ok(Caller {
                 vantage: vantage.clone(),
                 role: Role::Prober,
+                until,
             });
         }
         let role = self
@@ -265,6 +267,7 @@ impl Identity {
                 network: pod.network,
             },
             role,
+            until,
         })
     }
 }

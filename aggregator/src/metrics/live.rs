@@ -146,9 +146,10 @@ impl Collector for Live {
     reason = "objects of one cluster are far below 2^52"
 )]
 fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(), fmt::Error> {
-    let label = |resource: Resource| ResourceLabel {
+    let label = |resource: &Resource| ResourceLabel {
         resource: resource.label(),
     };
+    let watches = watches.kinds();
     let up = watches.iter().map(|(resource, watch)| {
         let up = matches!(watch.condition, Condition::Live | Condition::Absent);
         (label(resource), f64::from(u8::from(up)))
@@ -170,7 +171,7 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
     )?;
     let mut counters = |name: &str, help: &str, count: fn(&WatchState) -> u64| -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (resource, watch) in watches.iter() {
+        for (resource, watch) in &watches {
             family
                 .encode_family(&label(resource))?
                 .encode_counter::<NoLabelSet, _, u64>(&count(watch), None)?;
@@ -192,7 +193,7 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
     )?;
     let help = "Lists and watches that failed, by reason.";
     let mut family = encoder.encode_descriptor("watch_errors", help, None, MetricType::Counter)?;
-    for (resource, watch) in watches.iter() {
+    for (resource, watch) in &watches {
         for reason in Reason::ALL {
             let labels = ResourceReason {
                 resource: resource.label(),

@@ -6,7 +6,10 @@ use super::*;
 use crate::{
     clock::Clock,
     fixtures,
-    watch::{TopologyState, kube::Watches},
+    watch::{
+        TopologyState,
+        kube::{Source, Watches},
+    },
 };
 
 struct Scene {
@@ -34,7 +37,7 @@ fn scene(view: View, targets: &[&str]) -> Scene {
         views: views_out,
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
-        watches: watch::channel(Watches::starting()).1,
+        watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
     });
     Scene {
         metrics,

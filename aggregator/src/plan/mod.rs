@@ -25,7 +25,7 @@ use parallax_model::{
 use serde::Deserialize;
 use tokio::{
     sync::watch,
-    time::{Interval, MissedTickBehavior, interval},
+    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -109,7 +109,8 @@ pub(crate) async fn stream_plan(
         shared.topology.clone(),
         shared.outlook.asks.clone(),
         shared.stopping.clone(),
-    );
+    )
+    .until(admitted.until());
     let body = Body::from_stream(feed.into_stream());
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
@@ -123,6 +124,8 @@ struct Feed {
     topology: watch::Receiver<TopologyState>,
     asks: watch::Receiver<Asked>,
     stopping: CancellationToken,
+    /// When the reader's token ends. It comes again with a new one, or not at all.
+    until: Option<Instant>,
     /// What the reader knows; nothing before the snapshot.
     known: Option<(PlanRevision, Vec<Assignment>)>,
     /// What it was told to ask of its node.
@@ -147,10 +150,16 @@ impl Feed {
             topology,
             asks,
             stopping,
+            until: None,
             known: None,
             asked_of_node: FactQuestions::default(),
             heartbeat,
         }
+    }
+
+    /// Ends with the reader's token.
+    fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
@@ -169,6 +178,7 @@ impl Feed {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
+                () = sleep_until(self.until.unwrap_or_else(Instant::now)), if self.until.is_some() => return None,
                 changed = self.topology.changed() => changed.ok()?,
                 changed = self.asks.changed() => changed.ok()?,
                 _ = self.heartbeat.tick() => return Some(vec![PlanLine::Heartbeat { revision }]),

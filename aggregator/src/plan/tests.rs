@@ -48,6 +48,23 @@ fn proxied() -> Ask {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plan_ends_with_the_token_that_it_was_asked_for_with() {
+    let (_sender, _asks, _stopping, feed) = feed();
+    let begin = Instant::now();
+    let life = HEARTBEAT * 2 + HEARTBEAT / 2;
+    let mut feed = feed.until(Some(begin + life));
+    let mut lines = 0;
+    while feed.next().await.is_some() {
+        lines += 1;
+    }
+    assert_eq!(
+        (lines, begin.elapsed()),
+        (3, life),
+        "a snapshot, two heartbeats, the end"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_asked_for_is_one_line_more_and_one_line_when_it_is_over() {
     let (_sender, asks, _stopping, mut feed) = feed();
     feed.next().await.unwrap();

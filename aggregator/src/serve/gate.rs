@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use parallax_model::Vantage;
+use tokio::time::Instant;
 
 use super::ApiError;
 use crate::{
@@ -68,6 +69,11 @@ impl Gate {
 }
 
 impl Admitted {
+    /// When its token ends, where that is known.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.caller.as_ref().map(|caller| caller.until)
+    }
+
     /// Whether it only answers, as far as its account says so.
     pub(crate) fn only_answers(&self) -> bool {
         self.caller

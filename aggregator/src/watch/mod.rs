@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::kube::Watches;
+use self::kube::{PodBook, Watches};
 use crate::{clock::Clock, config::TopologySource};
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
@@ -30,11 +30,12 @@ pub(crate) async fn follow(
     source: TopologySource,
     state: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
+    book: Option<Arc<PodBook>>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
     match source.kubernetes.clone() {
-        Some(kubernetes) => kube::follow(source, kubernetes, state, watches, clock, cancelled).await,
+        Some(kubernetes) => kube::follow(source, kubernetes, state, watches, book, clock, cancelled).await,
         None => file::follow(source, state, clock, cancelled).await,
     }
 }

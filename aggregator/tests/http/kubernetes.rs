@@ -24,10 +24,10 @@ async fn start() -> (ApiServer, Running) {
     let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\n";
     fs::write(folder.path().join("parallax.yaml"), config).unwrap();
     let mut aggregator = Running::of(folder, None).await;
-    // The probers of both nodes are expected once the cluster is read.
+    // The probers of both nodes, and one in a node's own network, are expected once the cluster is read.
     aggregator
         .views
-        .wait_for(|view| view.vantages.len() == 2)
+        .wait_for(|view| view.vantages.len() == 3)
         .await
         .unwrap();
     (server, aggregator)

@@ -2,7 +2,7 @@
 
 use parallax_model::KindClass;
 
-use super::{Cause, remedy};
+use super::{Cause, Situation, remedy};
 use crate::{kinds, region::RegionKind};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Target];
@@ -130,22 +130,42 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1],
         likelier: |s| {
-            if s.share(&[KindClass::Http5xx]) > 0.0 {
+            let fits = if s.share(&[KindClass::Http5xx]) > 0.0 {
                 0.4
             } else {
                 0.01
+            };
+            fits * match guards(s) {
+                Guards::Unknown => 1.0,
+                // What a provider keeps outside of NetworkPolicy objects nobody sees.
+                Guards::Nobody => 0.2,
+                Guards::Named(_) => 3.0,
             }
         },
-        mechanism: |_| {
-            "the controller answers for the host and does not get through to the application's pods, as behind a \
-             NetworkPolicy that does not name it"
-                .to_owned()
+        mechanism: |s| {
+            let which = match guards(s) {
+                Guards::Named(names) => {
+                    format!(": the NetworkPolicy {names} selects them and may not name it")
+                }
+                Guards::Unknown | Guards::Nobody => {
+                    ", as behind a NetworkPolicy that does not name it".to_owned()
+                }
+            };
+            format!(
+                "the controller answers for the host and does not get through to the application's pods{which}"
+            )
         },
-        remedies: |_| {
+        remedies: |s| {
+            let command = match (guards(s), s.origin.or(s.service)) {
+                (Guards::Named(_), Some(service)) => {
+                    format!("kubectl -n {} describe networkpolicies", service.key.namespace)
+                }
+                _ => "kubectl get networkpolicies -A".to_owned(),
+            };
             vec![
                 remedy(
                     "allow the ingress controller's namespace to reach the pods (port 8089 for ACME solvers)",
-                    Some("kubectl get networkpolicies -A".to_owned()),
+                    Some(command),
                     "whatever runs in the controller's namespace may then call these pods",
                 )
                 .not_when("the policy is the provider's or the mesh's own, outside of NetworkPolicy objects"),
@@ -194,3 +214,28 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
     },
 ];
+
+/// What stands before the pods that answer in the end.
+enum Guards {
+    Unknown,
+    Nobody,
+    /// `namespace/name`, with commas between them.
+    Named(String),
+}
+
+fn guards(s: &Situation<'_>) -> Guards {
+    let service = s.origin.or(s.service);
+    let Some((service, policies)) = service.and_then(|service| Some((service, service.guarded_by.as_ref()?)))
+    else {
+        return Guards::Unknown;
+    };
+    let names: Vec<String> = policies
+        .iter()
+        .map(|name| format!("{}/{name}", service.key.namespace))
+        .collect();
+    if names.is_empty() {
+        Guards::Nobody
+    } else {
+        Guards::Named(names.join(", "))
+    }
+}

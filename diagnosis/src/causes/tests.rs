@@ -233,3 +233,27 @@ fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
         "{commands:?}"
     );
 }
+
+#[test]
+fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_than_none_does() {
+    let guarded = |policies: Option<&[&str]>| {
+        let spec: crate::topology::TopologySpec = serde_json::from_value(serde_json::json!({
+            "services": [{"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.7"],
+                "ports": [{"port": 80, "targetPort": 8080}], "guardedBy": policies}],
+        }))
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    };
+    let f13 = all().find(|cause| cause.id == "F13").unwrap();
+    let look = |policies: Option<&[&str]>| {
+        let topology = guarded(policies);
+        let mut situation = situation(&topology, &[]);
+        situation.origin = topology.services().values().next();
+        ((f13.likelier)(&situation), (f13.mechanism)(&situation))
+    };
+    let (unknown, _) = look(None);
+    let (nobody, _) = look(Some(&[]));
+    let (named, mechanism) = look(Some(&["only-the-front"]));
+    assert!(nobody < unknown && unknown < named, "{nobody} {unknown} {named}");
+    assert!(mechanism.contains("shop/only-the-front"), "{mechanism}");
+}

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{ServiceKey, TargetId};
 
 use super::rings::Rings;
-use crate::topology::{PlacedTarget, Service, Topology};
+use crate::{
+    hash,
+    topology::{PlacedTarget, Service, Topology},
+};
 
 /// Up to this many nodes, everybody probes everything.
 const SMALL_CLUSTER: usize = 16;
@@ -44,6 +47,31 @@ pub(super) struct Sampled {
     start: usize,
     /// Its entries are dialled directly.
     pub(super) direct: bool,
+}
+
+/// Endpoints of one target that one vantage dials, unless there are too few clients for so many.
+const MOST_DIALLED: usize = 64;
+/// And never more than these.
+const MOST_DIALLED_EVER: usize = 256;
+
+impl Sampled {
+    /// Which of so many endpoints a vantage dials: where it begins in their list, which goes round, and how many follow.
+    /// The clients beside entries share the list evenly, so that each endpoint has two of them where they suffice.
+    pub(super) fn dials(&self, own: Option<usize>, vantage: &str, endpoints: usize) -> (usize, usize) {
+        if endpoints <= MOST_DIALLED {
+            return (0, endpoints);
+        }
+        let clients = self.asking.len().max(1);
+        let count = (2 * endpoints)
+            .div_ceil(clients)
+            .clamp(MOST_DIALLED, MOST_DIALLED_EVER);
+        let rank = own.and_then(|own| self.asking.binary_search(&own).ok());
+        let start = match rank {
+            Some(rank) => rank * endpoints / clients,
+            None => usize::try_from(hash::stable(&["direct", vantage])).unwrap_or(0) % endpoints,
+        };
+        (start, count.min(endpoints))
+    }
 }
 
 impl Index {

@@ -56,7 +56,9 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
         }
         planner.approach(id, placed);
         if sampled.direct && vantage.node().is_some() {
-            planner.direct(id, placed);
+            planner.direct(id, placed, |endpoints| {
+                sampled.dials(own, &vantage.to_string(), endpoints)
+            });
         }
     }
     planner.mesh();
@@ -158,8 +160,8 @@ impl Planner<'_> {
         });
     }
 
-    /// Each entry by its own address, with the same Host and SNI.
-    fn direct(&mut self, id: &TargetId, placed: &PlacedTarget) {
+    /// Each entry by its own address, with the same Host and SNI; of very many a share.
+    fn direct(&mut self, id: &TargetId, placed: &PlacedTarget, share: impl FnOnce(usize) -> (usize, usize)) {
         let Some((service, target_port)) = &placed.entry else {
             return;
         };
@@ -167,7 +169,9 @@ impl Planner<'_> {
             return;
         };
         let config = self.config;
-        for endpoint in service.usable() {
+        let usable = service.usable();
+        let (start, count) = share(usable.len());
+        for endpoint in usable.iter().cycle().skip(start).take(count) {
             let target = &placed.target;
             self.add(&format!("direct|{id}|{}", endpoint.pod), |name| Assignment {
                 id: name,

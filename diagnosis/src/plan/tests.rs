@@ -52,6 +52,31 @@ fn ids(plan: &[Assignment]) -> Vec<&str> {
     plan.iter().map(|a| a.id.as_str()).collect()
 }
 
+/// How often each entry is dialled in all, and the most that one vantage dials.
+fn dialled(topology: &Topology, nodes: usize) -> (BTreeMap<String, usize>, usize) {
+    let mut by_entry = BTreeMap::new();
+    let mut most = 0;
+    for node in 0..nodes {
+        let plan = plan_of(topology, node);
+        let direct: Vec<_> = plan.iter().filter(|a| a.channel == Channel::Direct).collect();
+        most = most.max(direct.len());
+        for assignment in direct {
+            let pod = assignment.entry.as_ref().unwrap().pod.to_string();
+            *by_entry.entry(pod).or_insert(0) += 1;
+        }
+    }
+    (by_entry, most)
+}
+
+#[test]
+fn of_an_entry_on_every_node_each_vantage_dials_a_share_and_each_entry_has_two_clients() {
+    let nodes = 1_000;
+    let (by_entry, most) = dialled(&cluster(nodes, nodes, 1), nodes);
+    assert_eq!(by_entry.len(), nodes, "every entry is dialled");
+    assert!(by_entry.values().all(|clients| *clients >= 2));
+    assert!(most <= 64, "{most} by one vantage");
+}
+
 #[test]
 fn in_a_small_cluster_every_node_asks_for_everything_and_dials_every_entry_and_peer() {
     let topology = cluster(3, 1, 1);

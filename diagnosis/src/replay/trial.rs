@@ -242,6 +242,7 @@ impl TopologyLine {
             }],
             endpoints,
             health_check_node_port: None,
+            guarded_by: None,
             annotations: BTreeMap::new(),
             ingress_class: None,
             probe: ServiceProbe::default(),

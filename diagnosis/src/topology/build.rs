@@ -127,6 +127,7 @@ impl Builder {
                     health_check_node_port: spec.health_check_node_port,
                     annotations: spec.annotations,
                     ingress_class: spec.ingress_class,
+                    guarded_by: spec.guarded_by,
                 },
             );
         }

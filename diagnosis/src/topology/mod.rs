@@ -96,6 +96,8 @@ pub struct Service {
     pub annotations: BTreeMap<String, String>,
     /// The class whose controller stands behind it.
     pub ingress_class: Option<ObjectName>,
+    /// `NetworkPolicies` that let only some in to its pods; absent where nobody knows.
+    pub guarded_by: Option<BTreeSet<ObjectName>>,
 }
 
 /// One endpoint.

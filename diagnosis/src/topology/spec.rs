@@ -50,8 +50,8 @@ pub struct TopologySpec {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ResolversSpec {
-    /// Resolvers that answer as the internet sees a name, on whatever port. Nothing is asked of them on its own: name
-    /// one as `resolver` of a dns target.
+    /// Resolvers that answer as the internet sees a name, on whatever port. Of a cluster that is watched they are asked for
+    /// every published host; otherwise name one as `resolver` of a dns target.
     #[serde(default)]
     pub public: Vec<IpAddr>,
 }
@@ -264,6 +264,9 @@ pub struct ServiceSpec {
     /// The class whose controller stands behind this Service, where it is an ingress controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_class: Option<ObjectName>,
+    /// `NetworkPolicies` that let only some in to its pods, as far as its selector tells; absent where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarded_by: Option<BTreeSet<ObjectName>>,
     /// Whether and how its cluster addresses are asked.
     #[serde(default, skip_serializing_if = "ServiceProbe::is_default")]
     pub probe: ServiceProbe,

@@ -308,6 +308,7 @@ impl Veil {
             health_check_node_port,
             mut annotations,
             ingress_class,
+            guarded_by,
             probe,
         } = service;
         // Of the others nobody knows what they say.
@@ -331,6 +332,7 @@ impl Veil {
             health_check_node_port,
             annotations,
             ingress_class: ingress_class.map(|class| self.veiled(class)),
+            guarded_by: guarded_by.map(|names| names.into_iter().map(|name| self.veiled(name)).collect()),
             probe: self.service_probe(probe),
         }
     }

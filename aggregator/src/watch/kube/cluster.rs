@@ -1,13 +1,16 @@
 //! Everything that was read of a cluster, by kind and key. Cheap to clone: a build works on a copy while events go on.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     objects::{
-        EndpointSlice, Gateway, HttpRoute, Ingress, IngressClass, Key, NamespaceMeta, Node, Pod, Service,
-        Thing,
+        EndpointSlice, Gateway, HttpRoute, Ingress, IngressClass, Key, NamespaceMeta, NetworkPolicy, Node,
+        Pod, Service, Thing,
     },
-    resource::Resource,
+    resource::{Resource, Source},
 };
 
 /// Objects of one kind.
@@ -22,9 +25,12 @@ pub(super) struct Cluster {
     pub(super) slices: Shelf<EndpointSlice>,
     pub(super) ingresses: Shelf<Ingress>,
     pub(super) classes: Shelf<IngressClass>,
+    pub(super) policies: Shelf<NetworkPolicy>,
     pub(super) pods: Shelf<Pod>,
     pub(super) gateways: Shelf<Gateway>,
     pub(super) routes: Shelf<HttpRoute>,
+    /// Kinds that were listed once: of the others that there are none is not known.
+    pub(super) listed: BTreeSet<Resource>,
 }
 
 impl Cluster {
@@ -38,6 +44,7 @@ impl Cluster {
             Thing::EndpointSlice(object) => put(&mut self.slices, key, object),
             Thing::Ingress(object) => put(&mut self.ingresses, key, object),
             Thing::IngressClass(object) => put(&mut self.classes, key, object),
+            Thing::NetworkPolicy(object) => put(&mut self.policies, key, object),
             Thing::Pod(object) => put(&mut self.pods, key, object),
             Thing::Gateway(object) => put(&mut self.gateways, key, object),
             Thing::HttpRoute(object) => put(&mut self.routes, key, object),
@@ -53,6 +60,7 @@ impl Cluster {
             Resource::EndpointSlices => self.slices.remove(key).is_some(),
             Resource::Ingresses => self.ingresses.remove(key).is_some(),
             Resource::IngressClasses => self.classes.remove(key).is_some(),
+            Resource::NetworkPolicies => self.policies.remove(key).is_some(),
             Resource::Pods => self.pods.remove(key).is_some(),
             Resource::Gateways => self.gateways.remove(key).is_some(),
             Resource::HttpRoutes => self.routes.remove(key).is_some(),
@@ -60,16 +68,13 @@ impl Cluster {
     }
 
     /// Takes a complete list: what is not in it is gone. Whether that changed anything of use.
-    pub(super) fn replace(&mut self, resource: Resource, things: Vec<Thing>) -> bool {
-        let listed: std::collections::BTreeSet<Key> = things.iter().map(Thing::key).collect();
-        let gone: Vec<Key> = self
-            .keys(resource)
-            .into_iter()
-            .filter(|key| !listed.contains(key))
-            .collect();
+    pub(super) fn replace(&mut self, source: &Source, things: Vec<Thing>) -> bool {
+        self.listed.insert(source.resource);
+        let listed: BTreeSet<Key> = things.iter().map(Thing::key).collect();
+        let gone: Vec<Key> = self.keys(source).filter(|key| !listed.contains(key)).collect();
         let mut changed = false;
         for key in gone {
-            changed |= self.remove(resource, &key);
+            changed |= self.remove(source.resource, &key);
         }
         for thing in things {
             changed |= self.put(thing);
@@ -77,33 +82,25 @@ impl Cluster {
         changed
     }
 
-    /// How many objects of a kind are known.
-    pub(super) fn count(&self, resource: Resource) -> usize {
-        match resource {
-            Resource::Nodes => self.nodes.len(),
-            Resource::Namespaces => self.namespaces.len(),
-            Resource::Services => self.services.len(),
-            Resource::EndpointSlices => self.slices.len(),
-            Resource::Ingresses => self.ingresses.len(),
-            Resource::IngressClasses => self.classes.len(),
-            Resource::Pods => self.pods.len(),
-            Resource::Gateways => self.gateways.len(),
-            Resource::HttpRoutes => self.routes.len(),
-        }
+    /// How many objects of a watch are known.
+    pub(super) fn count(&self, source: &Source) -> usize {
+        self.keys(source).count()
     }
 
-    fn keys(&self, resource: Resource) -> Vec<Key> {
-        match resource {
+    fn keys(&self, source: &Source) -> impl Iterator<Item = Key> {
+        let keys: Vec<Key> = match source.resource {
             Resource::Nodes => self.nodes.keys().cloned().collect(),
             Resource::Namespaces => self.namespaces.keys().cloned().collect(),
             Resource::Services => self.services.keys().cloned().collect(),
             Resource::EndpointSlices => self.slices.keys().cloned().collect(),
             Resource::Ingresses => self.ingresses.keys().cloned().collect(),
             Resource::IngressClasses => self.classes.keys().cloned().collect(),
+            Resource::NetworkPolicies => self.policies.keys().cloned().collect(),
             Resource::Pods => self.pods.keys().cloned().collect(),
             Resource::Gateways => self.gateways.keys().cloned().collect(),
             Resource::HttpRoutes => self.routes.keys().cloned().collect(),
-        }
+        };
+        keys.into_iter().filter(|key| source.covers(&key.namespace))
     }
 }
 

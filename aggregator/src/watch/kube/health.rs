@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use parallax_model::{EventTime, Micros};
 
-use super::resource::Resource;
+use super::resource::{Resource, Source};
 use crate::watch::Trouble;
 
 /// Why a list or a watch failed.
@@ -98,6 +98,27 @@ impl WatchState {
         self.settled = true;
     }
 
+    /// Takes in how another watch of the same kind fares.
+    fn join(&mut self, other: &Self) {
+        let rank = |state: &Self| match state.condition {
+            Condition::Absent => 0,
+            Condition::Live => 1,
+            Condition::Starting => 2,
+            Condition::Failing { .. } => 3,
+        };
+        if rank(other) > rank(self) {
+            self.condition = other.condition.clone();
+        }
+        self.settled &= other.settled;
+        self.objects += other.objects;
+        self.events += other.events;
+        self.lists += other.lists;
+        self.unreadable += other.unreadable;
+        for (reason, count) in &other.errors {
+            *self.errors.entry(*reason).or_default() += count;
+        }
+    }
+
     pub(super) fn absent(&mut self) {
         self.condition = Condition::Absent;
         self.settled = true;
@@ -125,25 +146,29 @@ impl WatchState {
 
 /// All watches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Watches(BTreeMap<Resource, WatchState>);
+pub(crate) struct Watches(BTreeMap<Source, WatchState>);
 
 impl Watches {
-    /// One state for each resource.
-    pub(crate) fn starting() -> Self {
-        Self(
-            Resource::ALL
-                .iter()
-                .map(|r| (*r, WatchState::default()))
-                .collect(),
-        )
+    /// One state for each watch.
+    pub(crate) fn starting(sources: impl IntoIterator<Item = Source>) -> Self {
+        let state = |source| (source, WatchState::default());
+        Self(sources.into_iter().map(state).collect())
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Resource, &WatchState)> {
-        self.0.iter().map(|(resource, state)| (*resource, state))
+    /// Each kind of object, however many watches read it: what of one is wrong is wrong of the kind.
+    pub(crate) fn kinds(&self) -> BTreeMap<Resource, WatchState> {
+        let mut kinds: BTreeMap<Resource, WatchState> = BTreeMap::new();
+        for (source, state) in &self.0 {
+            kinds
+                .entry(source.resource)
+                .and_modify(|known| known.join(state))
+                .or_insert_with(|| state.clone());
+        }
+        kinds
     }
 
-    pub(super) fn of(&mut self, resource: Resource) -> &mut WatchState {
-        self.0.entry(resource).or_default()
+    pub(super) fn of(&mut self, source: &Source) -> &mut WatchState {
+        self.0.entry(source.clone()).or_default()
     }
 
     /// Every list has come, or will not come.
@@ -156,13 +181,13 @@ impl Watches {
         let mut since: Option<EventTime> = None;
         let mut lines = Vec::new();
         let mut waiting = Vec::new();
-        for (resource, state) in self.iter() {
+        for (source, state) in &self.0 {
             match &state.condition {
                 Condition::Failing { message, since: when } => {
                     since = Some(since.map_or(*when, |earlier| earlier.min(*when)));
-                    lines.push(format!("{resource}: {message}"));
+                    lines.push(format!("{source}: {message}"));
                 }
-                Condition::Starting => waiting.push(resource.label()),
+                Condition::Starting => waiting.push(source.to_string()),
                 Condition::Live | Condition::Absent => {}
             }
         }

@@ -12,6 +12,7 @@ mod cluster;
 mod convert;
 mod health;
 mod objects;
+mod pods;
 mod reflect;
 mod resource;
 mod settings;
@@ -33,7 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use convert::Defaults;
 pub(crate) use health::{Condition, Reason, WatchState, Watches};
-pub(crate) use resource::Resource;
+pub(crate) use pods::{PodBook, follow_pods};
+pub(crate) use resource::{Resource, Source};
 
 use self::{
     backoff::Backoff,
@@ -48,19 +50,32 @@ use crate::{clock::Clock, config::TopologySource};
 /// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
 const QUEUE: usize = 1_024;
 
+/// Labels of the Pods of Parallax as they are installed: those that probe, and those that only answer.
+pub(crate) const PROBERS: &str =
+    "app.kubernetes.io/name=parallax,app.kubernetes.io/component in (prober,prober-host,responder)";
+
 /// Where the cluster is and what of it is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kubernetes {
     /// How to reach the API server.
     pub(crate) access: Access,
-    /// Namespace of the prober Pods; the aggregator's own where absent.
-    pub(crate) prober_namespace: Option<String>,
+    /// Namespaces of the prober Pods; the aggregator's own where there are none.
+    pub(crate) prober_namespaces: Vec<String>,
     /// Labels of the prober Pods.
     pub(crate) prober_selector: String,
     /// What is probed without anybody saying so.
     pub(crate) defaults: Defaults,
     /// How fast and how patiently it is read.
     pub(crate) pace: Pace,
+}
+
+impl Kubernetes {
+    /// Reads the Pods of these namespaces too.
+    pub(crate) fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
+        self.prober_namespaces.extend(namespaces.map(str::to_owned));
+        self.prober_namespaces.sort_unstable();
+        self.prober_namespaces.dedup();
+    }
 }
 
 /// How to reach the API server.
@@ -119,16 +134,19 @@ pub(crate) async fn follow(
     kubernetes: Kubernetes,
     state: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
+    book: Option<Arc<PodBook>>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
-    watches.send_replace(Watches::starting());
+    // Which namespaces are read is known with the client.
+    watches.send_replace(Watches::starting(Source::all(&[])));
     let follower = Follower {
         start: clock.now(),
         source: Arc::new(source),
         kubernetes,
         state,
         watches,
+        book,
         clock,
         cluster: Cluster::default(),
         dirty: None,
@@ -145,6 +163,8 @@ struct Follower {
     kubernetes: Kubernetes,
     state: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
+    /// Who else wants to know the Pods.
+    book: Option<Arc<PodBook>>,
     clock: Clock,
     cluster: Cluster,
     /// Something changed: first and last time.
@@ -168,14 +188,13 @@ impl Follower {
         let client = self.connect().await;
         let (out, mut told) = mpsc::channel(QUEUE);
         let mut reflectors = JoinSet::new();
-        for resource in Resource::ALL {
-            let probers = resource == Resource::Pods;
-            let own = || client.default_namespace().to_owned();
+        let sources = Source::all(&self.prober_namespaces(&client));
+        self.watches.send_replace(Watches::starting(sources.clone()));
+        for source in sources {
             let reflector = Reflector {
                 client: client.clone(),
-                resource,
-                namespace: probers.then(|| self.kubernetes.prober_namespace.clone().unwrap_or_else(own)),
-                labels: probers.then(|| self.kubernetes.prober_selector.clone()),
+                labels: (source.resource == Resource::Pods).then(|| self.kubernetes.prober_selector.clone()),
+                source,
                 pace: self.kubernetes.pace,
                 out: out.clone(),
             };
@@ -205,12 +224,22 @@ impl Follower {
                         self.configure(look);
                     }
                 }
-                Some((resource, news)) = told.recv() => {
-                    self.take(resource, news);
+                Some((source, news)) = told.recv() => {
+                    self.take(&source, news);
                     self.report();
                 }
             }
         }
+    }
+
+    /// Where the Pods of Parallax are.
+    fn prober_namespaces(&self, client: &Client) -> Vec<Arc<str>> {
+        let named = &self.kubernetes.prober_namespaces;
+        let mut namespaces: Vec<Arc<str>> = named.iter().map(|name| Arc::from(name.as_str())).collect();
+        if namespaces.is_empty() {
+            namespaces.push(Arc::from(client.default_namespace()));
+        }
+        namespaces
     }
 
     /// Takes what the configuration says now.
@@ -259,16 +288,19 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, resource: Resource, told: Told) {
+    fn take(&mut self, source: &Source, told: Told) {
+        if let (Resource::Pods, Some(book)) = (source.resource, &self.book) {
+            book.hear(source, &told);
+        }
         let (now, start) = (self.clock.now(), self.start);
         let mut changed = false;
         let cluster = &mut self.cluster;
         self.watches.send_modify(|watches| {
             let first = !watches.settled();
-            let watch = watches.of(resource);
+            let watch = watches.of(source);
             match told {
                 Told::All(things, unreadable) => {
-                    changed = cluster.replace(resource, things);
+                    changed = cluster.replace(source, things);
                     watch.lists += 1;
                     watch.unreadable += unreadable;
                     watch.settled = true;
@@ -278,7 +310,7 @@ impl Follower {
                     watch.events += 1;
                 }
                 Told::Gone(key) => {
-                    changed = cluster.remove(resource, &key);
+                    changed = cluster.remove(source.resource, &key);
                     watch.events += 1;
                 }
                 Told::Unreadable => {
@@ -287,12 +319,12 @@ impl Follower {
                 }
                 Told::Live => watch.live(),
                 Told::Absent => {
-                    changed = cluster.replace(resource, Vec::new());
+                    changed = cluster.replace(source, Vec::new());
                     watch.absent();
                 }
                 Told::Failed(failure) => watch.failed(failure, now, start),
             }
-            watch.objects = cluster.count(resource);
+            watch.objects = cluster.count(source);
             // The last list of all makes the first topology, even of an empty cluster.
             changed |= first && watches.settled();
         });

@@ -20,7 +20,7 @@ use super::{
     backoff::Backoff,
     health::{Failure, Reason},
     objects::{Key, Thing, key_of, version_of},
-    resource::Resource,
+    resource::Source,
 };
 
 /// Objects per page of a list.
@@ -53,11 +53,10 @@ pub(super) enum Told {
 /// What to watch, and whom to tell.
 pub(super) struct Reflector {
     pub(super) client: Client,
-    pub(super) resource: Resource,
-    pub(super) namespace: Option<String>,
+    pub(super) source: Source,
     pub(super) labels: Option<String>,
     pub(super) pace: Pace,
-    pub(super) out: mpsc::Sender<(Resource, Told)>,
+    pub(super) out: mpsc::Sender<(Source, Told)>,
 }
 
 /// Nobody listens any more.
@@ -89,13 +88,13 @@ impl Reflector {
     }
 
     async fn tell(&self, told: Told) -> Result<(), Deaf> {
-        self.out.send((self.resource, told)).await.map_err(|_| Deaf)
+        self.out.send((self.source.clone(), told)).await.map_err(|_| Deaf)
     }
 
     /// Says what failed and waits.
     async fn fail(&self, failure: Failure, backoff: &mut Backoff) -> Result<(), Deaf> {
-        let (resource, reason) = (self.resource, failure.reason.label());
-        tracing::warn!(%resource, reason, message = %failure, "cannot watch; what was known stays");
+        let reason = failure.reason.label();
+        tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
         let wait = backoff.next(failure.retry_after);
         self.tell(Told::Failed(failure)).await?;
         tokio::time::sleep(wait).await;
@@ -147,7 +146,7 @@ impl Reflector {
 
     async fn page(&self, params: &ListParams) -> Result<Page, Refused> {
         let request = self.request();
-        let request = if self.resource.metadata_only() {
+        let request = if self.source.resource.metadata_only() {
             request.list_metadata(params)
         } else {
             request.list(params)
@@ -193,7 +192,7 @@ impl Reflector {
             ..WatchParams::default()
         };
         let request = self.request();
-        let request = if self.resource.metadata_only() {
+        let request = if self.source.resource.metadata_only() {
             request.watch_metadata(&params, version)
         } else {
             request.watch(&params, version)
@@ -248,22 +247,22 @@ impl Reflector {
         if let Some(known) = version_of(object) {
             version.replace_range(.., known);
         } else {
-            tracing::debug!(resource = %self.resource, "a change without a version");
+            tracing::debug!(resource = %self.source, "a change without a version");
         }
     }
 
     fn read(&self, object: Value) -> Option<Thing> {
         let key = key_of(&object);
-        Thing::read(self.resource, object)
+        Thing::read(self.source.resource, object)
             .map_err(|reason| {
                 let reason: String = reason.chars().take(LONGEST).collect();
-                tracing::warn!(resource = %self.resource, %key, %reason, "an object cannot be read and is left out");
+                tracing::warn!(resource = %self.source, %key, %reason, "an object cannot be read and is left out");
             })
             .ok()
     }
 
     fn request(&self) -> Request {
-        Request::new(self.resource.base(self.namespace.as_deref()))
+        Request::new(self.source.base())
     }
 
     fn ended(&self, error: &kube::Error) -> Ended {
@@ -278,7 +277,7 @@ impl Reflector {
     }
 
     fn ended_by(&self, status: &Status) -> Ended {
-        if status.code == 410 || (status.code == 404 && self.resource.is_optional()) {
+        if status.code == 410 || (status.code == 404 && self.source.resource.is_optional()) {
             return Ended::Relist;
         }
         Ended::Failed(self.answered(status))
@@ -286,7 +285,9 @@ impl Reflector {
 
     fn refused(&self, error: &kube::Error) -> Refused {
         match error {
-            kube::Error::Api(status) if status.code == 404 && self.resource.is_optional() => Refused::Absent,
+            kube::Error::Api(status) if status.code == 404 && self.source.resource.is_optional() => {
+                Refused::Absent
+            }
             kube::Error::Api(status) => self.answered(status).into(),
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
                 self.failure(Reason::Other, error).into()
@@ -305,9 +306,9 @@ impl Reflector {
         let advice = match reason {
             Reason::Forbidden => format!(
                 "; grant list and watch on {} to the aggregator's ServiceAccount",
-                match self.resource.group() {
-                    "" => self.resource.label().to_owned(),
-                    group => format!("{}.{group}", self.resource),
+                match self.source.resource.group() {
+                    "" => self.source.resource.label().to_owned(),
+                    group => format!("{}.{group}", self.source.resource),
                 }
             ),
             _ => String::new(),

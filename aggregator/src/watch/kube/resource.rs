@@ -1,6 +1,6 @@
 //! What is watched, and where the API server keeps it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,20 +11,22 @@ pub(crate) enum Resource {
     EndpointSlices,
     Ingresses,
     IngressClasses,
-    /// Prober Pods only.
+    NetworkPolicies,
+    /// Those of Parallax only.
     Pods,
     Gateways,
     HttpRoutes,
 }
 
 impl Resource {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Nodes,
         Self::Namespaces,
         Self::Services,
         Self::EndpointSlices,
         Self::Ingresses,
         Self::IngressClasses,
+        Self::NetworkPolicies,
         Self::Pods,
         Self::Gateways,
         Self::HttpRoutes,
@@ -39,6 +41,7 @@ impl Resource {
             Self::EndpointSlices => "endpointslices",
             Self::Ingresses => "ingresses",
             Self::IngressClasses => "ingressclasses",
+            Self::NetworkPolicies => "networkpolicies",
             Self::Pods => "pods",
             Self::Gateways => "gateways",
             Self::HttpRoutes => "httproutes",
@@ -50,14 +53,14 @@ impl Resource {
         match self {
             Self::Nodes | Self::Namespaces | Self::Services | Self::Pods => "",
             Self::EndpointSlices => "discovery.k8s.io",
-            Self::Ingresses | Self::IngressClasses => "networking.k8s.io",
+            Self::Ingresses | Self::IngressClasses | Self::NetworkPolicies => "networking.k8s.io",
             Self::Gateways | Self::HttpRoutes => "gateway.networking.k8s.io",
         }
     }
 
     /// The collection's path without its own name. Every group is at v1: EndpointSlice since Kubernetes 1.21, Ingress
     /// since 1.19, the Gateway API since its release 1.0.
-    pub(super) fn base(self, namespace: Option<&str>) -> String {
+    fn base(self, namespace: Option<&str>) -> String {
         let root = match self.group() {
             "" => "/api/v1".to_owned(),
             group => format!("/apis/{group}/v1"),
@@ -82,5 +85,52 @@ impl Resource {
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.label())
+    }
+}
+
+/// What one watch reads: a kind, in the whole cluster or in one namespace of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Source {
+    pub(crate) resource: Resource,
+    /// The whole cluster where absent.
+    pub(crate) namespace: Option<Arc<str>>,
+}
+
+impl Source {
+    /// Every watch there is: Pods in each of these namespaces, the rest in the whole cluster.
+    pub(crate) fn all(pods_of: &[Arc<str>]) -> Vec<Self> {
+        let cluster = |resource| Self {
+            resource,
+            namespace: None,
+        };
+        let kinds = Resource::ALL.into_iter().filter(|kind| *kind != Resource::Pods);
+        kinds.map(cluster).chain(pods_of.iter().map(Self::pods)).collect()
+    }
+
+    /// Pods of one namespace.
+    pub(super) fn pods(namespace: &Arc<str>) -> Self {
+        Self {
+            resource: Resource::Pods,
+            namespace: Some(Arc::clone(namespace)),
+        }
+    }
+
+    /// The collection's path without its own name.
+    pub(super) fn base(&self) -> String {
+        self.resource.base(self.namespace.as_deref())
+    }
+
+    /// Whether an object of its kind is one that it tells of.
+    pub(super) fn covers(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|own| own == namespace)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} of {namespace}", self.resource),
+            None => self.resource.fmt(f),
+        }
     }
 }

@@ -68,6 +68,7 @@ fn follow_at(server: ApiServer, config: &str, pace: Pace) -> Scene {
         kubernetes,
         sender,
         watches,
+        None,
         clock,
         cancelled.clone(),
     ));
@@ -100,7 +101,7 @@ impl Scene {
     }
 
     async fn until_watch(&mut self, resource: Resource, holds: impl Fn(&WatchState) -> bool) {
-        let holds = |watches: &Watches| watches.iter().any(|(r, state)| r == resource && holds(state));
+        let holds = |watches: &Watches| watches.kinds().get(&resource).is_some_and(&holds);
         let waiting = tokio::time::timeout(DEADLINE, self.watches.wait_for(holds)).await;
         waiting
             .unwrap_or_else(|_| panic!("in vain for {resource}"))
@@ -492,6 +493,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
         kubernetes,
         sender,
         watches,
+        None,
         Clock::system(),
         cancelled.clone(),
     ));

@@ -74,7 +74,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
             let own = namespace == values.namespace;
             let ca = PolicyRule {
                 resource_names: Some(vec![CA_MAP.to_owned()]),
-                ..rule("", &["configmaps"], &["get", "patch", "update"])
+                ..rule("", &["configmaps"], &["get", "update"])
             };
             let mut rules = vec![read("", &["pods"]), ca];
             if own {

@@ -38,6 +38,7 @@ fn service(lines: &[&str]) -> Service {
 fn of(endpoints: Vec<Endpoint>) -> Service {
     Service {
         health_check_node_port: None,
+        guarded_by: None,
         key: "shop/web".parse().unwrap(),
         service_type: ServiceType::ClusterIP,
         external_traffic_policy: TrafficPolicy::Cluster,

@@ -16,6 +16,7 @@ mod ingress;
 mod nodes;
 mod notes;
 mod own;
+mod policies;
 mod prune;
 mod services;
 
@@ -42,7 +43,8 @@ pub(crate) enum Defaults {
 
 /// Reads a cluster.
 pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes) -> TopologySpec {
-    let machines = nodes::nodes(cluster);
+    let machines = nodes::nodes(cluster, notes);
+    let vantages = nodes::host_vantages(cluster, &machines);
     let names: BTreeSet<&NodeName> = machines.iter().map(|node| &node.name).collect();
     let slices = endpoints::by_service(cluster);
     let mut services = Services::read(cluster, &slices, &names, notes);
@@ -68,6 +70,7 @@ pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes)
         services: services.all.into_values().map(|found| found.spec).collect(),
         published,
         targets,
+        vantages,
         ..TopologySpec::default()
     }
 }

@@ -1,22 +1,30 @@
 //! Nodes and the probers on them.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use parallax_diagnosis::topology::{NodeFacts, NodeSpec, ProberSpec};
-use parallax_model::{NodeName, ObjectName, ZoneName};
+use parallax_model::{Network, NodeName, ObjectName, Vantage, ZoneName};
 
+use super::notes::Notes;
 use crate::watch::kube::{
     cluster::Cluster,
-    objects::{Node, Pod},
+    objects::{Node, NodeCondition, Pod},
 };
 
 /// Where a prober's echo listens unless a port of its Pod is named `echo`.
 const ECHO_PORT: u16 = 9095;
 
-/// All nodes, each with the prober that runs on it.
-pub(super) fn nodes(cluster: &Cluster) -> Vec<NodeSpec> {
+/// Names in one note; a cluster of thousands has a prober on none of its nodes for a moment.
+const NAMED: usize = 8;
+
+/// All nodes, each with the prober that runs on it. Those that have none are said, with the reason: what runs there is seen
+/// as a backend, and nobody looks from there.
+pub(super) fn nodes(cluster: &Cluster, notes: &mut Notes) -> Vec<NodeSpec> {
     let probers = probers(cluster);
-    cluster
+    let machines: Vec<NodeSpec> = cluster
         .nodes
         .values()
         .filter_map(|node| {
@@ -32,7 +40,85 @@ pub(super) fn nodes(cluster: &Cluster) -> Vec<NodeSpec> {
                 name,
             })
         })
+        .collect();
+    blind(cluster, &machines, notes);
+    machines
+}
+
+/// The probers in the nodes' own network, which look from there and are nobody's peer.
+pub(super) fn host_vantages(cluster: &Cluster, nodes: &[NodeSpec]) -> Vec<Vantage> {
+    let known: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
+    let on: BTreeSet<NodeName> = cluster
+        .pods
+        .values()
+        .filter(|pod| runs(pod) && pod.spec.host_network)
+        .filter_map(|pod| pod.spec.node_name.parse().ok())
+        .filter(|node| known.contains(node))
+        .collect();
+    on.into_iter()
+        .map(|node| Vantage::Cluster {
+            node,
+            network: Network::Host,
+        })
         .collect()
+}
+
+/// Says which nodes have no prober, and why as far as the node tells.
+fn blind(cluster: &Cluster, machines: &[NodeSpec], notes: &mut Notes) {
+    // Before the first prober runs it is no news that there is none.
+    if machines.iter().all(|node| node.prober.is_none()) {
+        return;
+    }
+    let from_the_node = host_vantages(cluster, machines);
+    let seeing: BTreeSet<&str> = machines
+        .iter()
+        .filter(|node| node.prober.is_some())
+        .map(|node| &node.name)
+        .chain(from_the_node.iter().filter_map(Vantage::node))
+        .map(NodeName::as_str)
+        .collect();
+    let mut blind: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in cluster.nodes.values() {
+        let name = node.metadata.name.as_str();
+        if !seeing.contains(name) {
+            blind.entry(reason(node)).or_default().push(name);
+        }
+    }
+    for (why, names) in blind {
+        let (shown, more) = names.split_at(names.len().min(NAMED));
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        notes.say(
+            "Nodes without a vantage",
+            format!(
+                "{}{more}: {why}; what runs there is seen as a backend only",
+                shown.join(", ")
+            ),
+        );
+    }
+}
+
+fn reason(node: &Node) -> &'static str {
+    let label = |name| node.metadata.label(name);
+    let ready = |condition: &&NodeCondition| condition.kind == "Ready";
+    if label("type") == Some("virtual-kubelet") || label("eks.amazonaws.com/compute-type") == Some("fargate")
+    {
+        "a virtual node takes no DaemonSet"
+    } else if label("kubernetes.io/os").is_some_and(|os| os != "linux") {
+        "the prober is for Linux"
+    } else if node
+        .status
+        .conditions
+        .iter()
+        .find(ready)
+        .is_some_and(|condition| condition.status != "True")
+    {
+        "the node is not ready, and no prober runs on it"
+    } else {
+        "no prober runs on it"
+    }
 }
 
 fn zone(node: &Node) -> Option<ZoneName> {
@@ -66,10 +152,8 @@ fn version(node: &Node) -> Option<ObjectName> {
 fn probers(cluster: &Cluster) -> BTreeMap<NodeName, (String, ProberSpec)> {
     let mut probers: BTreeMap<NodeName, (String, ProberSpec)> = BTreeMap::new();
     for pod in cluster.pods.values() {
-        let running = pod.status.phase == "Running"
-            && pod.metadata.deletion_timestamp.is_none()
-            && !pod.spec.host_network;
-        let Some((node, prober)) = running.then(|| prober(pod)).flatten() else {
+        let in_pod_network = runs(pod) && !pod.spec.host_network;
+        let Some((node, prober)) = in_pod_network.then(|| prober(pod)).flatten() else {
             continue;
         };
         let born = pod.metadata.creation_timestamp.clone();
@@ -81,6 +165,13 @@ fn probers(cluster: &Cluster) -> BTreeMap<NodeName, (String, ProberSpec)> {
         }
     }
     probers
+}
+
+/// Whether it runs, and to probe: a responder only answers.
+fn runs(pod: &Pod) -> bool {
+    pod.status.phase == "Running"
+        && pod.metadata.deletion_timestamp.is_none()
+        && pod.metadata.label("app.kubernetes.io/component") != Some("responder")
 }
 
 fn prober(pod: &Pod) -> Option<(NodeName, ProberSpec)> {

@@ -14,10 +14,12 @@ use super::{
     annotations::{Wish, wish},
     endpoints::{Slices, endpoints, is_tcp, target_port},
     notes::Notes,
+    policies::{by_namespace, guards},
 };
 use crate::watch::kube::{
     cluster::Cluster,
     objects::{EndpointSlice, Key, PortRef, Service, ServicePort},
+    resource::Resource,
 };
 
 /// A Service and what a [`ServiceSpec`] has no place for.
@@ -71,10 +73,13 @@ impl<'a> Services<'a> {
         notes: &mut Notes,
     ) -> Self {
         let mut services = Self::default();
+        let known = cluster.listed.contains(&Resource::NetworkPolicies);
+        let policies = known.then(|| by_namespace(cluster));
         let mut taken: BTreeMap<SocketAddr, ServiceKey> = BTreeMap::new();
         for (key, object) in &cluster.services {
             let slices = slices.get(key).map_or(&[][..], Vec::as_slice);
             if let Some(mut found) = read(key, object, slices, machines, notes) {
+                found.spec.guarded_by = policies.as_ref().and_then(|all| guards(all, key, object));
                 found.leave_to_others(&mut taken, notes);
                 services.add(found);
             }
@@ -191,6 +196,7 @@ fn read<'a>(
             .map(|(name, value)| (name.clone(), value.chars().take(256).collect()))
             .collect(),
         ingress_class: None,
+        guarded_by: None,
         probe: ServiceProbe {
             wanted: None,
             path: wish.path.clone(),

@@ -27,6 +27,7 @@ fn objects(yaml: &str) -> Vec<(Resource, Value)> {
                 "EndpointSlice" => Resource::EndpointSlices,
                 "Ingress" => Resource::Ingresses,
                 "IngressClass" => Resource::IngressClasses,
+                "NetworkPolicy" => Resource::NetworkPolicies,
                 "Pod" => Resource::Pods,
                 "Gateway" => Resource::Gateways,
                 "HTTPRoute" => Resource::HttpRoutes,
@@ -40,6 +41,7 @@ fn objects(yaml: &str) -> Vec<(Resource, Value)> {
 fn cluster(yaml: &str) -> Cluster {
     let mut cluster = Cluster::default();
     for (resource, value) in objects(yaml) {
+        cluster.listed.insert(resource);
         cluster.put(Thing::read(resource, value).unwrap());
     }
     cluster

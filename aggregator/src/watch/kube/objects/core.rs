@@ -1,12 +1,15 @@
 //! Nodes, Services with their slices, Ingresses, prober Pods.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 
 use super::{ANNOTATION, Meta, Object};
 
 macro_rules! object {
-    ($type:ident $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
+    ($type:ident $(, uid: $uid:expr)? $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
         impl Object for $type {
+            $(const KEEPS_UID: bool = $uid;)?
             fn meta(&self) -> &Meta {
                 &self.metadata
             }
@@ -46,9 +49,17 @@ tolerant!(Node {
     metadata: Meta,
     status: NodeStatus,
 });
-object!(Node, labels: |name| name == "topology.kubernetes.io/zone", annotations: |_| false);
+object!(
+    Node,
+    labels: |name| matches!(
+        name,
+        "topology.kubernetes.io/zone" | "kubernetes.io/os" | "type" | "eks.amazonaws.com/compute-type"
+    ),
+    annotations: |_| false
+);
 
 tolerant!(NodeStatus {
+    conditions: Vec<NodeCondition>,
     addresses: Vec<NodeAddress>,
     node_info: NodeInfo,
 });
@@ -56,6 +67,11 @@ tolerant!(NodeAddress {
     #[serde(rename = "type")]
     kind: String,
     address: String,
+});
+tolerant!(NodeCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
 });
 tolerant!(NodeInfo {
     kube_proxy_version: String,
@@ -67,7 +83,12 @@ tolerant!(Pod {
     spec: PodSpec,
     status: PodStatus,
 });
-object!(Pod, annotations: |_| false);
+object!(
+    Pod,
+    uid: true,
+    labels: |name| name == "app.kubernetes.io/component",
+    annotations: |_| false
+);
 
 tolerant!(PodSpec {
     node_name: String,
@@ -116,6 +137,7 @@ tolerant!(ServiceSpec {
     external_traffic_policy: String,
     internal_traffic_policy: String,
     health_check_node_port: i64,
+    selector: BTreeMap<String, String>,
     ports: Vec<ServicePort>,
 });
 tolerant!(ServicePort {
@@ -203,6 +225,31 @@ tolerant!(SlicePort {
     protocol: String,
     app_protocol: String,
 });
+
+tolerant!(NetworkPolicy {
+    metadata: Meta,
+    spec: NetworkPolicySpec,
+});
+object!(NetworkPolicy, annotations: |_| false);
+tolerant!(NetworkPolicySpec {
+    pod_selector: PodSelector,
+    policy_types: Vec<String>,
+    ingress: Vec<IngressOpening>,
+});
+tolerant!(PodSelector {
+    match_labels: BTreeMap<String, String>,
+    /// Kept only as far as there are any.
+    match_expressions: Vec<Expression>,
+});
+tolerant!(Expression { key: String });
+tolerant!(
+    /// One rule; without anything in it it lets everybody in.
+    IngressOpening {
+        from: Vec<Anything>,
+        ports: Vec<Anything>,
+    }
+);
+tolerant!(Anything {});
 
 tolerant!(IngressClass {
     metadata: Meta,

@@ -12,8 +12,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 pub(super) use core::{
-    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, NamespaceMeta, Node,
-    Pod, PortRef, Service, ServicePort,
+    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, NamespaceMeta,
+    NetworkPolicy, Node, NodeCondition, Pod, PortRef, Service, ServicePort,
 };
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
@@ -42,6 +42,8 @@ impl std::fmt::Display for Key {
 pub(super) struct Meta {
     pub(super) name: String,
     pub(super) namespace: String,
+    /// Of use for Pods only.
+    pub(super) uid: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) creation_timestamp: String,
@@ -67,6 +69,9 @@ impl Meta {
 
 /// A kind of object that is kept.
 pub(super) trait Object: DeserializeOwned + PartialEq {
+    /// Whether its uid is of use.
+    const KEEPS_UID: bool = false;
+
     fn meta(&self) -> &Meta;
 
     /// Whether a label is of use.
@@ -95,6 +100,7 @@ pub(super) enum Thing {
     EndpointSlice(EndpointSlice),
     Ingress(Ingress),
     IngressClass(IngressClass),
+    NetworkPolicy(NetworkPolicy),
     Pod(Pod),
     Gateway(Gateway),
     HttpRoute(HttpRoute),
@@ -111,6 +117,7 @@ impl Thing {
             Resource::EndpointSlices => Self::EndpointSlice(read(value)?),
             Resource::Ingresses => Self::Ingress(read(value)?),
             Resource::IngressClasses => Self::IngressClass(read(value)?),
+            Resource::NetworkPolicies => Self::NetworkPolicy(read(value)?),
             Resource::Pods => Self::Pod(read(value)?),
             Resource::Gateways => Self::Gateway(read(value)?),
             Resource::HttpRoutes => Self::HttpRoute(read(value)?),
@@ -125,6 +132,7 @@ impl Thing {
             Self::EndpointSlice(object) => object.meta().key(),
             Self::Ingress(object) => object.meta().key(),
             Self::IngressClass(object) => object.meta().key(),
+            Self::NetworkPolicy(object) => object.meta().key(),
             Self::Pod(object) => object.meta().key(),
             Self::Gateway(object) => object.meta().key(),
             Self::HttpRoute(object) => object.meta().key(),
@@ -137,6 +145,9 @@ fn read<T: Object>(value: Value) -> Result<T, String> {
     let meta = object.meta_mut();
     if meta.name.is_empty() {
         return Err("it has no name".to_owned());
+    }
+    if !T::KEEPS_UID {
+        meta.uid.clear();
     }
     meta.labels.retain(|name, _| T::keeps_label(name));
     meta.annotations.retain(|name, _| T::keeps_annotation(name));

@@ -1,0 +1,103 @@
+//! What public resolvers say of the hosts that the cluster publishes.
+
+use std::{collections::BTreeSet, net::SocketAddr};
+
+use parallax_diagnosis::topology::TopologySpec;
+use parallax_model::{Target, TargetId, TargetSpec};
+
+/// Hosts whose public view is wanted at most: each is a question to each public resolver.
+const PUBLIC_VIEWS: usize = 500;
+/// Time between two of these questions of one vantage.
+const PUBLIC_VIEW_MS: u64 = 60_000;
+
+/// Has the public resolvers asked for every published host, and the nodes' own for the comparison. Who names a public
+/// resolver has said that egress to it is wanted.
+pub(super) fn add(spec: &mut TopologySpec) {
+    let resolvers = spec.resolvers.public.clone();
+    if resolvers.is_empty() {
+        return;
+    }
+    let known: BTreeSet<TargetId> = spec
+        .targets
+        .iter()
+        .filter_map(|target| Some(Target::try_from(target.clone()).ok()?.id))
+        .collect();
+    let hosts: BTreeSet<String> = spec
+        .published
+        .iter()
+        .filter_map(|published| url::Url::parse(&published.target.url).ok())
+        .filter_map(|url| match url.host()? {
+            // A name of the cluster itself has no public view.
+            url::Host::Domain(name) if name.rsplit('.').next() != Some("svc") => Some(name.to_owned()),
+            _ => None,
+        })
+        .collect();
+    let own = std::iter::once(None);
+    let asked: Vec<Option<SocketAddr>> = own
+        .chain(resolvers.iter().map(|ip| Some(SocketAddr::new(*ip, 53))))
+        .collect();
+    for host in hosts.iter().take(PUBLIC_VIEWS) {
+        for resolver in &asked {
+            let question = TargetSpec {
+                resolver: *resolver,
+                interval_ms: Some(PUBLIC_VIEW_MS),
+                ..TargetSpec::of(format!("dns://{host}"))
+            };
+            let new = Target::try_from(question.clone()).is_ok_and(|target| !known.contains(&target.id));
+            if new {
+                spec.targets.push(question);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(public: &[&str], targets: &serde_json::Value) -> Vec<(String, Option<String>)> {
+        let published = |url: &str| json!({"target": {"url": url}, "service": "ingress/nginx", "port": 80});
+        let mut spec: TopologySpec = serde_json::from_value(json!({
+            "published": [published("http://shop.example.test/"), published("https://shop.example.test/"),
+                published("http://203.0.113.10/"), published("http://web.shop.svc:8080/")],
+            "targets": targets, "resolvers": {"public": public},
+        }))
+        .unwrap();
+        let before = spec.targets.len();
+        add(&mut spec);
+        let new = spec.targets.split_off(before);
+        new.into_iter()
+            .map(|target| (target.url, target.resolver.map(|resolver| resolver.to_string())))
+            .collect()
+    }
+
+    #[test]
+    fn nobody_outside_is_asked_unless_a_public_resolver_is_named() {
+        assert_eq!(asked(&[], &json!([])), []);
+    }
+
+    #[test]
+    fn every_published_host_is_asked_for_once_at_the_nodes_own_and_at_each_public_resolver() {
+        let question =
+            |resolver: Option<&str>| ("dns://shop.example.test".to_owned(), resolver.map(str::to_owned));
+        assert_eq!(
+            asked(&["192.0.2.53", "2001:db8::53"], &json!([])),
+            [
+                question(None),
+                question(Some("192.0.2.53:53")),
+                question(Some("[2001:db8::53]:53"))
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_configuration_asks_itself_is_not_asked_twice() {
+        let own = json!([{"url": "dns://shop.example.test", "resolver": "192.0.2.53:53"}]);
+        assert_eq!(
+            asked(&["192.0.2.53"], &own),
+            [("dns://shop.example.test".to_owned(), None)]
+        );
+    }
+}

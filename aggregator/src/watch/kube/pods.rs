@@ -1,0 +1,221 @@
+//! The Pods of Parallax by uid, for who wants to know whose a token is. The same watch that makes the topology tells of
+//! them: what one knows the other knows too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parallax_model::Network;
+use parking_lot::RwLock;
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    PROBERS, Pace, QUEUE,
+    objects::{Key, Pod, Thing},
+    reflect::{Reflector, Told},
+    resource::Source,
+};
+use crate::{
+    api_client::ApiClient,
+    identity::{Lookup, Pods, ProberPod},
+};
+
+/// Who runs where. Asked at each request, so it answers from memory.
+#[derive(Debug)]
+pub(crate) struct PodBook {
+    namespaces: Vec<Arc<str>>,
+    known: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_uid: BTreeMap<String, ProberPod>,
+    uids: BTreeMap<Key, String>,
+    /// Namespaces whose first list has come.
+    listed: BTreeSet<Arc<str>>,
+}
+
+impl PodBook {
+    /// Of the Pods in these namespaces.
+    pub(crate) fn of<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+        let namespaces: BTreeSet<Arc<str>> = namespaces.into_iter().map(Arc::from).collect();
+        Self {
+            namespaces: namespaces.into_iter().collect(),
+            known: RwLock::default(),
+        }
+    }
+
+    /// Hears what a watch tells.
+    pub(super) fn hear(&self, source: &Source, told: &Told) {
+        match told {
+            Told::All(things, _) => {
+                let mut known = self.known.write();
+                let mut gone = known.uids.clone();
+                gone.retain(|key, _| source.covers(&key.namespace));
+                for thing in things {
+                    if let Thing::Pod(pod) = thing {
+                        known.put(pod);
+                        gone.remove(&pod.metadata.key());
+                    }
+                }
+                for key in gone.keys() {
+                    known.remove(key);
+                }
+                known.listed.extend(source.namespace.clone());
+            }
+            Told::Put(thing) => {
+                if let Thing::Pod(pod) = &**thing {
+                    self.known.write().put(pod);
+                }
+            }
+            Told::Gone(key) => self.known.write().remove(key),
+            // What was known stays.
+            Told::Unreadable | Told::Live | Told::Absent | Told::Failed(_) => {}
+        }
+    }
+}
+
+impl Known {
+    fn put(&mut self, pod: &Pod) {
+        let key = pod.metadata.key();
+        self.remove(&key);
+        if let Some(prober) = running(pod).filter(|_| !pod.metadata.uid.is_empty()) {
+            self.uids.insert(key, pod.metadata.uid.clone());
+            self.by_uid.insert(pod.metadata.uid.clone(), prober);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(uid) = self.uids.remove(key) {
+            self.by_uid.remove(&uid);
+        }
+    }
+}
+
+impl Pods for PodBook {
+    fn find(&self, uid: &str) -> Lookup {
+        let known = self.known.read();
+        match known.by_uid.get(uid) {
+            Some(pod) => Lookup::Known(pod.clone()),
+            None if known.listed.len() < self.namespaces.len() => Lookup::NotYet,
+            None => Lookup::Unknown,
+        }
+    }
+}
+
+/// A Pod that is on a node and has not ended.
+fn running(pod: &Pod) -> Option<ProberPod> {
+    if matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") {
+        return None;
+    }
+    Some(ProberPod {
+        name: pod.metadata.name.parse().ok()?,
+        node: pod.spec.node_name.parse().ok()?,
+        network: if pod.spec.host_network {
+            Network::Host
+        } else {
+            Network::Pod
+        },
+    })
+}
+
+/// Keeps the book alone, where the topology comes from elsewhere, until cancelled.
+pub(crate) async fn follow_pods(client: ApiClient, book: Arc<PodBook>, cancelled: CancellationToken) {
+    let (out, mut told) = mpsc::channel(QUEUE);
+    let mut reflectors = JoinSet::new();
+    for namespace in &book.namespaces {
+        let reflector = Reflector {
+            client: client.0.clone(),
+            source: Source::pods(namespace),
+            labels: Some(PROBERS.to_owned()),
+            pace: Pace::default(),
+            out: out.clone(),
+        };
+        reflectors.spawn(reflector.run());
+    }
+    drop(out);
+    let keeping = async {
+        while let Some((source, told)) = told.recv().await {
+            book.hear(&source, &told);
+        }
+    };
+    cancelled.run_until_cancelled(keeping).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::watch::kube::resource::Resource;
+
+    fn pod(namespace: &str, uid: &str, more: &Value) -> Thing {
+        let mut pod = json!({
+            "metadata": {"namespace": namespace, "name": format!("prober-{uid}"), "uid": uid},
+            "spec": {"nodeName": "n1"},
+            "status": {"phase": "Running"},
+        });
+        let sections = pod.as_object_mut().unwrap();
+        for (section, fields) in more.as_object().unwrap() {
+            sections[section]
+                .as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
+        }
+        Thing::read(Resource::Pods, pod).unwrap()
+    }
+
+    fn known(book: &PodBook, uid: &str) -> Option<Network> {
+        match book.find(uid) {
+            Lookup::Known(pod) => Some(pod.network),
+            Lookup::Unknown | Lookup::NotYet => None,
+        }
+    }
+
+    #[test]
+    fn a_pod_counts_from_its_node_to_its_end_in_the_network_it_is_in() {
+        let book = PodBook::of(["a"]);
+        let source = Source::pods(&"a".into());
+        let put = |more: Value| book.hear(&source, &Told::Put(Box::new(pod("a", "x", &more))));
+        put(json!({"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}));
+        assert_eq!(known(&book, "x"), None);
+        put(json!({"status": {"phase": "Pending"}}));
+        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        put(json!({"spec": {"hostNetwork": true}}));
+        assert_eq!(known(&book, "x"), Some(Network::Host));
+        put(json!({"status": {"phase": "Failed"}}));
+        assert_eq!(known(&book, "x"), None);
+    }
+
+    #[test]
+    fn a_pod_of_the_same_name_is_another_one() {
+        let book = PodBook::of(["a"]);
+        let source = Source::pods(&"a".into());
+        for uid in ["old", "new"] {
+            let named = pod("a", uid, &json!({"metadata": {"name": "prober"}}));
+            book.hear(&source, &Told::Put(Box::new(named)));
+        }
+        assert_eq!(
+            (known(&book, "old"), known(&book, "new")),
+            (None, Some(Network::Pod))
+        );
+    }
+
+    #[test]
+    fn an_unknown_uid_is_nobody_only_once_every_namespace_was_listed_and_a_list_is_of_its_namespace_only() {
+        let book = PodBook::of(["a", "b"]);
+        let list = |namespace: &str, things| {
+            book.hear(&Source::pods(&namespace.into()), &Told::All(things, 0));
+        };
+        list("a", vec![pod("a", "x", &json!({}))]);
+        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        assert_eq!(book.find("z"), Lookup::NotYet);
+        list("b", Vec::new());
+        assert_eq!(book.find("z"), Lookup::Unknown);
+        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        list("a", Vec::new());
+        assert_eq!(book.find("x"), Lookup::Unknown);
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the programs of a control plane are.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+
+/// The programs, as controller-runtime's envtest has them said: `KUBEBUILDER_ASSETS` is a folder with all of them,
+/// `TEST_ASSET_ETCD`, `TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_KUBE_CONTROLLER_MANAGER` name one each.
+#[derive(Debug, Clone)]
+pub struct Assets {
+    /// etcd 3.5 or newer.
+    pub etcd: PathBuf,
+    /// kube-apiserver, 1.29 or newer.
+    pub api_server: PathBuf,
+    /// kube-controller-manager; without it nothing is derived and no namespace is emptied.
+    pub controller_manager: Option<PathBuf>,
+}
+
+impl Assets {
+    /// What the environment names; nothing where it names nothing. A name without a program behind it is an error: who
+    /// wants these tests must not get none of them.
+    pub fn from_env() -> anyhow::Result<Option<Self>> {
+        let folder = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let find = |variable: &str, name: &str| -> Option<PathBuf> {
+            env::var_os(variable)
+                .map(PathBuf::from)
+                .or_else(|| folder.as_ref().map(|folder| folder.join(name)))
+        };
+        let etcd = find("TEST_ASSET_ETCD", "etcd");
+        let api_server = find("TEST_ASSET_KUBE_APISERVER", "kube-apiserver");
+        let (etcd, api_server) = match (etcd, api_server) {
+            (None, None) => return Ok(None),
+            (Some(etcd), Some(api_server)) => (etcd, api_server),
+            _ => bail!(
+                "TEST_ASSET_ETCD and TEST_ASSET_KUBE_APISERVER belong together; or set KUBEBUILDER_ASSETS"
+            ),
+        };
+        let controller_manager = match env::var_os("TEST_ASSET_KUBE_CONTROLLER_MANAGER") {
+            Some(named) => Some(program(Path::new(&named))?),
+            None => find("", "kube-controller-manager").filter(|path| path.is_file()),
+        };
+        Ok(Some(Self {
+            etcd: program(&etcd)?,
+            api_server: program(&api_server)?,
+            controller_manager,
+        }))
+    }
+}
+
+fn program(path: &Path) -> anyhow::Result<PathBuf> {
+    path.canonicalize()
+        .ok()
+        .filter(|path| path.is_file())
+        .with_context(|| {
+            format!(
+                "there is no {}; see KUBEBUILDER_ASSETS in docs/testing.md",
+                path.display()
+            )
+        })
+}
+
+/// Longest time until a part is ready: `KUBEBUILDER_CONTROLPLANE_START_TIMEOUT` (`60s`), two minutes otherwise.
+pub(crate) fn patience() -> anyhow::Result<Duration> {
+    let Ok(text) = env::var("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT") else {
+        return Ok(Duration::from_mins(2));
+    };
+    let seconds: u64 = text.strip_suffix('s').unwrap_or(&text).parse().with_context(|| {
+        format!("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is {text:?}; expected seconds, as 60s")
+    })?;
+    Ok(Duration::from_secs(seconds))
+}

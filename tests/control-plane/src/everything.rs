@@ -1,0 +1,40 @@
+//! The names of all there is in a cluster.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, ListParams},
+    discovery::{Discovery, verbs},
+};
+
+/// Everything that can be listed, as `KIND.GROUP NAMESPACE/NAME`, but Events: these come and go by themselves.
+pub async fn everything(client: &Client) -> anyhow::Result<BTreeSet<String>> {
+    let discovery = Discovery::new(client.clone())
+        .run()
+        .await
+        .context("what the API server knows")?;
+    let mut found = BTreeSet::new();
+    for group in discovery.groups() {
+        for (resource, capabilities) in group.recommended_resources() {
+            if resource.kind == "Event" || !capabilities.supports_operation(verbs::LIST) {
+                continue;
+            }
+            let objects = Api::<DynamicObject>::all_with(client.clone(), &resource)
+                .list(&ListParams::default())
+                .await
+                .with_context(|| format!("listing {}", resource.plural))?;
+            found.extend(objects.into_iter().map(|object| {
+                let namespace = object.namespace().unwrap_or_default();
+                format!(
+                    "{}.{} {namespace}/{}",
+                    resource.kind,
+                    resource.group,
+                    object.name_any()
+                )
+            }));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,243 @@
+//! Objects become probes: how fast, and what an API server that dies costs.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Namespace, Pod, Service},
+    networking::v1::{Ingress, IngressClass},
+};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use parallax_control_plane::{ControlPlane, Holder, Manifest, Process, say};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::{
+    names::Names,
+    objects::{create, installation, node, pod, say_status, slice},
+    parallax::{AUDIENCE, Aggregator, until},
+    plane, turn,
+};
+
+/// Promised: from an Ingress to its first probe, and from an EndpointSlice to the new placement.
+const TO_FIRST_PROBE: Duration = Duration::from_secs(3);
+const TO_NEW_PLACEMENT: Duration = Duration::from_secs(1);
+
+/// Gateways and routes as their project defines them, as far as anything is read of them.
+pub(crate) async fn define_gateways(client: &Client) {
+    let definitions = Manifest::read(include_str!("gateways.yaml")).unwrap();
+    definitions.apply(client).await.unwrap();
+    for kind in ["Gateway", "HTTPRoute"] {
+        let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", kind);
+        until("the definition is in force", async || {
+            kube::discovery::pinned_kind(client, &kind).await.ok()
+        })
+        .await;
+    }
+}
+
+/// Two nodes, an ingress controller on the second, and a prober on each.
+async fn cluster(client: &Client) -> Vec<Pod> {
+    let installation = installation();
+    installation.apply(client).await.unwrap();
+    let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
+    let template = daemons.spec.unwrap().template;
+    let mut probers = Vec::new();
+    for (n, name) in [(1, "n1"), (2, "n2")] {
+        node(client, name, &format!("192.0.2.{n}"), json!({}), json!([])).await;
+        let pod_name = format!("prober-{n}");
+        let address = format!("192.0.2.{}", n + 16);
+        probers.push(pod(client, "parallax", &template, (&pod_name, name), &address).await);
+    }
+    for name in ["ingress", "shop"] {
+        create(
+            &Api::<Namespace>::all(client.clone()),
+            json!({"metadata": {"name": name}}),
+        )
+        .await;
+    }
+    let services = Api::<Service>::namespaced(client.clone(), "ingress");
+    create(
+        &services,
+        json!({"metadata": {"name": "nginx"}, "spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local",
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}}),
+    )
+    .await;
+    let balancer = json!({"loadBalancer": {"ingress": [{"ip": BALANCER.to_string()}]}});
+    say_status(&services, "nginx", balancer).await;
+    entry_on(client, "n2").await;
+    create(
+        &Api::<IngressClass>::all(client.clone()),
+        json!({"metadata": {"name": "public"}, "spec": {"controller": "k8s.io/ingress-nginx"}}),
+    )
+    .await;
+    probers
+}
+
+/// Where every name leads: nobody listens there, and being refused is an answer.
+const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
+
+async fn entry_on(client: &Client, node: &str) {
+    let endpoints = json!([{"addresses": ["192.0.2.33"], "nodeName": node, "conditions": {"ready": true},
+        "targetRef": {"kind": "Pod", "name": format!("nginx-on-{node}"), "namespace": "ingress"}}]);
+    slice(client, "ingress", "nginx", 8080, endpoints).await;
+}
+
+async fn publish(client: &Client, host: &str) {
+    let api = Api::<Ingress>::namespaced(client.clone(), "shop");
+    let name = host.split('.').next().unwrap();
+    create(
+        &api,
+        json!({"metadata": {"name": name}, "spec": {"ingressClassName": "public", "rules": [{"host": host}]}}),
+    )
+    .await;
+    let balancer = json!({"loadBalancer": {"ingress": [{"ip": BALANCER.to_string()}]}});
+    say_status(&api, name, balancer).await;
+}
+
+/// Waits until a target was probed.
+async fn probed(aggregator: &Aggregator, host: &str, more: &str) {
+    let series = format!("parallax_probes_total{{target=\"http://{host}/\",channel=\"vip\"{more}");
+    until(&format!("{host} is probed"), async || {
+        (aggregator.metric(&series).await > 0.0).then_some(())
+    })
+    .await;
+}
+
+async fn start(plane: &ControlPlane, client: &Client) -> (Aggregator, Names, Vec<Pod>, Vec<Process>) {
+    let pods = cluster(client).await;
+    let aggregator = Aggregator::start(plane).await;
+    aggregator.settled().await;
+    let names = Names::at(BALANCER).await;
+    let mut probers = Vec::new();
+    for (pod, node) in pods.iter().zip(["n1", "n2"]) {
+        let who = ("parallax-prober", &*format!("{node}/pod"));
+        probers.push(aggregator.prober(client, pod, who, &names.resolv_conf()).await);
+    }
+    (aggregator, names, pods, probers)
+}
+
+#[tokio::test]
+async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_placed_within_one() {
+    let _turn = turn().await;
+    let Some(plane) = plane("from objects to probes").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    let (aggregator, _names, pods, _probers) = start(&plane, &client).await;
+    publish(&client, "first.example.test").await;
+    probed(&aggregator, "first.example.test", "").await;
+
+    // Five times, and the slowest counts: where in its interval a prober stands is chance.
+    let mut slowest = Duration::ZERO;
+    for n in 1..=5 {
+        let host = format!("host-{n}.example.test");
+        let created = Instant::now();
+        publish(&client, &host).await;
+        probed(&aggregator, &host, "").await;
+        slowest = slowest.max(created.elapsed());
+    }
+    say(&format!(
+        "MEASURED: an Ingress is probed for the first time {slowest:?} after it was created, at the slowest of five"
+    ));
+    assert!(slowest < TO_FIRST_PROBE);
+
+    let authority = aggregator.authority(&client).await;
+    let holder = Holder {
+        namespace: "parallax",
+        account: "parallax-prober",
+        audience: Some(AUDIENCE),
+        pod: Some(&pods[0]),
+    };
+    let token = holder.token(client.clone()).await.unwrap();
+    let mut plan = aggregator.follow(&authority, &token, "n1/pod").await;
+    let mut slowest = Duration::ZERO;
+    for node in ["n1", "n2", "n1"] {
+        let moved = Instant::now();
+        entry_on(&client, node).await;
+        plan.says(&format!("direct|http://first.example.test/|nginx-on-{node}"))
+            .await;
+        slowest = slowest.max(moved.elapsed());
+    }
+    say(&format!(
+        "MEASURED: a moved endpoint is placed {slowest:?} after its EndpointSlice changed, at the slowest of three"
+    ));
+    assert!(slowest < TO_NEW_PLACEMENT);
+}
+
+#[tokio::test]
+async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_killed_costs_nothing() {
+    let _turn = turn().await;
+    let Some(mut plane) = plane("an API server that dies").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    let (aggregator, _names, _pods, _probers) = start(&plane, &client).await;
+    publish(&client, "shop.example.test").await;
+    probed(&aggregator, "shop.example.test", "").await;
+
+    define_gateways(&client).await;
+    gateway(&client, "gate.example.test").await;
+    until("a route's host is a target", async || {
+        let state = aggregator.state().await;
+        let targets = state["targets"].as_array()?;
+        targets
+            .contains(&json!("http://gate.example.test/"))
+            .then_some(())
+    })
+    .await;
+
+    let before = aggregator.state().await["targets"].clone();
+    plane.kill_api_server();
+    until("the page says since when nothing is known", async || {
+        let state = aggregator.state().await;
+        (!state["topology_error"].is_null() && aggregator.metric("parallax_topology_age_seconds").await > 0.0)
+            .then_some(())
+    })
+    .await;
+    let probes = aggregator.metric("parallax_probes_total").await;
+    until("probing goes on", async || {
+        (aggregator.metric("parallax_probes_total").await > probes).then_some(())
+    })
+    .await;
+    assert_eq!(aggregator.state().await["targets"], before);
+
+    plane.start_api_server().await.unwrap();
+    publish(&client, "after.example.test").await;
+    probed(&aggregator, "after.example.test", "").await;
+    aggregator.settled().await;
+    assert!(aggregator.metric("parallax_topology_age_seconds").await <= 0.0);
+    let after = aggregator.state().await["targets"].clone();
+    let lost: Vec<&Value> = before
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|id| !after.as_array().unwrap().contains(id))
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+async fn gateway(client: &Client, host: &str) {
+    let api = |kind: &str| {
+        let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", kind);
+        Api::<DynamicObject>::namespaced_with(client.clone(), "shop", &ApiResource::from_gvk(&kind))
+    };
+    let how = PatchParams::apply("test");
+    let gateway = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "gate"},
+        "spec": {"gatewayClassName": "public", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
+        "status": {"addresses": [{"type": "IPAddress", "value": BALANCER.to_string()}]}});
+    api("Gateway")
+        .patch("gate", &how, &Patch::Apply(gateway))
+        .await
+        .unwrap();
+    let route = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "gate"},
+        "spec": {"parentRefs": [{"name": "gate"}], "hostnames": [host]}});
+    api("HTTPRoute")
+        .patch("gate", &how, &Patch::Apply(route))
+        .await
+        .unwrap();
+}

@@ -1,0 +1,180 @@
+//! `kubectl apply -f deploy/install.yaml` and back.
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    core::v1::{Namespace, Node, Pod},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use parallax_control_plane::{everything, say};
+use serde_json::{Value, json};
+
+use crate::{
+    objects::{installation, node},
+    parallax::{overlay, until},
+    plane, turn,
+};
+
+/// What a control plane makes and renews by itself.
+fn of_its_own(name: &str) -> bool {
+    name.starts_with("Lease.coordination.k8s.io kube-")
+}
+
+async fn all(client: &Client) -> Vec<String> {
+    let found = everything(client).await.unwrap();
+    found.into_iter().filter(|name| !of_its_own(name)).collect()
+}
+
+/// What a template makes, sent as its controller would, and only tried.
+async fn admit(client: &Client, namespace: &str, template: Value) -> Result<Pod, kube::Error> {
+    let mut pod = template;
+    pod["metadata"]["name"] = json!("tried");
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let tried = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    Api::namespaced(client.clone(), namespace)
+        .create(&tried, &pod)
+        .await
+}
+
+#[tokio::test]
+async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_deleting_it_leaves_nothing() {
+    let _turn = turn().await;
+    let Some(mut plane) = plane("the installation").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    let linux = json!({});
+    node(&client, "n1", "192.0.2.1", linux.clone(), json!([])).await;
+    let taint = json!([{"key": "gpu", "value": "yes", "effect": "NoExecute"}]);
+    node(&client, "n2", "192.0.2.2", linux, taint).await;
+    node(
+        &client,
+        "virtual",
+        "192.0.2.3",
+        json!({"type": "virtual-kubelet"}),
+        json!([]),
+    )
+    .await;
+    node(
+        &client,
+        "windows",
+        "192.0.2.4",
+        json!({"kubernetes.io/os": "windows"}),
+        json!([]),
+    )
+    .await;
+    // What the control plane makes at its start is there before anything is counted.
+    until("the default account", async || {
+        let found = all(&client).await;
+        let own = |name: &&str| found.iter().any(|known| known == name);
+        let made = ["ServiceAccount. default/default", "Service. default/kubernetes"];
+        (!plane.has_controllers() || made.iter().all(own)).then_some(())
+    })
+    .await;
+    let before = all(&client).await;
+
+    let installation = installation();
+    installation.apply(&client).await.unwrap();
+    installation
+        .apply(&client)
+        .await
+        .expect("a second time over the first");
+
+    let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
+    let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
+    for template in [daemons.spec.unwrap().template, deployment.spec.unwrap().template] {
+        let template = serde_json::to_value(template).unwrap();
+        admit(&client, "parallax", template.clone()).await.unwrap();
+        let mut privileged = template;
+        privileged["spec"]["hostPID"] = json!(true);
+        let refused = admit(&client, "parallax", privileged).await.unwrap_err();
+        assert!(
+            refused.to_string().contains("violates PodSecurity \"restricted"),
+            "{refused}"
+        );
+    }
+
+    if !plane.has_controllers() {
+        say("SKIPPED: nodes of the DaemonSet and what is left after deletion: no kube-controller-manager");
+        return;
+    }
+    plane.follow_daemon_sets().unwrap();
+    let pods = Api::<Pod>::namespaced(client.clone(), "parallax");
+    let on = until("a prober for each Linux node", async || {
+        let pods = pods.list(&kube::api::ListParams::default()).await.unwrap();
+        (pods.items.len() >= 2).then(|| pods.items.iter().map(wanted_node).collect::<Vec<_>>())
+    })
+    .await;
+    assert_eq!(
+        {
+            let mut on = on;
+            on.sort();
+            on
+        },
+        ["n1", "n2"],
+        "tainted or not, and neither virtual nor Windows"
+    );
+
+    installation.delete(&client).await.unwrap();
+    let namespaces = Api::<Namespace>::all(client.clone());
+    until("the namespace is gone", async || {
+        namespaces
+            .get_opt("parallax")
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    until("nothing is left", async || {
+        let left: Vec<String> = all(&client)
+            .await
+            .into_iter()
+            .filter(|name| !before.contains(name))
+            .collect();
+        left.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(all(&client).await, before);
+    let nodes = Api::<Node>::all(client);
+    nodes.delete("n1", &DeleteParams::default()).await.unwrap();
+}
+
+/// The node that a DaemonSet's Pod is meant for; a scheduler would bind it.
+fn wanted_node(pod: &Pod) -> String {
+    let pod = serde_json::to_value(pod).unwrap();
+    let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
+    pod.pointer(terms)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
+    let _turn = turn().await;
+    let Some(plane) = plane("the overlays").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    // The Prometheus operator's definition is not there, so `podmonitor` is left to its own test.
+    for overlay_name in ["volume", "host-vantage", "responder"] {
+        let manifest = overlay(overlay_name);
+        manifest
+            .apply(&client)
+            .await
+            .unwrap_or_else(|error| panic!("{overlay_name}: {error:#}"));
+        for object in manifest.objects() {
+            if let Some(template) = object.data.pointer("/spec/template") {
+                let namespace = object.namespace().unwrap();
+                let admitted = admit(&client, &namespace, template.clone()).await;
+                admitted.unwrap_or_else(|error| panic!("{overlay_name}: {}: {error}", object.name_any()));
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The real binary: an aggregator, and probers that report to it.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{Api, Client, ResourceExt};
+use parallax_control_plane::{ControlPlane, Holder, Manifest, Process};
+use reqwest::StatusCode;
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::objects::installation;
+
+/// Only a failing test waits so long.
+const DEADLINE: Duration = Duration::from_mins(1);
+/// Time between two looks at something that becomes true by itself.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The ServiceAccount that the aggregator has, as the API server calls it.
+pub(crate) const AGGREGATOR: &str = "system:serviceaccount:parallax:parallax-aggregator";
+/// The audience of probers' tokens.
+pub(crate) const AUDIENCE: &str = "parallax";
+
+/// Waits until something is so.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(begin.elapsed() < DEADLINE, "{what}: not so after {DEADLINE:?}");
+        sleep(PAUSE).await;
+    }
+}
+
+/// The binary of this build.
+pub(crate) fn binary() -> PathBuf {
+    // target/debug/deps/control-plane-HASH
+    let test = std::env::current_exe().unwrap();
+    let parallax = test.parent().and_then(Path::parent).unwrap().join("parallax");
+    assert!(
+        parallax.is_file(),
+        "there is no {}; build it with: cargo build -p parallax-cli",
+        parallax.display()
+    );
+    parallax
+}
+
+/// What the binary prints for the values of an overlay.
+pub(crate) fn overlay(name: &str) -> Manifest {
+    let values = format!(
+        "{}/../../deploy/overlays/{name}/values.yaml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let printed = Command::new(binary())
+        .args(["manifests", "--values", &values])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&printed.stderr);
+    assert!(printed.status.success(), "{said}");
+    Manifest::read(std::str::from_utf8(&printed.stdout).unwrap()).unwrap()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// An aggregator as it is installed, with the rights of its ServiceAccount. Only its ports are others.
+pub(crate) struct Aggregator {
+    process: Process,
+    page: String,
+    probers: String,
+    client: reqwest::Client,
+    folder: PathBuf,
+}
+
+impl Aggregator {
+    pub(crate) async fn start(plane: &ControlPlane) -> Self {
+        Self::of(plane, &installation()).await
+    }
+
+    /// As another installation configures it.
+    pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest) -> Self {
+        let admin = plane.admin().await.unwrap();
+        let account = Holder {
+            namespace: "parallax",
+            account: "parallax-aggregator",
+            audience: None,
+            pod: None,
+        };
+        let token = account.token(admin).await.unwrap();
+        let kubeconfig = plane.kubeconfig("aggregator", "parallax", &token).unwrap();
+        let installed: ConfigMap = installation.object("ConfigMap", "parallax-config").unwrap();
+        let (page, probers) = (free_port(), free_port());
+        let config = installed.data.unwrap()["parallax.yaml"]
+            .replace("'[::]:8080'", &format!("127.0.0.1:{page}"))
+            .replace("'[::]:8443'", &format!("127.0.0.1:{probers}"))
+            .replace("[parallax-aggregator.parallax.svc]", "[localhost]");
+        let path = plane.folder().join("parallax.yaml");
+        fs::write(&path, config).unwrap();
+        let process = Process::start(
+            plane.folder(),
+            "aggregator",
+            &binary(),
+            ["aggregator", "--config", path.to_str().unwrap()],
+            &[("KUBECONFIG", kubeconfig.to_str().unwrap())],
+        )
+        .unwrap();
+        let mut aggregator = Self {
+            process,
+            page: format!("http://127.0.0.1:{page}"),
+            probers: format!("https://localhost:{probers}"),
+            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            folder: plane.folder().to_owned(),
+        };
+        until("the aggregator answers", async || {
+            if let Some(status) = aggregator.process.ended() {
+                panic!("the aggregator ended: {status}; {}", aggregator.process.tail());
+            }
+            aggregator
+                .client
+                .get(format!("{}/healthz", aggregator.page))
+                .send()
+                .await
+                .ok()
+        })
+        .await;
+        aggregator
+    }
+
+    pub(crate) async fn state(&self) -> Value {
+        let answer = self
+            .client
+            .get(format!("{}/v1/state", self.page))
+            .send()
+            .await
+            .unwrap();
+        serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let answer = self
+            .client
+            .get(format!("{}/metrics", self.page))
+            .send()
+            .await
+            .unwrap();
+        answer.text().await.unwrap()
+    }
+
+    /// The sum of the series that begin like this.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let text = self.metrics().await;
+        text.lines()
+            .filter(|line| line.starts_with(series))
+            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+            .sum()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Waits until every kind was read, or is not there.
+    pub(crate) async fn settled(&self) {
+        until("every watch is up", async || {
+            let state = self.state().await;
+            state["topology_error"].is_null().then_some(())
+        })
+        .await;
+    }
+
+    /// What the kubelets would hand to probers: the CA that the aggregator has published.
+    pub(crate) async fn authority(&self, client: &Client) -> PathBuf {
+        let api = Api::<ConfigMap>::namespaced(client.clone(), "parallax");
+        let pem = until("the CA is published", async || {
+            let map = api.get("parallax-ca").await.unwrap();
+            map.data?.remove("ca.crt")
+        })
+        .await;
+        let path = self.folder.join("ca.crt");
+        fs::write(&path, pem).unwrap();
+        path
+    }
+
+    /// Asks for the plan of a vantage with a token.
+    async fn ask(&self, authority: &Path, token: &str, vantage: &str) -> reqwest::Response {
+        let roots = reqwest::Certificate::from_pem_bundle(&fs::read(authority).unwrap()).unwrap();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only(roots)
+            .build()
+            .unwrap();
+        let url = format!("{}/v1/plan?vantage={vantage}", self.probers);
+        client.get(url).bearer_auth(token).send().await.unwrap()
+    }
+
+    /// How that is answered, with the first line where it is granted.
+    pub(crate) async fn plan(&self, authority: &Path, token: &str, vantage: &str) -> (StatusCode, String) {
+        let mut answer = self.ask(authority, token, vantage).await;
+        let status = answer.status();
+        let first = answer.chunk().await.unwrap().unwrap_or_default();
+        (status, String::from_utf8_lossy(&first).into_owned())
+    }
+
+    /// The plan as it goes on.
+    pub(crate) async fn follow(&self, authority: &Path, token: &str, vantage: &str) -> Plan {
+        let answer = self.ask(authority, token, vantage).await;
+        assert!(answer.status().is_success(), "{}", answer.status());
+        Plan(answer)
+    }
+
+    /// Starts the prober of a Pod with a token as its kubelet would have projected it, and these resolvers.
+    pub(crate) async fn prober(
+        &self,
+        admin: &Client,
+        pod: &Pod,
+        (account, vantage): (&str, &str),
+        resolv_conf: &str,
+    ) -> Process {
+        let namespace = pod.namespace().unwrap();
+        let holder = Holder {
+            namespace: &namespace,
+            account,
+            audience: Some(AUDIENCE),
+            pod: Some(pod),
+        };
+        let name = pod.name_any();
+        let file = |what: &str, text: &str| {
+            let path = self.folder.join(format!("{name}.{what}"));
+            fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let token = file("token", &holder.token(admin.clone()).await.unwrap());
+        let resolvers = file("resolv.conf", resolv_conf);
+        let authority = self.authority(admin).await;
+        let arguments = [
+            "prober",
+            "--vantage",
+            vantage,
+            "--pod",
+            &name,
+            "--aggregator",
+            &self.probers,
+        ]
+        .into_iter()
+        .chain(["--token-file", &token, "--resolv-conf", &resolvers])
+        .chain(["--aggregator-roots", authority.to_str().unwrap()])
+        .chain(["--echo-listen", "127.0.0.1:0"]);
+        Process::start(&self.folder, &name, &binary(), arguments, &[]).unwrap()
+    }
+}
+
+/// A plan that is being followed.
+pub(crate) struct Plan(reqwest::Response);
+
+impl Plan {
+    /// Reads on until it says something.
+    pub(crate) async fn says(&mut self, text: &str) {
+        let reading = async {
+            let mut read = String::new();
+            while !read.contains(text) {
+                let chunk = self.0.chunk().await.unwrap().expect("the plan goes on");
+                read.push_str(&String::from_utf8_lossy(&chunk));
+            }
+        };
+        timeout(DEADLINE, reading)
+            .await
+            .unwrap_or_else(|_| panic!("the plan does not say {text}"));
+    }
+}

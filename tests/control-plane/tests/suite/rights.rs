@@ -1,0 +1,112 @@
+//! What the aggregator may do is what it does: the rules of its roles held against the API server's audit log.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, PolicyRule, Role},
+};
+use kube::Api;
+use parallax_control_plane::{Audited, Holder};
+use serde_json::json;
+
+use crate::{
+    discovery::define_gateways,
+    objects::{create, installation, node, pod},
+    parallax::{AGGREGATOR, AUDIENCE, Aggregator, until},
+    plane, turn,
+};
+
+/// Granted for what is installed but does not happen in this test: the Lease is taken where there are replicas, and
+/// Events tell of incidents, which open after rounds of probes.
+const AWAITED: [&str; 2] = ["leases.coordination.k8s.io", "events.events.k8s.io"];
+
+/// `VERB RESOURCE.GROUP NAME`; without a name it is for any.
+fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for rule in rules {
+        let names = rule.resource_names.unwrap_or_else(|| vec![String::new()]);
+        for group in rule.api_groups.unwrap_or_default() {
+            for resource in rule.resources.clone().unwrap_or_default() {
+                for verb in &rule.verbs {
+                    all.extend(names.iter().map(|name| right(verb, &resource, &group, name)));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn right(verb: &str, resource: &str, group: &str, name: &str) -> String {
+    format!("{verb} {resource}.{group} {name}")
+}
+
+#[tokio::test]
+async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
+    let _turn = turn().await;
+    let Some(plane) = plane("the aggregator's rights").await else {
+        return;
+    };
+    let admin = plane.admin().await.unwrap();
+    let installation = installation();
+    installation.apply(&admin).await.unwrap();
+    define_gateways(&admin).await;
+    node(&admin, "n1", "192.0.2.1", json!({}), json!([])).await;
+    let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
+    let template = daemons.spec.unwrap().template;
+    let prober = pod(&admin, "parallax", &template, ("prober-1", "n1"), "192.0.2.17").await;
+    create(
+        &Api::<ServiceAccount>::namespaced(admin.clone(), "parallax"),
+        json!({"metadata": {"name": "laptop", "labels":
+            {"parallax.dev/vantage": "laptop", "parallax.dev/reach": "internet"}}}),
+    )
+    .await;
+
+    let aggregator = Aggregator::start(&plane).await;
+    aggregator.settled().await;
+    let authority = aggregator.authority(&admin).await;
+    for (account, pod, vantage) in [
+        ("parallax-prober", Some(&prober), "n1/pod"),
+        ("laptop", None, "internet:laptop"),
+    ] {
+        let holder = Holder {
+            namespace: "parallax",
+            account,
+            audience: Some(AUDIENCE),
+            pod,
+        };
+        let token = holder.token(admin.clone()).await.unwrap();
+        until("its plan is granted", async || {
+            let (status, _) = aggregator.plan(&authority, &token, vantage).await;
+            status.is_success().then_some(())
+        })
+        .await;
+    }
+
+    let asked: Vec<Audited> = plane
+        .audited()
+        .unwrap()
+        .into_iter()
+        .filter(|request| request.user == AGGREGATOR)
+        .collect();
+    let refused: Vec<&Audited> = asked.iter().filter(|request| !request.allowed).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+
+    let cluster: ClusterRole = installation.object("ClusterRole", "parallax-aggregator").unwrap();
+    let own: Role = installation.object("Role", "parallax-aggregator").unwrap();
+    let rules = cluster.rules.into_iter().chain(own.rules).flatten();
+    let used: BTreeSet<String> = asked
+        .iter()
+        .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
+        .collect();
+    let idle: Vec<String> = granted(rules)
+        .into_iter()
+        .filter(|right| !used.contains(right))
+        .filter(|right| !AWAITED.iter().any(|awaited| right.contains(awaited)))
+        .collect();
+    assert!(
+        idle.is_empty(),
+        "granted and never used: {idle:#?}\nused: {used:#?}"
+    );
+}
