@@ -129,7 +129,7 @@ impl Unit {
             if scene
                 .backends
                 .iter()
-                .any(|pod| scene.nodes.prober_pods.contains_key(pod))
+                .any(|pod| scene.nodes.prober_pods.get(pod).is_some())
             {
                 kinds.extend([SelfPod, SelfVip]);
             }

@@ -23,11 +23,11 @@ pub(crate) struct Nodes {
     /// Nodes that hold a vantage.
     pub(crate) of_clients: BTreeSet<NodeIx>,
     /// Zones of nodes, where known.
-    pub(crate) zones: BTreeMap<NodeIx, ZoneIx>,
+    pub(crate) zones: Table<NodeIx, ZoneIx>,
     /// All of these.
     pub(crate) zone_set: BTreeSet<ZoneIx>,
     /// Pods that are probers: a client may be its own endpoint.
-    pub(crate) prober_pods: BTreeMap<PodIx, NodeIx>,
+    pub(crate) prober_pods: Table<PodIx, NodeIx>,
     /// Node of every endpoint that a cell may name, former ones included.
     pub(crate) pods: Table<PodIx, NodeIx>,
     /// How Services are implemented.
