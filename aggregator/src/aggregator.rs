@@ -18,6 +18,7 @@ use crate::{
     metrics::{Live, Metrics},
     plan::Planner,
     record::{RecordError, Recorder, Writer},
+    runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
     watch::{self as topology_watch, TopologyState, kube::Watches},
@@ -119,7 +120,17 @@ impl Aggregator {
             interval: config.interval,
             timeout: config.longest_timeout(),
         };
+        let planner = Planner {
+            config: PlanConfig {
+                interval: config.interval,
+                timeout: config.timeout,
+                echo_nonce: nonce(),
+            },
+            epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
+        };
+        let runs = Arc::new(Desk::new(clock, config.runs.clone(), planner.config.clone()));
         let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
+        hub.follow_runs(runs.clone());
         let writer = match &config.record {
             Some(options) => {
                 let (recorder, writer) =
@@ -145,17 +156,11 @@ impl Aggregator {
             store: store.state.clone(),
             watches: watches_out,
         };
-        let planner = Planner {
-            config: PlanConfig {
-                interval: config.interval,
-                timeout: config.timeout,
-                echo_nonce: nonce(),
-            },
-            epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
-        };
         let shared = Shared {
             clock,
             gate: door.gate.clone(),
+            access: door.access(&config, local),
+            runs,
             outlook,
             topology: topology_out,
             store,
@@ -246,6 +251,7 @@ impl Aggregator {
                 stopping.clone(),
             )),
         );
+        start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
         self.door.open(&shared, &mut parts, &mut start, &stopping);
         if let Some(joining) = self.joining {
             joining.run(&mut parts, &mut start, &stopping);
@@ -272,6 +278,10 @@ impl Aggregator {
 /// A number nobody can guess, new at each start: an echo must not answer to strangers, nor to yesterday's mesh.
 /// The standard library seeds its hashers from the system's random numbers.
 fn nonce() -> String {
-    let random = || std::hash::RandomState::new().hash_one(0_u64);
     format!("{:016x}{:016x}", random(), random())
+}
+
+/// A number nobody can guess.
+pub(crate) fn random() -> u64 {
+    std::hash::RandomState::new().hash_one(0_u64)
 }

@@ -14,8 +14,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::{Access, Known, Reviews},
     api_client::ApiClient,
-    config::Config,
+    config::{AccessMode, Config},
     identity::{Enrolments, Identity, Pods, WatchedPods, follow_pods, with_enrolled},
     metrics::Metrics,
     serve::{self, Gate, Shared},
@@ -48,6 +49,8 @@ pub enum DoorError {
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) gate: Gate,
+    /// The API server, where it is needed.
+    client: Option<ApiClient>,
     tls: Option<Serving>,
     publisher: Option<Publisher>,
     enrolments: Option<(Enrolments, watch::Receiver<BTreeSet<Vantage>>)>,
@@ -75,8 +78,12 @@ impl std::fmt::Debug for Acceptor {
 impl Door {
     /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
     pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, DoorError> {
-        let needed =
-            config.identity.is_some() || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
+        let needed = config.identity.is_some()
+            || config
+                .access
+                .as_ref()
+                .is_some_and(|access| matches!(access.mode, AccessMode::Cluster))
+            || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
         let client = match (&config.client, needed) {
             (Some(client), _) => Some(client.clone()),
             (None, true) => Some(ApiClient(
@@ -88,6 +95,7 @@ impl Door {
         };
         let mut door = Self {
             gate: config.token.clone().map_or(Gate::Open, Gate::Secret),
+            client: client.clone(),
             tls: None,
             publisher: None,
             enrolments: None,
@@ -136,6 +144,38 @@ impl Door {
             door.gate = Gate::Accounts(Arc::new(identity));
         }
         Ok(door)
+    }
+
+    /// The gate for people, who come through the other port.
+    pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> Access {
+        let cluster = || {
+            self.client
+                .clone()
+                .map(|client| Known::Cluster(Arc::new(Reviews::new(client))))
+        };
+        let nobody = Known::Nobody {
+            local: local.ip().is_loopback(),
+        };
+        let Some(options) = &config.access else {
+            let known = match (&config.identity, &config.token) {
+                (Some(_), _) => cluster(),
+                (None, token) => token.clone().map(Known::Secret),
+            };
+            return Access {
+                known: known.unwrap_or(nobody),
+                open_read: true,
+            };
+        };
+        let known = match &options.mode {
+            AccessMode::Secret(token) => Some(Known::Secret(token.clone())),
+            AccessMode::Cluster => cluster(),
+            AccessMode::Proxy(proxy) => Some(Known::Proxy(Arc::new(proxy.clone()))),
+        };
+        Access {
+            // Without a client nobody can be known, and nothing is local either.
+            known: known.unwrap_or(Known::Nobody { local: false }),
+            open_read: options.open_read,
+        }
     }
 
     /// Where probers are served over TLS.

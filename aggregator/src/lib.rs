@@ -5,6 +5,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access;
 mod aggregator;
 mod api_client;
 mod clock;
@@ -19,6 +20,7 @@ mod ingest;
 mod metrics;
 mod plan;
 mod record;
+pub mod runs;
 mod serve;
 mod severity;
 mod store;

@@ -51,8 +51,8 @@ pub use facts::{Conntrack, FactQuestions, HealthCheck, HostFacts, MOST_IPVS_ADDR
 pub use failure::{FailureKind, KindClass, Outcome, OwnFault, Phase};
 pub use front::{Front, InvalidFront, Transport};
 pub use names::{
-    AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, RunId, ServiceKey,
-    TargetId, VantageName, ZoneName,
+    AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, RunId,
+    ServiceKey, TargetId, VantageName, ZoneName,
 };
 pub use observation::{AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence};
 pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};

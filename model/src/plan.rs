@@ -7,9 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    AssignmentId, Channel, FactQuestions, Micros, NodeName, PodName, ProbeSpec, RunId, TargetId,
-};
+use crate::{AssignmentId, Channel, FactQuestions, Micros, NodeName, PodName, ProbeSpec, RunId, TargetId};
 
 /// Which plan this is: the epoch grows with each new planner, the number within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

@@ -154,15 +154,18 @@ impl Scope {
             IpAddr::V6(v6) => embedded(v6),
             IpAddr::V4(_) => None,
         };
-        [Some(address), embedded].into_iter().flatten().find_map(|address| {
-            if self.refuse.iter().any(|range| range.contains(address)) {
-                return Some(Reserved::Listed);
-            }
-            match address {
-                IpAddr::V4(v4) => reserved_v4(v4),
-                IpAddr::V6(v6) => reserved_v6(v6),
-            }
-        })
+        [Some(address), embedded]
+            .into_iter()
+            .flatten()
+            .find_map(|address| {
+                if self.refuse.iter().any(|range| range.contains(address)) {
+                    return Some(Reserved::Listed);
+                }
+                match address {
+                    IpAddr::V4(v4) => reserved_v4(v4),
+                    IpAddr::V6(v6) => reserved_v6(v6),
+                }
+            })
     }
 }
 
@@ -268,14 +271,35 @@ mod tests {
 
     #[test]
     fn a_range_reads_and_writes_as_people_write_it() {
-        for (text, written) in [("10.0.0.0/8", "10.0.0.0/8"), ("10.1.2.3", "10.1.2.3/32"), ("::/0", "::/0")] {
+        for (text, written) in [
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.1.2.3", "10.1.2.3/32"),
+            ("::/0", "::/0"),
+        ] {
             assert_eq!(text.parse::<AddressRange>().unwrap().to_string(), written);
         }
-        for wrong in ["", "10.0.0.0/33", "10.0.0/8", "fd00::/129", "a.example.test", "10.0.0.1/-1"] {
+        for wrong in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0/8",
+            "fd00::/129",
+            "a.example.test",
+            "10.0.0.1/-1",
+        ] {
             assert!(wrong.parse::<AddressRange>().is_err(), "{wrong}");
         }
-        assert!("0.0.0.0/0".parse::<AddressRange>().unwrap().contains("9.9.9.9".parse().unwrap()));
-        assert!(!"0.0.0.0/0".parse::<AddressRange>().unwrap().contains("::9".parse().unwrap()));
+        assert!(
+            "0.0.0.0/0"
+                .parse::<AddressRange>()
+                .unwrap()
+                .contains("9.9.9.9".parse().unwrap())
+        );
+        assert!(
+            !"0.0.0.0/0"
+                .parse::<AddressRange>()
+                .unwrap()
+                .contains("::9".parse().unwrap())
+        );
     }
 
     proptest! {

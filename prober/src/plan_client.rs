@@ -274,7 +274,11 @@ mod tests {
         let newer = br#"{"type":"telepathy","revision":{"epoch":1,"n":2}}"#;
         assert_eq!(read(newer).unwrap(), PlanLine::Unknown);
         let run = br#"{"type":"run","order":{"id":"r-1","rounds":1,"assignments":[{"id":"a","probe":{"kind":"quic"}}]}}"#;
-        assert_eq!(read(run).unwrap(), PlanLine::Unknown, "a run of a newer aggregator");
+        assert_eq!(
+            read(run).unwrap(),
+            PlanLine::Unknown,
+            "a run of a newer aggregator"
+        );
         assert!(read(b"<html>").is_err());
         assert!(read(br#"{"type":"snapshot"}"#).is_err());
     }

@@ -26,7 +26,10 @@ impl Line {
             seq: observation.seq,
             at: observation.at,
             urgent: observation.outcome.is_failure()
-                || observation.assignment.as_ref().is_some_and(|id| id.run().is_some()),
+                || observation
+                    .assignment
+                    .as_ref()
+                    .is_some_and(|id| id.run().is_some()),
             json: serde_json::to_vec(observation)?.into(),
         })
     }

@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod people;
 mod raw;
 mod read;
 mod store;
@@ -24,6 +25,7 @@ use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
 pub use error::{Complaint, ConfigError};
+pub(crate) use people::{AccessMode, AccessOptions, ProxyOptions, RunOptions};
 pub use store::scaled;
 pub use token::Token;
 pub use tree::Place;
@@ -61,6 +63,10 @@ pub struct Config {
     pub tls: Option<TlsOptions>,
     /// Knowing probers by their Kubernetes accounts instead of by a shared secret.
     pub identity: Option<IdentityOptions>,
+    /// Which people may do what; as the rest of the configuration suggests where absent.
+    pub(crate) access: Option<AccessOptions>,
+    /// What a run may ask for.
+    pub(crate) runs: RunOptions,
     /// The API server, where it is not to be looked for as every client of a cluster does.
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
@@ -160,6 +166,8 @@ impl Config {
             folder,
             &mut wrong,
         );
+        let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
+        let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let vantages = raw
             .vantages
@@ -192,6 +200,8 @@ impl Config {
                 token,
                 tls,
                 identity,
+                access,
+                runs,
                 client: None,
                 pods: None,
                 record: None,
@@ -215,6 +225,8 @@ impl Config {
             token: None,
             tls: None,
             identity: None,
+            access: None,
+            runs: RunOptions::default(),
             client: None,
             pods: None,
             record: None,

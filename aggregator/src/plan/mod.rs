@@ -30,6 +30,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clock::Clock,
+    runs::Ordered,
     serve::{ApiError, Shared},
     watch::TopologyState,
 };
@@ -108,6 +110,7 @@ pub(crate) async fn stream_plan(
         (vantage, only_answers),
         shared.topology.clone(),
         shared.outlook.asks.clone(),
+        (shared.runs.orders(), shared.clock),
         shared.stopping.clone(),
     );
     let body = Body::from_stream(feed.into_stream());
@@ -122,6 +125,10 @@ struct Feed {
     only_answers: bool,
     topology: watch::Receiver<TopologyState>,
     asks: watch::Receiver<Asked>,
+    runs: watch::Receiver<Arc<[Ordered]>>,
+    clock: Clock,
+    /// The number of the last run that the reader was told, or that was not its business.
+    told: u64,
     stopping: CancellationToken,
     /// What the reader knows; nothing before the snapshot.
     known: Option<(PlanRevision, Vec<Assignment>)>,
@@ -136,6 +143,7 @@ impl Feed {
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<Asked>,
+        (runs, clock): (watch::Receiver<Arc<[Ordered]>>, Clock),
         stopping: CancellationToken,
     ) -> Self {
         let mut heartbeat = interval(HEARTBEAT);
@@ -146,6 +154,9 @@ impl Feed {
             only_answers,
             topology,
             asks,
+            runs,
+            clock,
+            told: 0,
             stopping,
             known: None,
             asked_of_node: FactQuestions::default(),
@@ -169,11 +180,14 @@ impl Feed {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
+                // Before anything else that changes: somebody waits for it.
+                changed = self.runs.changed() => changed.ok()?,
                 changed = self.topology.changed() => changed.ok()?,
                 changed = self.asks.changed() => changed.ok()?,
                 _ = self.heartbeat.tick() => return Some(vec![PlanLine::Heartbeat { revision }]),
             }
-            let lines = self.changes(revision)?;
+            let mut lines = self.changes(revision)?;
+            lines.extend(self.orders());
             if !lines.is_empty() {
                 self.heartbeat.reset();
                 return Some(lines);
@@ -213,8 +227,25 @@ impl Feed {
             },
             assignments: plan,
         };
+        let questions = self.questions(&topology);
         std::iter::once(snapshot)
-            .chain(self.questions(&topology))
+            .chain(questions)
+            .chain(self.orders())
+            .collect()
+    }
+
+    /// Runs that the reader has not been told. A stream that begins while one is under way tells it: the prober knows
+    /// whether it has heard of it.
+    fn orders(&mut self) -> Vec<PlanLine> {
+        let orders = self.runs.borrow_and_update().clone();
+        let (now, told) = (self.clock.now(), self.told);
+        let new = orders.iter().filter(|order| order.number > told);
+        self.told = orders.iter().map(|order| order.number).fold(told, u64::max);
+        if self.only_answers {
+            return Vec::new();
+        }
+        new.filter_map(|order| order.of(&self.vantage, now))
+            .map(|order| PlanLine::Run { order })
             .collect()
     }
 

@@ -27,11 +27,18 @@ fn feed() -> (
     };
     let stopping = CancellationToken::new();
     let (asks, asked) = watch::channel(Asked::default());
+    let (orders, runs) = watch::channel(Arc::from([]));
+    let end = stopping.clone();
+    tokio::spawn(async move {
+        end.cancelled().await;
+        drop(orders);
+    });
     let feed = Feed::new(
         Arc::new(planner),
         (vantage, false),
         receiver,
         asked,
+        (runs, Clock::system()),
         stopping.clone(),
     );
     (sender, asks, stopping, feed)

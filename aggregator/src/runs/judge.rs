@@ -47,7 +47,10 @@ pub(super) fn judge(case: &Case) -> Judgement {
     };
     if outcome != RunOutcome::Failed {
         let sentence = if outcome == RunOutcome::Passed {
-            format!("all {probes} probes succeeded, from {}", vantages(case.vantages.len()))
+            format!(
+                "all {probes} probes succeeded, from {}",
+                vantages(case.vantages.len())
+            )
         } else {
             let silent = case.vantages.iter().filter(|v| v.probes < v.planned).count();
             let mut parts = Vec::new();
@@ -58,8 +61,15 @@ pub(super) fn judge(case: &Case) -> Judgement {
                 ));
             }
             if not_asked > 0 {
-                let why = case.vantages.iter().find(|v| v.not_asked > 0).and_then(|v| v.said.as_deref());
-                parts.push(format!("{not_asked} probes were not made ({})", why.unwrap_or("unknown")));
+                let why = case
+                    .vantages
+                    .iter()
+                    .find(|v| v.not_asked > 0)
+                    .and_then(|v| v.said.as_deref());
+                parts.push(format!(
+                    "{not_asked} probes were not made ({})",
+                    why.unwrap_or("unknown")
+                ));
             }
             format!("nothing failed, and nothing is proved: {}", parts.join("; "))
         };
@@ -75,7 +85,11 @@ pub(super) fn judge(case: &Case) -> Judgement {
         (Some(incident), _) => incident.verdict.sentence.clone(),
         (None, Some(said)) => said,
         (None, None) => {
-            let kind = case.vantages.iter().find(|v| v.failures > 0).and_then(|v| v.said.clone());
+            let kind = case
+                .vantages
+                .iter()
+                .find(|v| v.failures > 0)
+                .and_then(|v| v.said.clone());
             format!(
                 "{failures} of {probes} probes failed, from {failing} of {} ({}); too little to name a cause",
                 vantages(case.vantages.len()),

@@ -95,7 +95,15 @@ fn local(host: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::topology;
+
+    fn topology() -> Topology {
+        let spec = parallax_diagnosis::topology::TopologySpec {
+            targets: vec![TargetSpec::of("http://a.example.test/")],
+            vantages: vec!["vpc:bastion".parse().unwrap()],
+            ..Default::default()
+        };
+        Topology::try_from(spec).unwrap()
+    }
 
     fn probe(url: &str) -> ProbeSpec {
         Target::try_from(TargetSpec::of(url)).unwrap().probe
@@ -115,9 +123,16 @@ mod tests {
             "http://0/",
         ] {
             let refused = literal(&probe(url), None, &scope);
-            assert!(matches!(refused, Err(Forbidden::Address { .. })), "{url}: {refused:?}");
+            assert!(
+                matches!(refused, Err(Forbidden::Address { .. })),
+                "{url}: {refused:?}"
+            );
         }
-        for url in ["http://a.example.test/", "http://203.0.113.10/", "dns://a.example.test"] {
+        for url in [
+            "http://a.example.test/",
+            "http://203.0.113.10/",
+            "dns://a.example.test",
+        ] {
             literal(&probe(url), None, &scope).unwrap();
         }
     }
@@ -140,7 +155,9 @@ mod tests {
     fn a_target_that_nobody_knows_is_asked_for_only_where_the_configuration_says_so() {
         let target = Target::try_from(TargetSpec::of("http://new.example.test/")).unwrap();
         let topology = topology();
-        let said = admitted(&topology, &target, &RunOptions::default()).unwrap_err().to_string();
+        let said = admitted(&topology, &target, &RunOptions::default())
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("runs.targets: any"), "{said}");
         let any = RunOptions {
             any_target: true,

@@ -10,5 +10,6 @@ mod ingest;
 mod kubernetes;
 mod plan;
 mod record;
+mod runs;
 mod serve;
 mod store;

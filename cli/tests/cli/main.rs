@@ -9,5 +9,6 @@ mod manifests;
 mod readme;
 mod record;
 mod replay;
+mod runs;
 mod servers;
 mod up;

@@ -11,7 +11,9 @@ use tokio::io::AsyncWriteExt;
 use crate::{
     agent::{Running, config},
     servers::{
-        AMPLE, Server, aggregator::Aggregator, answering, assignment, context,
+        AMPLE, Server,
+        aggregator::Aggregator,
+        answering, assignment, context,
         dns::{Dns, Say},
         http, request,
     },
@@ -88,7 +90,8 @@ async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
     let context = parallax_prober::Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
-    let probe = json!({"kind": "tcp", "host": "rebound.example.test", "port": target.addr.port(), "scope": {}});
+    let probe =
+        json!({"kind": "tcp", "host": "rebound.example.test", "port": target.addr.port(), "scope": {}});
     let result = run(&assignment(&probe, &json!("resolve"), AMPLE), &context).await;
     assert_eq!(
         result.outcome,

@@ -30,6 +30,16 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 
 /// The page's routes.
 pub(super) fn router() -> Router<Shared> {
+    Router::new()
+        .route("/", get(whole))
+        .route("/fragment", get(fragment))
+        .route("/incident/{id}", get(incident_page))
+        .route("/incident/{id}/fragment", get(incident_fragment))
+        .layer(middleware::map_response(protect))
+}
+
+/// What every page is made of. It tells nothing of anybody.
+pub(super) fn assets() -> Router<Shared> {
     let asset = |media: &'static str, body: &'static str| {
         get(move || async move {
             let headers = [
@@ -40,10 +50,6 @@ pub(super) fn router() -> Router<Shared> {
         })
     };
     Router::new()
-        .route("/", get(whole))
-        .route("/fragment", get(fragment))
-        .route("/incident/{id}", get(incident_page))
-        .route("/incident/{id}/fragment", get(incident_fragment))
         .route(
             "/assets/app.js",
             asset(
