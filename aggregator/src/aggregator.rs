@@ -14,6 +14,7 @@ use crate::{
     clock::Clock,
     config::{Config, TopologySource},
     door::{Door, DoorError, Joining},
+    handling,
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
     plan::Planner,
@@ -128,9 +129,7 @@ impl Aggregator {
             },
             epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
         };
-        let runs = Arc::new(Desk::new(clock, config.runs.clone(), planner.config.clone()));
         let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
-        hub.follow_runs(runs.clone());
         let writer = match &config.record {
             Some(options) => {
                 let (recorder, writer) =
@@ -149,6 +148,13 @@ impl Aggregator {
             }
             None => (None, StoreHandle::off()),
         };
+        let runs = Arc::new(Desk::new(
+            clock,
+            config.runs.clone(),
+            planner.config.clone(),
+            store.clone(),
+        ));
+        hub.follow_runs(runs.clone());
         let live = Live {
             clock,
             views: outlook.views.clone(),
@@ -161,6 +167,8 @@ impl Aggregator {
             gate: door.gate.clone(),
             access: door.access(&config, local),
             runs,
+            handling: Arc::new(handling::Desk::new(clock, store.clone())),
+            form_key: serve::FormKey::new(),
             outlook,
             topology: topology_out,
             store,
@@ -250,6 +258,10 @@ impl Aggregator {
                 serve::router(shared.clone()),
                 stopping.clone(),
             )),
+        );
+        start(
+            "handling",
+            parts.spawn(shared.handling.clone().run(stopping.clone())),
         );
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
         self.door.open(&shared, &mut parts, &mut start, &stopping);

@@ -14,6 +14,7 @@ mod door;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+pub mod handling;
 mod hub;
 mod identity;
 mod ingest;

@@ -48,6 +48,14 @@ enum Command {
     Explain(commands::ask::explain::Args),
     /// Ask for a target at once, from everywhere, and name the cause where it fails.
     Run(commands::ask::run::Args),
+    /// Say that you have seen an incident: it stays open and calls nobody any more.
+    Ack(commands::ask::handle::Ack),
+    /// Call nobody about an incident until a time; it stays open and shown.
+    Silence(commands::ask::handle::SilenceArgs),
+    /// Repeat the probes that decided an incident: did the fix work?
+    Verify(commands::ask::handle::Verify),
+    /// Announce maintenance: nobody is called for what fails within it.
+    Maintenance(commands::ask::handle::Maintenance),
     /// Print the completion script of a shell.
     Completion(commands::ask::completion::Args),
     /// Diagnose a recorded stream; the same input gives the same bytes.
@@ -67,6 +75,10 @@ fn main() -> ExitCode {
         | Command::Incidents(_)
         | Command::Explain(_)
         | Command::Run(_)
+        | Command::Ack(_)
+        | Command::Silence(_)
+        | Command::Verify(_)
+        | Command::Maintenance(_)
         | Command::Completion(_)
         | Command::Replay(_) => "warn",
         Command::Prober(_) | Command::Aggregator(_) => "info",
@@ -91,6 +103,10 @@ fn main() -> ExitCode {
         Command::Incidents(args) => commands::ask::incidents::run(&args),
         Command::Explain(args) => commands::ask::explain::run(&args),
         Command::Run(args) => commands::ask::run::run(&args),
+        Command::Ack(args) => commands::ask::handle::ack(args),
+        Command::Silence(args) => commands::ask::handle::silence(args),
+        Command::Verify(args) => commands::ask::handle::verify(&args),
+        Command::Maintenance(args) => commands::ask::handle::maintenance(args),
         Command::Completion(args) => commands::ask::completion::run(&args, Cli::command()),
         Command::Replay(args) => commands::replay::run(&args),
     };

@@ -191,7 +191,7 @@ impl Live {
     }
 
     /// It is judged; nothing where judging itself failed, which is a defect of ours and never a pass.
-    pub(super) fn end(&mut self, judged: Option<Judgement>, now: EventTime) {
+    pub(super) fn end(&mut self, judged: Option<Judgement>, now: EventTime) -> &Run {
         let judged = judged.unwrap_or_else(|| Judgement {
             outcome: super::api::RunOutcome::Unknown,
             sentence: "the aggregator could not judge the run; its log says why".to_owned(),
@@ -205,6 +205,7 @@ impl Live {
         self.run.verdict = judged.verdict;
         let run = Box::new(self.run.clone());
         self.say(RunEvent::Done { run });
+        &self.run
     }
 
     pub(super) fn follow(&self) -> Follow {

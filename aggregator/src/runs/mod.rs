@@ -27,7 +27,7 @@ use parallax_diagnosis::{
     view::{VantageState, View},
 };
 use parallax_model::{
-    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Target,
+    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Target, TargetId,
     TargetSpec, Vantage,
 };
 use parking_lot::Mutex;
@@ -39,7 +39,11 @@ pub(crate) use live::Follow;
 use live::Live;
 pub(crate) use scope::Forbidden;
 
-use crate::{clock::Clock, config::RunOptions};
+use crate::{
+    clock::Clock,
+    config::RunOptions,
+    store::{AskError, Document, Paper, StoreHandle},
+};
 
 /// Time between two rounds of a run.
 const INTERVAL: Micros = Micros::from_secs(1);
@@ -50,6 +54,8 @@ const TIMEOUT_MS: (u64, u64) = (50, 60_000);
 const AT_ONCE: usize = 8;
 /// Runs kept in memory, the newest.
 const KEPT: usize = 100;
+/// Vantages of a run that the store keeps, failing ones first.
+const KEPT_VANTAGES: usize = 200;
 /// Probes of one run over all vantages and rounds.
 const MOST_PROBES: u64 = 60_000;
 /// Beyond this many vantages the endpoints are asked by some of them only, and controls by none.
@@ -115,6 +121,7 @@ pub(crate) struct Desk {
     clock: Clock,
     options: RunOptions,
     config: PlanConfig,
+    store: StoreHandle,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
     /// Rung when a run may be over.
@@ -130,11 +137,12 @@ struct Inner {
 }
 
 impl Desk {
-    pub(crate) fn new(clock: Clock, options: RunOptions, config: PlanConfig) -> Self {
+    pub(crate) fn new(clock: Clock, options: RunOptions, config: PlanConfig, store: StoreHandle) -> Self {
         Self {
             clock,
             options,
             config,
+            store,
             inner: Mutex::default(),
             orders: watch::Sender::new(Arc::from([])),
             bell: Notify::new(),
@@ -158,7 +166,12 @@ impl Desk {
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
         let rounds = rounds.map_or(ROUNDS.0, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
         let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
-        let target = Target::try_from(TargetSpec::of(&request.url))?;
+        // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
+        let named = TargetId::new(request.url.as_str()).ok();
+        let target = match named.and_then(|id| topology.targets().get(&id)) {
+            Some(placed) => placed.target.clone(),
+            None => Target::try_from(TargetSpec::of(&request.url))?,
+        };
         let topology = match scope::admitted(topology, &target, &self.options)? {
             Some(with) => Arc::new(with),
             None => Arc::clone(topology),
@@ -333,10 +346,13 @@ impl Desk {
             for (id, case) in over {
                 // A moment for a cluster, up to a second for thousands of nodes: not on the threads that serve.
                 let judged = tokio::task::spawn_blocking(move || judge::judge(&case)).await;
-                let mut inner = self.inner.lock();
-                let live = inner.runs.iter_mut().find(|live| live.run().id == id);
-                if let Some(live) = live {
-                    live.end(judged.ok(), self.clock.now());
+                let ended = {
+                    let mut inner = self.inner.lock();
+                    let live = inner.runs.iter_mut().find(|live| live.run().id == id);
+                    live.map(|live| live.end(judged.ok(), self.clock.now()).clone())
+                };
+                if let Some(run) = ended {
+                    self.keep(run).await;
                 }
             }
             let wait = next.map_or(Duration::from_secs(3_600), |at| (at - self.clock.now()).into());
@@ -346,6 +362,31 @@ impl Desk {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    /// Hands a run that is over to the store, with the vantages that a person would look at.
+    async fn keep(&self, mut run: Run) {
+        run.vantages.truncate(KEPT_VANTAGES);
+        let Ok(value) = serde_json::to_value(&run) else {
+            return;
+        };
+        let document = Document {
+            sort: Paper::Run,
+            id: run.id.to_string(),
+            at: self.clock.now(),
+            value,
+        };
+        match self.store.ask(move |store| store.put(&document)).await {
+            Ok(()) | Err(AskError::Off) => {}
+            Err(error) => tracing::warn!(run = %run.id, %error, "a run is kept in memory only"),
+        }
+    }
+
+    /// One run of the store, as it was written.
+    pub(crate) async fn kept(&self, id: &str) -> Option<serde_json::Value> {
+        let id = id.to_owned();
+        let kept = self.store.ask(move |store| store.document(Paper::Run, &id)).await;
+        kept.ok().flatten().map(|document| document.value)
     }
 
     /// Runs that are to be judged now, and when the next one will have to be.

@@ -56,7 +56,7 @@ impl Bench {
             timeout: Micros::from_secs(3),
             echo_nonce: "nonce".to_owned(),
         };
-        let desk = Arc::new(Desk::new(clock, options, config));
+        let desk = Arc::new(Desk::new(clock, options, config, StoreHandle::off()));
         let settings = Settings {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),

@@ -4,6 +4,7 @@ mod api;
 mod connections;
 mod error;
 mod gate;
+mod handle;
 mod history;
 mod page;
 mod runs;
@@ -30,10 +31,12 @@ use tower_http::{
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
 pub(crate) use gate::Gate;
+pub(crate) use handle::FormKey;
 
 use crate::{
     access::{Access, Deed},
     clock::Clock,
+    handling,
     hub::Outlook,
     ingest::{self, Report},
     metrics::{self, Metrics},
@@ -56,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) access: Access,
     pub(crate) runs: Arc<Desk>,
+    pub(crate) handling: Arc<handling::Desk>,
+    pub(crate) form_key: FormKey,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: StoreHandle,
@@ -150,6 +155,11 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/incidents", get(history::incidents))
         .route("/v1/incidents/{id}", get(history::incident))
         .route("/v1/incidents/{id}/verdicts", get(history::verdicts))
+        .route("/v1/incidents/{id}/acknowledge", post(handle::acknowledge))
+        .route("/v1/incidents/{id}/silence", post(handle::silence))
+        .route("/v1/incidents/{id}/verify", post(handle::verify))
+        .route("/v1/maintenance", get(handle::windows).post(handle::open))
+        .route("/v1/maintenance/{id}/end", post(handle::end))
         .route("/v1/runs", get(runs::list).post(runs::begin))
         .route("/v1/runs/{id}", get(runs::one))
         .route("/v1/history/rollups", get(history::rollups))

@@ -94,7 +94,7 @@ pub(crate) async fn one(
     let unknown = || {
         ApiError::new(
             StatusCode::NOT_FOUND,
-            "no run of that id is known here: only the last ones are kept, and none over a restart; ask for it again",
+            "no run of that id is known here: without a store only the last ones are kept, and one that is under way ends with the aggregator; ask for it again",
         )
     };
     let follows = headers
@@ -102,7 +102,10 @@ pub(crate) async fn one(
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| accept.contains("application/x-ndjson"));
     if !follows {
-        return Ok(Json(shared.runs.get(&id).ok_or_else(unknown)?).into_response());
+        if let Some(run) = shared.runs.get(&id) {
+            return Ok(Json(run).into_response());
+        }
+        return Ok(Json(shared.runs.kept(&id).await.ok_or_else(unknown)?).into_response());
     }
     let follow = shared.runs.follow(&id).ok_or_else(unknown)?;
     let stopping = shared.stopping.clone();

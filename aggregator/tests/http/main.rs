@@ -6,6 +6,7 @@
 mod api_server;
 mod common;
 mod facts;
+mod handle;
 mod ingest;
 mod kubernetes;
 mod plan;

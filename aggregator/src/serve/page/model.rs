@@ -9,6 +9,7 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros};
 
 use super::{
+    handled::Handled,
     headline::Headline,
     incident::Card,
     matrix::{self, Matrix},
@@ -295,6 +296,7 @@ impl Prober {
 #[template(path = "one.html")]
 pub(super) struct One {
     pub(super) card: Option<Card>,
+    pub(super) handling: Option<Handled>,
     id: String,
     /// Why there is none.
     why: String,
@@ -304,6 +306,7 @@ impl One {
     pub(super) fn of(incident: &Incident, view: &View) -> Self {
         Self {
             card: Some(Card::of(incident, view)),
+            handling: None,
             id: incident.id.clone(),
             why: String::new(),
         }
@@ -312,6 +315,7 @@ impl One {
     pub(super) fn missing(id: &str, why: String) -> Self {
         Self {
             card: None,
+            handling: None,
             id: id.to_owned(),
             why,
         }

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if wide {
         columns.extend(["PATTERN", "TARGETS"]);
     }
-    columns.push("WHAT");
+    columns.extend(["QUIET", "WHAT"]);
     let mut table = Table::new(&columns);
     let now = answer["at"].as_i64().unwrap_or_default();
     for incident in incidents {
@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if wide {
             cells.extend([(region, None), (targets.as_str(), None)]);
         }
+        cells.push((incident["quiet"].as_str().unwrap_or("-"), None));
         cells.push((incident["sentence"].as_str().unwrap_or_default(), None));
         table.row(cells);
     }
