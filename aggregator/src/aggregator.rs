@@ -11,8 +11,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    api_client::ApiClient,
     clock::Clock,
     config::{Config, TopologySource},
+    crd::{self, Targets},
     door::{Door, DoorError, Joining},
     handling,
     hub::{Hub, Outlook, QUEUE},
@@ -86,6 +88,7 @@ pub struct Aggregator {
     shared: Shared,
     door: Door,
     joining: Option<Joining>,
+    resources: Option<(ApiClient, Targets)>,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
@@ -117,6 +120,22 @@ impl Aggregator {
         let (watches, watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
+        let (owned, owned_out) = watch::channel(Arc::default());
+        let resources = door.client().filter(|_| config.custom_resources).cloned();
+        let (topology_out, resources) = match resources {
+            Some(client) => {
+                let (full, out) = watch::channel(topology_out.borrow().clone());
+                let targets = Targets {
+                    client: client.clone(),
+                    options: config.runs.clone(),
+                    bare: topology_out,
+                    full,
+                    owned,
+                };
+                (out, Some((client, targets)))
+            }
+            None => (topology_out, None),
+        };
         let settings = Settings {
             interval: config.interval,
             timeout: config.longest_timeout(),
@@ -128,6 +147,7 @@ impl Aggregator {
                 echo_nonce: nonce(),
             },
             epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
+            owned: owned_out,
         };
         let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
         let writer = match &config.record {
@@ -189,6 +209,7 @@ impl Aggregator {
             shared,
             door,
             joining,
+            resources,
             source: config.source,
             topology,
             watches,
@@ -267,6 +288,17 @@ impl Aggregator {
         self.door.open(&shared, &mut parts, &mut start, &stopping);
         if let Some(joining) = self.joining {
             joining.run(&mut parts, &mut start, &stopping);
+        }
+        if let Some((client, targets)) = self.resources {
+            start("Targets", parts.spawn(targets.follow(stopping.clone())));
+            let following = crd::follow_runs(
+                client,
+                shared.runs.clone(),
+                shared.topology.clone(),
+                shared.outlook.views.clone(),
+                stopping.clone(),
+            );
+            start("Runs", parts.spawn(following));
         }
         drop(shared);
         let mut failure = None;

@@ -40,7 +40,7 @@ pub enum DoorError {
     Authority(#[from] AuthorityError),
     /// The API server is needed and not known.
     #[error(
-        "cannot find the API server that `identity` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
     )]
     Cluster(#[source] Box<kube::Error>),
 }
@@ -79,6 +79,7 @@ impl Door {
     /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
     pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, DoorError> {
         let needed = config.identity.is_some()
+            || config.custom_resources
             || config
                 .access
                 .as_ref()
@@ -144,6 +145,11 @@ impl Door {
             door.gate = Gate::Accounts(Arc::new(identity));
         }
         Ok(door)
+    }
+
+    /// The API server, where the configuration needs it.
+    pub(crate) const fn client(&self) -> Option<&ApiClient> {
+        self.client.as_ref()
     }
 
     /// The gate for people, who come through the other port.

@@ -10,6 +10,7 @@ mod aggregator;
 mod api_client;
 mod clock;
 mod config;
+mod crd;
 mod door;
 mod facts;
 #[cfg(test)]

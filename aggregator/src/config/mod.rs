@@ -65,6 +65,8 @@ pub struct Config {
     pub identity: Option<IdentityOptions>,
     /// Which people may do what; as the rest of the configuration suggests where absent.
     pub(crate) access: Option<AccessOptions>,
+    /// Whether Target and Run objects of the cluster are followed.
+    pub(crate) custom_resources: bool,
     /// What a run may ask for.
     pub(crate) runs: RunOptions,
     /// The API server, where it is not to be looked for as every client of a cluster does.
@@ -201,6 +203,7 @@ impl Config {
                 tls,
                 identity,
                 access,
+                custom_resources: raw.custom_resources == Some(true),
                 runs,
                 client: None,
                 pods: None,
@@ -226,6 +229,7 @@ impl Config {
             tls: None,
             identity: None,
             access: None,
+            custom_resources: false,
             runs: RunOptions::default(),
             client: None,
             pods: None,

@@ -36,6 +36,8 @@ pub(super) struct RawConfig<T> {
     pub(super) identity: Option<RawIdentity>,
     /// Which people may do what.
     pub(super) access: Option<RawAccess>,
+    /// Whether Target and Run objects of the cluster are followed.
+    pub(super) custom_resources: Option<bool>,
     /// What a run may ask for.
     pub(super) runs: Option<RawRuns>,
     /// Where history is kept; in memory only without.

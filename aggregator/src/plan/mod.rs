@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
+    crd::Owned,
     runs::Ordered,
     serve::{ApiError, Shared},
     watch::TopologyState,
@@ -77,6 +78,8 @@ pub(crate) struct Planner {
     pub(crate) config: PlanConfig,
     /// Start of this aggregator in seconds: a restarted one counts on.
     pub(crate) epoch: u64,
+    /// Targets of custom resources, whose probes are kept to a scope.
+    pub(crate) owned: watch::Receiver<Arc<Owned>>,
 }
 
 /// Who asks.
@@ -210,7 +213,9 @@ impl Feed {
         if self.only_answers {
             Vec::new()
         } else {
-            with_asks(topology, &self.planner.config, &self.vantage, asks)
+            let owned = self.planner.owned.borrow().clone();
+            let plan = with_asks(topology, &self.planner.config, &self.vantage, asks);
+            plan.into_iter().map(|assignment| owned.bound(assignment)).collect()
         }
     }
 

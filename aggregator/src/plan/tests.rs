@@ -24,6 +24,7 @@ fn feed() -> (
             echo_nonce: "n".to_owned(),
         },
         epoch: 7,
+        owned: watch::channel(Arc::default()).1,
     };
     let stopping = CancellationToken::new();
     let (asks, asked) = watch::channel(Asked::default());

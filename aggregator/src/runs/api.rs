@@ -4,10 +4,11 @@ use std::fmt;
 
 use parallax_diagnosis::verdict::Incident;
 use parallax_model::{Channel, EventTime, Micros, Outcome, Placement, RunId, TargetId, Vantage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which vantages take part in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunFrom {
     /// All that report.
@@ -33,7 +34,7 @@ impl fmt::Display for RunFrom {
 }
 
 /// Body of `POST /v1/runs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
     /// What should be reachable, as a target's URL.
@@ -50,7 +51,7 @@ pub struct RunRequest {
 }
 
 /// What a run came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     /// Every probe that asked as a user would succeeded, from every vantage that takes part.
@@ -62,7 +63,7 @@ pub enum RunOutcome {
 }
 
 /// Whether a run goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Probes are under way.
@@ -72,11 +73,13 @@ pub enum RunState {
 }
 
 /// One vantage's part, as a user would ask (the channels vip and dns).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VantageResult {
     /// The vantage.
+    #[schemars(with = "String")]
     pub vantage: Vantage,
     /// Where it sits against the entries, once a front was reached.
+    #[schemars(with = "String")]
     pub placement: Placement,
     /// Probes that were asked for.
     pub planned: u64,
@@ -91,15 +94,18 @@ pub struct VantageResult {
     pub said: Option<String>,
     /// The shortest probe that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "quickest_us")]
+    #[schemars(with = "Option<u64>")]
     pub quickest: Option<Micros>,
 }
 
 /// A run, under way or judged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Its id.
+    #[schemars(with = "String")]
     pub id: RunId,
     /// What is asked for.
+    #[schemars(with = "String")]
     pub target: TargetId,
     /// From where.
     pub from: RunFrom,
@@ -107,20 +113,25 @@ pub struct Run {
     pub rounds: u32,
     /// Time between two rounds.
     #[serde(rename = "interval_us")]
+    #[schemars(with = "u64")]
     pub interval: Micros,
     /// Deadline of one probe.
     #[serde(rename = "timeout_us")]
+    #[schemars(with = "u64")]
     pub timeout: Micros,
     /// Who asked for it.
     pub by: String,
     /// When.
+    #[schemars(with = "i64")]
     pub asked: EventTime,
     /// It will be judged by then, whatever is missing.
+    #[schemars(with = "i64")]
     pub deadline: EventTime,
     /// Whether it goes on.
     pub state: RunState,
     /// From the request to the start of the first probe that reported.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "first_probe_us")]
+    #[schemars(with = "Option<u64>")]
     pub first_probe: Option<Micros>,
     /// Probes asked for over all channels.
     pub expected: u64,
@@ -130,6 +141,7 @@ pub struct Run {
     pub vantages: Vec<VantageResult>,
     /// When it was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
     pub ended: Option<EventTime>,
     /// What it came to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,11 +151,12 @@ pub struct Run {
     pub sentence: String,
     /// The cause with its evidence, where one is named. Its times are those of the run's own rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub verdict: Option<Box<Incident>>,
 }
 
 /// One line of a run's stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The first line.
@@ -154,21 +167,27 @@ pub enum RunEvent {
     /// One probe came back.
     Result {
         /// From where.
+        #[schemars(with = "String")]
         vantage: Vantage,
         /// How the target was approached.
+        #[schemars(with = "String")]
         channel: Channel,
         /// Which round, from 1.
         round: u32,
         /// Start of the probe.
         #[serde(rename = "t_us")]
+        #[schemars(with = "i64")]
         at: EventTime,
         /// What was asked for; a control's own name on the channel mesh.
+        #[schemars(with = "String")]
         target: TargetId,
         /// What became of it.
         #[serde(flatten)]
+        #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
         outcome: Outcome,
         /// The whole probe.
         #[serde(default, skip_serializing_if = "Option::is_none", rename = "total_us")]
+        #[schemars(with = "Option<u64>")]
         total: Option<Micros>,
     },
     /// The last line.

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use api::{Run, RunFrom, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
-pub(crate) use scope::Forbidden;
+pub(crate) use scope::{Forbidden, scope as scope_of};
 
 use crate::{
     clock::Clock,

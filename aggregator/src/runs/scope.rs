@@ -21,7 +21,7 @@ pub(crate) enum Forbidden {
 }
 
 /// The rule that travels with the probes: the API server's addresses are refused besides what is local to a machine.
-pub(super) fn scope(topology: &Topology, options: &RunOptions) -> Scope {
+pub(crate) fn scope(topology: &Topology, options: &RunOptions) -> Scope {
     let mut refuse = options.refuse.clone();
     refuse.extend(
         std::env::var("KUBERNETES_SERVICE_HOST")

@@ -6,6 +6,7 @@ mod error;
 mod gate;
 mod handle;
 mod history;
+pub(crate) mod openapi;
 mod page;
 mod runs;
 
@@ -160,6 +161,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/incidents/{id}/verify", post(handle::verify))
         .route("/v1/maintenance", get(handle::windows).post(handle::open))
         .route("/v1/maintenance/{id}/end", post(handle::end))
+        .route("/v1/openapi.json", get(openapi::answer))
         .route("/v1/runs", get(runs::list).post(runs::begin))
         .route("/v1/runs/{id}", get(runs::one))
         .route("/v1/history/rollups", get(history::rollups))

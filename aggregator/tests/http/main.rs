@@ -11,6 +11,7 @@ mod ingest;
 mod kubernetes;
 mod plan;
 mod record;
+mod resources;
 mod runs;
 mod serve;
 mod store;
