@@ -43,15 +43,23 @@ pub(super) fn judge(objects: &BTreeMap<Key, DynamicObject>, bare: &Topology, sco
             Err((reason, message)) => refused(reason, message),
             Ok((_, id)) if bare.targets().contains_key(&id) => refused(
                 "AlreadyProbed",
-                format!("{id} is published by the cluster or listed in the configuration, which say how it is probed"),
+                format!(
+                    "{id} is published by the cluster or listed in the configuration, which say how it is probed"
+                ),
             ),
             Ok((_, id)) if owners.contains_key(&id) => {
                 let (namespace, name) = owners[&id];
-                refused("Duplicate", format!("{id} is the Target {namespace}/{name} already, which is older"))
+                refused(
+                    "Duplicate",
+                    format!("{id} is the Target {namespace}/{name} already, which is older"),
+                )
             }
             Ok(_) if *count >= MOST.0 || judged.ids.len() >= MOST.1 => refused(
                 "TooMany",
-                format!("at most {} Targets of a namespace and {} in all are probed", MOST.0, MOST.1),
+                format!(
+                    "at most {} Targets of a namespace and {} in all are probed",
+                    MOST.0, MOST.1
+                ),
             ),
             Ok((spec, id)) => {
                 *count += 1;
@@ -67,8 +75,8 @@ pub(super) fn judge(objects: &BTreeMap<Key, DynamicObject>, bare: &Topology, sco
 }
 
 fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, TargetId), (&'static str, String)> {
-    let spec: TargetSpec =
-        serde_json::from_value(object.data["spec"].clone()).map_err(|error| ("Invalid", format!("spec: {error}")))?;
+    let spec: TargetSpec = serde_json::from_value(object.data["spec"].clone())
+        .map_err(|error| ("Invalid", format!("spec: {error}")))?;
     let target = Target::try_from(spec.clone()).map_err(|error| ("Invalid", format!("spec.{error}")))?;
     let literal: Option<IpAddr> = match &target.probe {
         ProbeSpec::Http(http) => http.host.as_str().parse().ok(),

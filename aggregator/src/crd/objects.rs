@@ -44,7 +44,9 @@ impl Objects {
     }
 
     /// What happens to them. Trouble is an item like any other: it goes on by itself.
-    pub(super) fn follow(&self) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
+    pub(super) fn follow(
+        &self,
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
         let api = Api::<DynamicObject>::all_with(self.client.0.clone(), &self.resource);
         watcher(api, watcher::Config::default()).default_backoff().boxed()
     }
@@ -123,7 +125,11 @@ fn key(object: &DynamicObject) -> Key {
 }
 
 /// A condition, with the time of its last change: that of the object's own where it says the same.
-pub(super) fn condition(object: &DynamicObject, sort: &str, (status, reason, message): (&str, &str, &str)) -> Condition {
+pub(super) fn condition(
+    object: &DynamicObject,
+    sort: &str,
+    (status, reason, message): (&str, &str, &str),
+) -> Condition {
     let before = object.data["status"]["conditions"]
         .as_array()
         .into_iter()

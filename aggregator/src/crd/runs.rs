@@ -103,8 +103,12 @@ pub(crate) async fn follow(
 impl Following {
     async fn turn(&mut self) {
         let mut waiting = 0;
-        let objects: Vec<(Key, DynamicObject)> =
-            self.known.objects().iter().map(|(key, object)| (key.clone(), object.clone())).collect();
+        let objects: Vec<(Key, DynamicObject)> = self
+            .known
+            .objects()
+            .iter()
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
         for (key, object) in objects {
             let uid = object.metadata.uid.clone().unwrap_or_default();
             if is_complete(&object) {
@@ -127,9 +131,13 @@ impl Following {
         }
         let known = &self.known;
         self.under_way.retain(|key, _| known.objects().contains_key(key));
-        let uids: BTreeSet<&str> =
-            known.objects().values().filter_map(|object| object.metadata.uid.as_deref()).collect();
-        self.over.retain(|uid| uids.contains(uid.trim_start_matches("removed ")));
+        let uids: BTreeSet<&str> = known
+            .objects()
+            .values()
+            .filter_map(|object| object.metadata.uid.as_deref())
+            .collect();
+        self.over
+            .retain(|uid| uids.contains(uid.trim_start_matches("removed ")));
     }
 
     async fn begin(&mut self, key: &Key, object: &DynamicObject, uid: &str) {
@@ -137,11 +145,14 @@ impl Following {
         let begun = read(object).and_then(|request| {
             let topology = self.topology.borrow().topology.clone();
             let view = self.views.borrow().clone();
-            self.desk.begin(&request, &by, &topology, &view).map_err(Refusal::of)
+            self.desk
+                .begin(&request, &by, &topology, &view)
+                .map_err(Refusal::of)
         });
         match begun {
             Ok(run) => {
-                self.under_way.insert(key.clone(), (uid.to_owned(), run.id.clone()));
+                self.under_way
+                    .insert(key.clone(), (uid.to_owned(), run.id.clone()));
                 let status = RunStatus {
                     run: Some(run.id.to_string()),
                     conditions: vec![

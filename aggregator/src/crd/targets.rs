@@ -132,7 +132,11 @@ fn joined(bare: &Arc<Topology>, accepted: &[TargetSpec]) -> Arc<Topology> {
 /// Writes the status of those that say something else.
 async fn say(objects: &Objects, known: &Known, judged: &Judged) {
     for (key, verdict) in &judged.verdicts {
-        if let Some(status) = known.objects().get(key).and_then(|object| status(object, verdict)) {
+        if let Some(status) = known
+            .objects()
+            .get(key)
+            .and_then(|object| status(object, verdict))
+        {
             objects.say(key, &status).await;
         }
     }

@@ -20,7 +20,10 @@ fn the_committed_definitions_are_what_the_types_say() {
         std::fs::write(COMMITTED, &written).unwrap();
     }
     let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
-    assert!(committed == written, "deploy/crds.yaml is another; write it anew with PARALLAX_BLESS=1 and look at the diff");
+    assert!(
+        committed == written,
+        "deploy/crds.yaml is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
+    );
 }
 
 /// What the API server demands of a schema (structural schemas, KEP-1111).
@@ -31,11 +34,22 @@ fn every_schema_is_structural() {
         assert!(!map.contains_key("$ref"), "{path}");
         let untyped = map.contains_key("x-kubernetes-int-or-string")
             || map.contains_key("x-kubernetes-preserve-unknown-fields");
-        assert!(map.contains_key("type") || untyped, "{path} has no type: {schema}");
-        for (name, inner) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        assert!(
+            map.contains_key("type") || untyped,
+            "{path} has no type: {schema}"
+        );
+        for (name, inner) in map
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             holds(inner, &format!("{path}.{name}"));
         }
-        for inner in [map.get("items"), map.get("additionalProperties")].into_iter().flatten() {
+        for inner in [map.get("items"), map.get("additionalProperties")]
+            .into_iter()
+            .flatten()
+        {
             holds(inner, &format!("{path}[]"));
         }
     }
@@ -53,10 +67,15 @@ fn every_schema_is_structural() {
 fn object(namespace: &str, name: &str, second: u32, spec: Value) -> ((String, String), DynamicObject) {
     let object = json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Target", "spec": spec, "metadata":
         {"namespace": namespace, "name": name, "creationTimestamp": format!("2026-11-21T20:00:{second:02}Z")}});
-    ((namespace.to_owned(), name.to_owned()), serde_json::from_value(object).unwrap())
+    (
+        (namespace.to_owned(), name.to_owned()),
+        serde_json::from_value(object).unwrap(),
+    )
 }
 
-fn verdicts(objects: impl IntoIterator<Item = ((String, String), DynamicObject)>) -> BTreeMap<String, String> {
+fn verdicts(
+    objects: impl IntoIterator<Item = ((String, String), DynamicObject)>,
+) -> BTreeMap<String, String> {
     let bare = Topology::try_from(TopologySpec {
         targets: vec![TargetSpec::of("http://published.example.test/")],
         ..TopologySpec::default()
@@ -71,32 +90,75 @@ fn verdicts(objects: impl IntoIterator<Item = ((String, String), DynamicObject)>
         Verdict::Accepted(id) => id.to_string(),
         Verdict::Refused { reason, message } => format!("{reason}: {message}"),
     };
-    judged.verdicts.into_iter().map(|((_, name), verdict)| (name, words(verdict))).collect()
+    judged
+        .verdicts
+        .into_iter()
+        .map(|((_, name), verdict)| (name, words(verdict)))
+        .collect()
 }
 
 #[test]
 fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() {
     let said = verdicts([
-        object("shop", "good", 1, json!({"url": "https://pay.example.test/", "expectStatus": "2xx"})),
+        object(
+            "shop",
+            "good",
+            1,
+            json!({"url": "https://pay.example.test/", "expectStatus": "2xx"}),
+        ),
         object("shop", "younger", 2, json!({"url": "https://pay.example.test"})),
-        object("shop", "typo", 1, json!({"url": "https://a.example.test/", "expectStatus": "fine"})),
-        object("shop", "field", 1, json!({"url": "https://a.example.test/", "expectBdy": "x"})),
+        object(
+            "shop",
+            "typo",
+            1,
+            json!({"url": "https://a.example.test/", "expectStatus": "fine"}),
+        ),
+        object(
+            "shop",
+            "field",
+            1,
+            json!({"url": "https://a.example.test/", "expectBdy": "x"}),
+        ),
         object("shop", "port", 1, json!({"url": "tcp://db.example.test"})),
-        object("shop", "known", 1, json!({"url": "http://published.example.test/"})),
-        object("evil", "metadata", 1, json!({"url": "http://169.254.169.254/latest/"})),
+        object(
+            "shop",
+            "known",
+            1,
+            json!({"url": "http://published.example.test/"}),
+        ),
+        object(
+            "evil",
+            "metadata",
+            1,
+            json!({"url": "http://169.254.169.254/latest/"}),
+        ),
         object("evil", "api", 1, json!({"url": "https://10.96.0.1/"})),
-        object("evil", "resolver", 1, json!({"url": "dns://a.example.test", "resolver": "127.0.0.1:53"})),
+        object(
+            "evil",
+            "resolver",
+            1,
+            json!({"url": "dns://a.example.test", "resolver": "127.0.0.1:53"}),
+        ),
         object("evil", "empty", 1, Value::Null),
     ]);
     assert_eq!(said["good"], "https://pay.example.test/");
     for (name, words) in [
-        ("younger", "Duplicate: https://pay.example.test/ is the Target shop/good already"),
+        (
+            "younger",
+            "Duplicate: https://pay.example.test/ is the Target shop/good already",
+        ),
         ("typo", "Invalid: spec: "),
         ("field", "Invalid: spec: "),
         ("port", "Invalid: spec.url: a tcp:// target needs a port"),
         ("known", "AlreadyProbed: "),
-        ("metadata", "Forbidden: spec.url: 169.254.169.254 is a link-local address"),
-        ("api", "Forbidden: spec.url: 10.96.0.1 is an address of the API server"),
+        (
+            "metadata",
+            "Forbidden: spec.url: 169.254.169.254 is a link-local address",
+        ),
+        (
+            "api",
+            "Forbidden: spec.url: 10.96.0.1 is an address of the API server",
+        ),
         ("resolver", "Forbidden: spec.url: 127.0.0.1 is a loopback address"),
         ("empty", "Invalid: spec: "),
     ] {
@@ -106,7 +168,17 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
 
 #[test]
 fn one_namespace_cannot_fill_the_mesh() {
-    let objects = (0..150).map(|i| object("shop", &format!("t{i:03}"), 1, json!({"url": format!("http://h{i}.test/")})));
+    let objects = (0..150).map(|i| {
+        object(
+            "shop",
+            &format!("t{i:03}"),
+            1,
+            json!({"url": format!("http://h{i}.test/")}),
+        )
+    });
     let said = verdicts(objects);
-    assert_eq!(said.values().filter(|text| text.starts_with("TooMany")).count(), 50);
+    assert_eq!(
+        said.values().filter(|text| text.starts_with("TooMany")).count(),
+        50
+    );
 }

@@ -150,7 +150,10 @@ fn rules(kind: &str) -> Value {
                 "!has(self.intervalMs) || (self.intervalMs >= 200 && self.intervalMs <= 3600000)",
                 "intervalMs: expected 200 to 3600000",
             ),
-            rule("!has(self.body) || (has(self.method) && self.method == 'POST')", "body: only a POST has one"),
+            rule(
+                "!has(self.body) || (has(self.method) && self.method == 'POST')",
+                "body: only a POST has one",
+            ),
             rule(
                 "!has(self.expectTls) || self.url.startsWith('https://') || self.url.startsWith('tls://')",
                 "expectTls: only for https and tls targets",
@@ -161,7 +164,10 @@ fn rules(kind: &str) -> Value {
                 "!has(self.from) || self.from in ['all', 'nodes', 'zones', 'outside']",
                 "from: expected all, nodes, zones or outside",
             ),
-            rule("!has(self.rounds) || (self.rounds >= 1 && self.rounds <= 20)", "rounds: expected 1 to 20"),
+            rule(
+                "!has(self.rounds) || (self.rounds >= 1 && self.rounds <= 20)",
+                "rounds: expected 1 to 20",
+            ),
             rule("self == oldSelf", "a run is made once; create another one"),
         ],
     };
@@ -176,13 +182,19 @@ pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
 fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let rules = rules(&definition.spec.names.kind);
     for version in &mut definition.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
         let spec = schema
             .and_then(|schema| schema.properties.as_mut())
             .and_then(|properties| properties.get_mut("spec"));
         if let Some(spec) = spec {
             spec.x_kubernetes_validations = serde_json::from_value(rules.clone()).ok();
-            let url = spec.properties.as_mut().and_then(|properties| properties.get_mut("url"));
+            let url = spec
+                .properties
+                .as_mut()
+                .and_then(|properties| properties.get_mut("url"));
             if let Some(url) = url {
                 // Also what lets the API server bound the cost of the rules.
                 url.max_length = Some(2_048);

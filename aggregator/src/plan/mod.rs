@@ -215,7 +215,9 @@ impl Feed {
         } else {
             let owned = self.planner.owned.borrow().clone();
             let plan = with_asks(topology, &self.planner.config, &self.vantage, asks);
-            plan.into_iter().map(|assignment| owned.bound(assignment)).collect()
+            plan.into_iter()
+                .map(|assignment| owned.bound(assignment))
+                .collect()
         }
     }
 

@@ -71,11 +71,12 @@ impl Operation {
             status.to_owned(),
             json!({"description": "As asked for.", "content": {media: {"schema": schema}}}),
         );
-        let error = |text: &str| {
-            json!({"description": text, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})
-        };
+        let error = |text: &str| json!({"description": text, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}});
         let mut refusals = vec![
-            ("400", "What was sent cannot be read; the error says what was expected."),
+            (
+                "400",
+                "What was sent cannot be read; the error says what was expected.",
+            ),
             ("503", "Not at present; come again after `retry-after`."),
         ];
         if self.deed.is_some() {
@@ -95,7 +96,11 @@ impl Operation {
             operation["parameters"] = parameters.into();
         }
         if let Some(schema) = self.body {
-            let media = if self.deed.is_some() { "application/json" } else { "application/x-ndjson" };
+            let media = if self.deed.is_some() {
+                "application/json"
+            } else {
+                "application/x-ndjson"
+            };
             operation["requestBody"] = json!({"required": true, "content": {media: {"schema": schema}}});
         }
         if let Some(deed) = self.deed {
@@ -155,7 +160,11 @@ fn list(field: &str, items: &Value) -> Value {
 }
 
 fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
-    let (run, handling, window) = (of::<Run>(generator), of::<Handling>(generator), of::<Window>(generator));
+    let (run, handling, window) = (
+        of::<Run>(generator),
+        of::<Handling>(generator),
+        of::<Window>(generator),
+    );
     let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/diagnosis.md.",
         "required": ["id", "state", "sentence"],
         "properties": {"id": {"type": "string"}, "state": {"enum": ["open", "recovering", "closed"]},
@@ -172,7 +181,10 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         ),
         Operation {
             query: &[
-                ("before", "The `next` of an earlier answer, or a time in microseconds."),
+                (
+                    "before",
+                    "The `next` of an earlier answer, or a time in microseconds.",
+                ),
                 ("limit", "Most of those that are over, 1 to 500."),
             ],
             ..Operation::read(
@@ -203,7 +215,10 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         ),
         Operation {
             answer: ("201", "application/json", run.clone()),
-            refusals: &[("409", "It is of no single target, or no vantage reports."), ("429", "Too many runs.")],
+            refusals: &[
+                ("409", "It is of no single target, or no vantage reports."),
+                ("429", "Too many runs."),
+            ],
             ..Operation::write(
                 "/v1/incidents/{id}/verify",
                 "Repeat the probes that decided, at once: a run",
@@ -215,7 +230,10 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         Operation {
             answer: ("201", "application/json", run.clone()),
             refusals: &[
-                ("409", "No vantage that is meant reports, or none can ask for the target."),
+                (
+                    "409",
+                    "No vantage that is meant reports, or none can ask for the target.",
+                ),
                 ("413", "The body is too large."),
                 ("415", "Not application/json."),
                 ("429", "Too many runs; the error says when to come again."),
@@ -230,14 +248,22 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         },
         Operation::read("/v1/runs", "Runs in memory, newest first", list("runs", &run)),
         Operation {
-            answer: ("200", "application/json", json!({"anyOf": [run, of::<RunEvent>(generator)]})),
+            answer: (
+                "200",
+                "application/json",
+                json!({"anyOf": [run, of::<RunEvent>(generator)]}),
+            ),
             ..Operation::read(
                 "/v1/runs/{id}",
                 "One run; with `accept: application/x-ndjson` a line a result as it comes, the judged run last",
                 Value::Null,
             )
         },
-        Operation::read("/v1/maintenance", "Windows that are not over", list("windows", &window)),
+        Operation::read(
+            "/v1/maintenance",
+            "Windows that are not over",
+            list("windows", &window),
+        ),
         Operation {
             answer: ("201", "application/json", window.clone()),
             ..Operation::write(
@@ -288,7 +314,9 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 ("incarnation", "Its life."),
                 ("role", "`responder` for one that only answers."),
             ],
-            answer: ndjson(object("A line of the plan: snapshot, upsert, remove, run, facts, heartbeat.")),
+            answer: ndjson(object(
+                "A line of the plan: snapshot, upsert, remove, run, facts, heartbeat.",
+            )),
             ..Operation::read("/v1/plan", "A prober's plan, as long as it listens", Value::Null)
         },
         Operation {
@@ -325,7 +353,10 @@ mod tests {
             std::fs::write(COMMITTED, &written).unwrap();
         }
         let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
-        assert!(committed == written, "docs/openapi.json is another; write it anew with PARALLAX_BLESS=1 and look at the diff");
+        assert!(
+            committed == written,
+            "docs/openapi.json is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
+        );
     }
 
     #[test]

@@ -18,10 +18,18 @@ async fn start(server: &ApiServer) -> Running {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("topology.yaml"), TOPOLOGY).unwrap();
     let path = folder.path().join("parallax.yaml");
-    fs::write(&path, "listen: 127.0.0.1:0\ntopology: topology.yaml\ncustomResources: true\n").unwrap();
+    fs::write(
+        &path,
+        "listen: 127.0.0.1:0\ntopology: topology.yaml\ncustomResources: true\n",
+    )
+    .unwrap();
     let access = kube::config::Kubeconfig::from_yaml(&server.kubeconfig()).unwrap();
-    let access = Access::from_custom_kubeconfig(access, &Default::default()).await.unwrap();
-    let config = Config::load(&path).unwrap().with_client(Client::try_from(access).unwrap());
+    let access = Access::from_custom_kubeconfig(access, &Default::default())
+        .await
+        .unwrap();
+    let config = Config::load(&path)
+        .unwrap()
+        .with_client(Client::try_from(access).unwrap());
     Running::configured(folder, config).await
 }
 
@@ -52,20 +60,41 @@ async fn condition(server: &ApiServer, plural: &str, name: &str, sort: &str, sta
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(DEADLINE, wait)
-        .await
-        .unwrap_or_else(|_| panic!("{name} is never {sort}={status}: {:?}", server.get(plural, "shop", name)))
+    tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| {
+        panic!(
+            "{name} is never {sort}={status}: {:?}",
+            server.get(plural, "shop", name)
+        )
+    })
 }
 
 #[tokio::test]
 async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
     let server = ApiServer::start(&[]).await;
-    put(&server, "targets", "pay", json!({"url": "https://pay.example.test/", "expectStatus": "2xx"}));
-    put(&server, "targets", "typo", json!({"url": "https://pay.example.test/", "expectStatus": "fine"}));
-    put(&server, "targets", "metadata", json!({"url": "http://169.254.169.254/"}));
+    put(
+        &server,
+        "targets",
+        "pay",
+        json!({"url": "https://pay.example.test/", "expectStatus": "2xx"}),
+    );
+    put(
+        &server,
+        "targets",
+        "typo",
+        json!({"url": "https://pay.example.test/", "expectStatus": "fine"}),
+    );
+    put(
+        &server,
+        "targets",
+        "metadata",
+        json!({"url": "http://169.254.169.254/"}),
+    );
     let aggregator = start(&server).await;
     let accepted = condition(&server, "targets", "pay", "Accepted", "True").await;
-    assert_eq!((&accepted["reason"], &accepted["observedGeneration"]), (&json!("Probed"), &json!(1)));
+    assert_eq!(
+        (&accepted["reason"], &accepted["observedGeneration"]),
+        (&json!("Probed"), &json!(1))
+    );
     let refused = condition(&server, "targets", "typo", "Accepted", "False").await;
     assert_eq!(refused["reason"], "Invalid");
     let refused = condition(&server, "targets", "metadata", "Accepted", "False").await;
@@ -73,12 +102,30 @@ async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
     let mut plan = aggregator.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
     let snapshot: Value = serde_json::from_slice(&plan.chunk().await.unwrap().unwrap()).unwrap();
     let assignments = snapshot["assignments"].as_array().unwrap();
-    let pay = assignments.iter().find(|a| a["target"] == "https://pay.example.test/").unwrap();
-    assert_eq!(pay["probe"]["scope"], json!({}), "what is local to the prober's machine is out of it");
-    let own = assignments.iter().find(|a| a["target"] == "http://a.example.test/").unwrap();
-    assert!(own["probe"].get("scope").is_none(), "the operator's own targets may be anywhere");
+    let pay = assignments
+        .iter()
+        .find(|a| a["target"] == "https://pay.example.test/")
+        .unwrap();
+    assert_eq!(
+        pay["probe"]["scope"],
+        json!({}),
+        "what is local to the prober's machine is out of it"
+    );
+    let own = assignments
+        .iter()
+        .find(|a| a["target"] == "http://a.example.test/")
+        .unwrap();
+    assert!(
+        own["probe"].get("scope").is_none(),
+        "the operator's own targets may be anywhere"
+    );
     // Changed, it is another target; removed, it is none.
-    put(&server, "targets", "typo", json!({"url": "https://other.example.test/"}));
+    put(
+        &server,
+        "targets",
+        "typo",
+        json!({"url": "https://other.example.test/"}),
+    );
     condition(&server, "targets", "typo", "Accepted", "True").await;
     server.delete("targets", "shop", "pay");
     let gone = async {
@@ -101,9 +148,15 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     let server = ApiServer::start(&[]).await;
     let aggregator = start(&server).await;
     // It waits for somebody who could make it.
-    let spec = json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 0});
+    let spec =
+        json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 0});
     put(&server, "runs", "ask", spec);
-    put(&server, "runs", "wrong", json!({"url": "http://elsewhere.example.test/"}));
+    put(
+        &server,
+        "runs",
+        "wrong",
+        json!({"url": "http://elsewhere.example.test/"}),
+    );
     let refused = condition(&server, "runs", "wrong", "Accepted", "False").await;
     assert_eq!(refused["reason"], "Forbidden");
     condition(&server, "runs", "wrong", "Complete", "True").await;
@@ -123,9 +176,15 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     let status = tokio::time::timeout(DEADLINE, gone).await.unwrap();
     let of = |sort: &str| {
         let all = status["conditions"].as_array().unwrap();
-        all.iter().find(|condition| condition["type"] == sort).unwrap().clone()
+        all.iter()
+            .find(|condition| condition["type"] == sort)
+            .unwrap()
+            .clone()
     };
-    assert_eq!((&of("Complete")["status"], &of("Passed")["status"]), (&json!("True"), &json!("Unknown")));
+    assert_eq!(
+        (&of("Complete")["status"], &of("Passed")["status"]),
+        (&json!("True"), &json!("Unknown"))
+    );
     assert_eq!(status["results"][0]["vantage"], "n1/pod");
     aggregator.stop().await;
 }

@@ -4,6 +4,7 @@
 mod bad_input;
 mod check;
 mod commands;
+mod docs;
 mod identity;
 mod manifests;
 mod readme;
