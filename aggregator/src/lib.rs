@@ -31,6 +31,7 @@ mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
+pub use crd::custom_resource_definitions;
 pub use config::{
     Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token, scaled,
 };

@@ -175,7 +175,7 @@ fn rules(kind: &str) -> Value {
 }
 
 /// Both definitions, with their rules.
-pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
+pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
     [Target::crd(), Run::crd()].into_iter().map(with_rules).collect()
 }
 
@@ -204,8 +204,8 @@ fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
     definition
 }
 
-/// What `deploy/crds.yaml` holds.
-pub(crate) fn yaml() -> Result<String, serde_saphyr::ser::Error> {
+/// The definitions of the custom resources as YAML: what `deploy/crds.yaml` holds.
+pub fn yaml() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from("# Written from the types of aggregator/src/crd; a test holds it.\n");
     for definition in definitions() {
         // YAML 1.1 readers take bare `on` or `0o7` for something else than text.

@@ -169,3 +169,38 @@ fn it_completes_words_and_works_as_a_plugin_of_kubectl() {
         text(&output.stdout)
     );
 }
+
+#[test]
+fn an_incident_is_handled_from_the_terminal_and_stays_open_until_the_evidence_says_otherwise() {
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    let (_folder, mut up) = mesh(&[url], HERE);
+    up.until("1 of 1 vantages report  ✓ 1 ok");
+    drop(server);
+    up.until("1 open incident");
+    let listed = text(&ask(&up, &["incidents", "-o", "json"]).stdout);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let id = listed[0]["id"].as_str().unwrap();
+    assert_eq!(ask(&up, &["status"]).status.code(), Some(1), "is all well? no");
+    let said = text(&ask(&up, &["ack", id, "--note", "on it"]).stdout);
+    assert!(said.starts_with(&format!("{id} acknowledged by this machine\nkept in memory only")), "{said}");
+    let said = text(&ask(&up, &["silence", id, "--for", "2h"]).stdout);
+    assert!(said.contains("silenced until"), "{said}");
+    let listed = text(&ask(&up, &["incidents"]).stdout);
+    assert!(listed.contains("silenced by this machine"), "{listed}");
+    let explained = text(&ask(&up, &["explain", id]).stdout);
+    assert!(explained.starts_with(id), "{explained}");
+    let ended = text(&ask(&up, &["silence", id, "--end"]).stdout);
+    assert!(ended.contains("is not silenced"), "{ended}");
+    let verified = ask(&up, &["verify", id]);
+    assert_eq!(verified.status.code(), Some(1), "it is not fixed: {}", text(&verified.stderr));
+    let window = text(&ask(&up, &["maintenance", "start", "--for", "1h", "--note", "upgrade"]).stdout);
+    let window = window.split(':').next().unwrap();
+    let windows = text(&ask(&up, &["maintenance", "list"]).stdout);
+    assert!(windows.contains(window) && windows.contains("upgrade"), "{windows}");
+    assert!(text(&ask(&up, &["maintenance", "end", window]).stdout).contains("ended at"));
+    let long = ask(&up, &["silence", id, "--for", "400d"]);
+    assert_eq!(long.status.code(), Some(2));
+    assert!(text(&long.stderr).contains("expected 60 to 2592000 seconds"), "{}", text(&long.stderr));
+    assert_eq!(up.interrupt(), Some(0));
+}
