@@ -191,13 +191,15 @@ fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
             .and_then(|properties| properties.get_mut("spec"));
         if let Some(spec) = spec {
             spec.x_kubernetes_validations = serde_json::from_value(rules.clone()).ok();
-            let url = spec
-                .properties
-                .as_mut()
-                .and_then(|properties| properties.get_mut("url"));
-            if let Some(url) = url {
-                // Also what lets the API server bound the cost of the rules.
-                url.max_length = Some(2_048);
+            // Also what lets the API server bound the cost of the rules.
+            for (field, longest) in [("url", 2_048), ("from", 16)] {
+                let field = spec
+                    .properties
+                    .as_mut()
+                    .and_then(|properties| properties.get_mut(field));
+                if let Some(field) = field {
+                    field.max_length = Some(longest);
+                }
             }
         }
     }

@@ -186,6 +186,7 @@ impl ApiServer {
     }
 
     /// An object as it is.
+    #[allow(dead_code, reason = "not every test that uses this server looks at single objects")]
     pub(crate) fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
         self.store().objects.get(&key).cloned()

@@ -127,7 +127,8 @@ impl Running {
     }
 }
 
-fn client() -> Client {
+/// Also settles whose cryptography this process uses: before any other client is made.
+pub(crate) fn client() -> Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         rustls::crypto::ring::default_provider()

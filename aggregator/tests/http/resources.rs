@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api_server::ApiServer,
-    common::{HEADER, Running, TOPOLOGY, observation},
+    common::{HEADER, Running, TOPOLOGY, client, observation},
 };
 
 /// Only a failing test waits so long.
@@ -23,6 +23,7 @@ async fn start(server: &ApiServer) -> Running {
         "listen: 127.0.0.1:0\ntopology: topology.yaml\ncustomResources: true\n",
     )
     .unwrap();
+    client();
     let access = kube::config::Kubeconfig::from_yaml(&server.kubeconfig()).unwrap();
     let access = Access::from_custom_kubeconfig(access, &Default::default())
         .await
