@@ -101,6 +101,10 @@ impl Aggregator {
     }
 
     /// As [`Self::bind`], with event time starting where the caller says.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "every part is made and handed to those that need it, once"
+    )]
     pub async fn bind_at(config: Config, clock: Clock) -> Result<Self, StartError> {
         let address = config.listen;
         let refused = |source: io::Error| match source.kind() {

@@ -31,10 +31,10 @@ mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
-pub use crd::custom_resource_definitions;
 pub use config::{
     Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token, scaled,
 };
+pub use crd::custom_resource_definitions;
 pub use door::DoorError;
 pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
 pub use record::{RecordError, RecordOptions};

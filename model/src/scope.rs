@@ -175,8 +175,9 @@ fn embedded(v6: Ipv6Addr) -> Option<IpAddr> {
     let s = v6.segments();
     let of = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match s {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x64, 0xff9b, 1, _, _, _, high, low] => Some(of(high, low)),
-        [0x2002, high, low, ..] => Some(of(high, low)),
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 1, _, _, _, high, low]
+        | [0x2002, high, low, ..] => Some(of(high, low)),
         // Deprecated "IPv4-compatible" addresses; `::` and `::1` are judged as themselves.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(of(high, low)),
         _ => None,

@@ -1,4 +1,4 @@
-//! The API server's word on a person: TokenReview says who, SubjectAccessReview whether.
+//! The API server's word on a person: `TokenReview` says who, `SubjectAccessReview` whether.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -102,11 +102,14 @@ impl Ask for ApiClient {
 
 type Key = ([u8; 32], Deed);
 
+/// What was said, and until when it stands.
+type Answer = (Result<Person, Refusal>, Instant);
+
 /// Answers of the API server, remembered for a short while.
 #[derive(Debug)]
 pub(crate) struct Reviews {
     ask: Box<dyn Ask>,
-    known: Mutex<BTreeMap<Key, (Result<Person, Refusal>, Instant)>>,
+    known: Mutex<BTreeMap<Key, Answer>>,
     slots: Semaphore,
 }
 

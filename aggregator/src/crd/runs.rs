@@ -147,7 +147,7 @@ impl Following {
             let view = self.views.borrow().clone();
             self.desk
                 .begin(&request, &by, &topology, &view)
-                .map_err(Refusal::of)
+                .map_err(|refused| Refusal::of(&refused))
         });
         match begun {
             Ok(run) => {
@@ -237,7 +237,7 @@ enum Refusal {
 }
 
 impl Refusal {
-    fn of(refused: NoRun) -> Self {
+    fn of(refused: &NoRun) -> Self {
         match refused {
             NoRun::TooMany(_) | NoRun::Nobody(_) => Self::Later,
             NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),

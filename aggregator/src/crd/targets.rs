@@ -59,7 +59,7 @@ impl Targets {
         loop {
             let own = tokio::select! {
                 () = cancelled.cancelled() => return,
-                changed = self.bare.changed() => match changed {
+                news = self.bare.changed() => match news {
                     Ok(()) => false,
                     Err(_) => return,
                 },

@@ -64,6 +64,7 @@ fn every_schema_is_structural() {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
 fn object(namespace: &str, name: &str, second: u32, spec: Value) -> ((String, String), DynamicObject) {
     let object = json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Target", "spec": spec, "metadata":
         {"namespace": namespace, "name": name, "creationTimestamp": format!("2026-11-21T20:00:{second:02}Z")}});

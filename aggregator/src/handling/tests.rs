@@ -69,7 +69,7 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
     };
     let window = desk.open("ann", request(None, Some("shop."))).await.unwrap();
     let (shop, blog) = (target("shop"), target("blog"));
-    let said = desk.quiet("i-1", &[shop.clone()]);
+    let said = desk.quiet("i-1", std::slice::from_ref(&shop));
     assert_eq!(said, Some("maintenance by ann".to_owned()));
     assert_eq!(
         desk.quiet("i-1", &[shop.clone(), blog]),
@@ -78,7 +78,7 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
     );
     assert_eq!(desk.quiet("i-1", &[]), None);
     desk.end(&window.id, "ben").await.unwrap();
-    assert_eq!(desk.quiet("i-1", &[shop.clone()]), None);
+    assert_eq!(desk.quiet("i-1", std::slice::from_ref(&shop)), None);
     assert!(desk.windows().is_empty());
     let later = desk.clock.now().plus(Micros::from_secs(600));
     desk.open("ann", request(Some(later), None)).await.unwrap();

@@ -355,7 +355,7 @@ impl Desk {
                     self.keep(run).await;
                 }
             }
-            let wait = next.map_or(Duration::from_secs(3_600), |at| (at - self.clock.now()).into());
+            let wait = next.map_or(Duration::from_hours(1), |at| (at - self.clock.now()).into());
             tokio::select! {
                 () = cancelled.cancelled() => return,
                 () = self.bell.notified() => {}

@@ -1,5 +1,7 @@
 //! Handling incidents over HTTP: by machine as JSON, by the page as forms.
 
+use std::fmt::Write as _;
+
 use axum::{
     Json,
     body::Bytes,
@@ -205,7 +207,11 @@ impl FormKey {
     /// What a form of one incident carries.
     pub(super) fn sign(&self, incident: &str) -> String {
         let tag = hmac::sign(&self.0, incident.as_bytes());
-        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        tag.as_ref().iter().fold(String::new(), |mut text, byte| {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     fn accepts(&self, incident: &str, shown: &str) -> bool {

@@ -186,7 +186,10 @@ impl ApiServer {
     }
 
     /// An object as it is.
-    #[allow(dead_code, reason = "not every test that uses this server looks at single objects")]
+    #[allow(
+        dead_code,
+        reason = "not every test that uses this server looks at single objects"
+    )]
     pub(crate) fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
         self.store().objects.get(&key).cloned()
@@ -282,8 +285,8 @@ fn change(shared: &Shared, method: &Method, path: &[&str], body: &[u8]) -> Respo
         store.delete(resource, namespace, name);
     } else {
         assert_eq!((method, path.last()), (&Method::PATCH, Some(&"status")));
-        let patch: Value = serde_json::from_slice(body).unwrap();
-        for (field, value) in patch["status"].as_object().unwrap() {
+        let merge: Value = serde_json::from_slice(body).unwrap();
+        for (field, value) in merge["status"].as_object().unwrap() {
             object["status"][field] = value.clone();
         }
         store.put(resource, object.clone());

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use kube::{Client, Config as Access};
+use kube::{Client, Config as Access, config::KubeConfigOptions};
 use parallax_aggregator::Config;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn start(server: &ApiServer) -> Running {
     .unwrap();
     client();
     let access = kube::config::Kubeconfig::from_yaml(&server.kubeconfig()).unwrap();
-    let access = Access::from_custom_kubeconfig(access, &Default::default())
+    let access = Access::from_custom_kubeconfig(access, &KubeConfigOptions::default())
         .await
         .unwrap();
     let config = Config::load(&path)
@@ -34,6 +34,7 @@ async fn start(server: &ApiServer) -> Running {
     Running::configured(folder, config).await
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
 fn put(server: &ApiServer, plural: &str, name: &str, spec: Value) {
     let kind = if plural == "runs" { "Run" } else { "Target" };
     server.put(

@@ -17,10 +17,9 @@ fn ask(up: &Up, args: &[&str]) -> Output {
         .unwrap()
 }
 
-fn mesh(urls: &[String], more: &str) -> (tempfile::TempDir, Up) {
-    let targets: String = urls.iter().map(|url| format!("  - url: {url}\n")).collect();
+fn mesh(url: &str, more: &str) -> (tempfile::TempDir, Up) {
     let (folder, path) = config(&format!(
-        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n{targets}{more}"
+        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: {url}\n{more}"
     ));
     let up = Up::start(&path);
     (folder, up)
@@ -32,7 +31,7 @@ const HERE: &str = "runs: {allow: [127.0.0.0/8]}\n";
 fn a_run_of_a_target_that_answers_ends_with_0_and_its_first_probe_comes_within_200_ms() {
     let server = Server::start();
     let url = format!("http://{}/", server.address);
-    let (_folder, mut up) = mesh(&[url.clone()], HERE);
+    let (_folder, mut up) = mesh(&url, HERE);
     up.until("1 of 1 vantages report  ✓ 1 ok");
     let output = ask(&up, &["run", &url, "--rounds", "2"]);
     let said = text(&output.stdout);
@@ -62,7 +61,7 @@ fn a_run_of_a_target_that_answers_ends_with_0_and_its_first_probe_comes_within_2
 fn a_run_of_a_target_that_refuses_names_it_and_ends_with_1() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("tcp://{closed}");
-    let (_folder, mut up) = mesh(&[url.clone()], HERE);
+    let (_folder, mut up) = mesh(&url, HERE);
     up.until("✗ 1 failing");
     let output = ask(&up, &["run", &url]);
     let said = text(&output.stdout);
@@ -78,7 +77,7 @@ fn a_run_of_a_target_that_refuses_names_it_and_ends_with_1() {
 fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
     let server = Server::start();
     let url = format!("http://{}/", server.address);
-    let (_folder, mut up) = mesh(&[url.clone()], "");
+    let (_folder, mut up) = mesh(&url, "");
     up.until("1 of 1 vantages report");
     let forbidden = ask(&up, &["run", &url]);
     assert_eq!(forbidden.status.code(), Some(2));
@@ -116,7 +115,7 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
 fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines() {
     let server = Server::start();
     let url = format!("http://{}/", server.address);
-    let (_folder, mut up) = mesh(&[url.clone()], "");
+    let (_folder, mut up) = mesh(&url, "");
     up.until("1 of 1 vantages report  ✓ 1 ok");
     let status = ask(&up, &["status"]);
     assert_eq!(status.status.code(), Some(0));
@@ -174,7 +173,7 @@ fn it_completes_words_and_works_as_a_plugin_of_kubectl() {
 fn an_incident_is_handled_from_the_terminal_and_stays_open_until_the_evidence_says_otherwise() {
     let server = Server::start();
     let url = format!("http://{}/", server.address);
-    let (_folder, mut up) = mesh(&[url], HERE);
+    let (_folder, mut up) = mesh(&url, HERE);
     up.until("1 of 1 vantages report  ✓ 1 ok");
     drop(server);
     up.until("1 open incident");
@@ -183,7 +182,10 @@ fn an_incident_is_handled_from_the_terminal_and_stays_open_until_the_evidence_sa
     let id = listed[0]["id"].as_str().unwrap();
     assert_eq!(ask(&up, &["status"]).status.code(), Some(1), "is all well? no");
     let said = text(&ask(&up, &["ack", id, "--note", "on it"]).stdout);
-    assert!(said.starts_with(&format!("{id} acknowledged by this machine\nkept in memory only")), "{said}");
+    assert!(
+        said.starts_with(&format!("{id} acknowledged by this machine\nkept in memory only")),
+        "{said}"
+    );
     let said = text(&ask(&up, &["silence", id, "--for", "2h"]).stdout);
     assert!(said.contains("silenced until"), "{said}");
     let listed = text(&ask(&up, &["incidents"]).stdout);
@@ -193,14 +195,26 @@ fn an_incident_is_handled_from_the_terminal_and_stays_open_until_the_evidence_sa
     let ended = text(&ask(&up, &["silence", id, "--end"]).stdout);
     assert!(ended.contains("is not silenced"), "{ended}");
     let verified = ask(&up, &["verify", id]);
-    assert_eq!(verified.status.code(), Some(1), "it is not fixed: {}", text(&verified.stderr));
+    assert_eq!(
+        verified.status.code(),
+        Some(1),
+        "it is not fixed: {}",
+        text(&verified.stderr)
+    );
     let window = text(&ask(&up, &["maintenance", "start", "--for", "1h", "--note", "upgrade"]).stdout);
     let window = window.split(':').next().unwrap();
     let windows = text(&ask(&up, &["maintenance", "list"]).stdout);
-    assert!(windows.contains(window) && windows.contains("upgrade"), "{windows}");
+    assert!(
+        windows.contains(window) && windows.contains("upgrade"),
+        "{windows}"
+    );
     assert!(text(&ask(&up, &["maintenance", "end", window]).stdout).contains("ended at"));
     let long = ask(&up, &["silence", id, "--for", "400d"]);
     assert_eq!(long.status.code(), Some(2));
-    assert!(text(&long.stderr).contains("expected 60 to 2592000 seconds"), "{}", text(&long.stderr));
+    assert!(
+        text(&long.stderr).contains("expected 60 to 2592000 seconds"),
+        "{}",
+        text(&long.stderr)
+    );
     assert_eq!(up.interrupt(), Some(0));
 }

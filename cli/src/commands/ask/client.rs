@@ -17,14 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     /// The aggregator.
     #[arg(
-        long,
+        id = "server",
+        long = "server",
         value_name = "URL",
         env = "PARALLAX_SERVER",
         default_value = "http://127.0.0.1:8080/",
         global = true
     )]
-    server: Url,
-    /// A file with the token to show; PARALLAX_TOKEN holds one itself.
+    url: Url,
+    /// A file with the token to show; `PARALLAX_TOKEN` holds one itself.
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
     /// Trust the certificates in this PEM file besides those installed.
@@ -43,7 +44,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(server: &Server) -> Result<Self, Failure> {
         let token = token(server)?;
-        let url = &server.server;
+        let url = &server.url;
         let local = url.host().is_some_and(|host| match host {
             url::Host::Domain(name) => name == "localhost",
             url::Host::Ipv4(address) => address.is_loopback(),

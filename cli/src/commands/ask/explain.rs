@@ -1,5 +1,7 @@
 //! `parallax explain`: everything that is known of an incident.
 
+use std::fmt::Write as _;
+
 use parallax_diagnosis::{
     text,
     verdict::{Incident, IncidentState},
@@ -30,14 +32,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     let (view, found): (Value, Vec<Value>) = wait(async {
         let view: Value = client.get(&["v1", "state"], &[]).await?;
-        let found = match &args.id {
-            Some(id) => vec![client.get(&["v1", "incidents", id], &[]).await?],
-            None => {
-                let all = view["incidents"].as_array().cloned().unwrap_or_default();
-                all.into_iter()
-                    .filter(|incident| incident["state"] != "closed")
-                    .collect()
-            }
+        let found = if let Some(id) = &args.id {
+            vec![client.get(&["v1", "incidents", id], &[]).await?]
+        } else {
+            let all = view["incidents"].as_array().cloned().unwrap_or_default();
+            all.into_iter()
+                .filter(|incident| incident["state"] != "closed")
+                .collect()
         };
         Ok((view, found))
     })?;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             IncidentState::Closed { closed } => closed,
             IncidentState::Open | IncidentState::Recovering => view.at,
         };
-        out.push_str(&format!("{}\n", incident.id));
+        let _ = writeln!(out, "{}", incident.id);
         out.push_str(&text::incident(&incident, until, style));
         out.push('\n');
     }

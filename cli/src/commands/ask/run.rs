@@ -1,6 +1,7 @@
 //! `parallax run`: ask now, from everywhere, and say what came of it.
 
 use std::{
+    fmt::Write as _,
     io::{IsTerminal, Write as _},
     time::{Duration, Instant},
 };
@@ -200,10 +201,11 @@ fn report(run: &Run, style: Style) -> String {
         |first| format!("the first after {first}"),
     );
     let lasted = run.ended.map_or(Micros(0), |ended| ended - run.asked);
-    out.push_str(&format!(
-        "  {}: {} of {} probes came back, {first}, all within {lasted}\n\n",
+    let _ = writeln!(
+        out,
+        "  {}: {} of {} probes came back, {first}, all within {lasted}\n",
         run.id, run.answered, run.expected
-    ));
+    );
     let mut table = Table::new(&["VANTAGE", "PLACEMENT", "FAILED", "OF", "QUICKEST", "SAID"]);
     for part in run.vantages.iter().take(LISTED) {
         let failed = part.failures.to_string();
@@ -228,7 +230,7 @@ fn report(run: &Run, style: Style) -> String {
     }
     out.push_str(&table.text());
     if run.vantages.len() > LISTED {
-        out.push_str(&format!("… and {} more vantages\n", run.vantages.len() - LISTED));
+        let _ = writeln!(out, "… and {} more vantages", run.vantages.len() - LISTED);
     }
     if let Some(incident) = &run.verdict {
         out.push('\n');

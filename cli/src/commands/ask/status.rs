@@ -1,5 +1,7 @@
 //! `parallax status`: is all well?
 
+use std::fmt::Write as _;
+
 use parallax_diagnosis::{
     text,
     verdict::IncidentState,
@@ -52,36 +54,42 @@ fn shown(view: &View, state: &Value, wide: bool) -> String {
     let style = style();
     let mut out = text::summary(view, style);
     out.push('\n');
-    for (field, words) in [("topology_error", "the topology cannot be read")] {
-        if let Some(error) = state[field].as_str() {
-            out.push_str(&format!("{} {words}: {error}\n", style.paint("33", "!")));
-        }
+    // Writing into a string cannot fail.
+    if let Some(error) = state["topology_error"].as_str() {
+        let _ = writeln!(
+            out,
+            "{} the topology cannot be read: {error}",
+            style.paint("33", "!")
+        );
     }
     if let Some(reason) = state["store"]["reason"].as_str() {
-        out.push_str(&format!(
-            "{} the store does not work: {reason}\n",
+        let _ = writeln!(
+            out,
+            "{} the store does not work: {reason}",
             style.paint("33", "!")
-        ));
+        );
     }
     for incident in view
         .incidents
         .iter()
         .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
     {
-        out.push_str(&format!(
-            "{} {}   {}\n",
+        let _ = writeln!(
+            out,
+            "{} {}   {}",
             style.paint("1;31", "✗"),
             incident.id,
             incident.verdict.sentence
-        ));
+        );
     }
     for open in &view.investigating {
-        out.push_str(&format!(
-            "{} {}: {}\n",
+        let _ = writeln!(
+            out,
+            "{} {}: {}",
             style.paint("33", "~"),
             open.subject,
             open.sentence
-        ));
+        );
     }
     let quiet: Vec<_> = view
         .vantages

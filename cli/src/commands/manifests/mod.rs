@@ -41,7 +41,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.crds {
-        return super::print(&parallax_aggregator::custom_resource_definitions().map_err(Failure::could_not)?);
+        return super::print(
+            &parallax_aggregator::custom_resource_definitions().map_err(Failure::could_not)?,
+        );
     }
     let values = match &args.values {
         Some(path) => Values::load(path).map_err(Failure::usage)?,
