@@ -124,7 +124,7 @@ mod tests {
             starts.push(at - now);
         }
         assert!(starts[0] < SPREAD);
-        assert_eq!(starts[1] - starts[0], Duration::from_secs(1));
+        assert_eq!(starts[1].checked_sub(starts[0]), Some(Duration::from_secs(1)));
         assert_eq!(starts.len(), 3);
     }
 
