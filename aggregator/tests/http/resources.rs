@@ -151,7 +151,7 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     let aggregator = start(&server).await;
     // It waits for somebody who could make it.
     let spec =
-        json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 0});
+        json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 2});
     put(&server, "runs", "ask", spec);
     put(
         &server,
@@ -164,18 +164,9 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     condition(&server, "runs", "wrong", "Complete", "True").await;
     aggregator.send(&[HEADER, &observation(0)]).await;
     condition(&server, "runs", "ask", "Accepted", "True").await;
-    // Nobody answers: it is over, nothing is proved, and then it is gone.
-    let gone = async {
-        let mut last = Value::Null;
-        loop {
-            match server.get("runs", "shop", "ask") {
-                Some(object) => last = object["status"].clone(),
-                None => return last,
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let status = tokio::time::timeout(DEADLINE, gone).await.unwrap();
+    // Nobody answers: it is over, and nothing is proved.
+    condition(&server, "runs", "ask", "Complete", "True").await;
+    let status = server.get("runs", "shop", "ask").unwrap()["status"].clone();
     let of = |sort: &str| {
         let all = status["conditions"].as_array().unwrap();
         all.iter()
@@ -188,5 +179,15 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
         (&json!("True"), &json!("Unknown"))
     );
     assert_eq!(status["results"][0]["vantage"], "n1/pod");
+    let gone = async {
+        while server.get("runs", "shop", "ask").is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.unwrap();
+    assert!(
+        server.get("runs", "shop", "wrong").is_some(),
+        "one without a time to live stays"
+    );
     aggregator.stop().await;
 }
