@@ -19,7 +19,7 @@ fn ask(up: &Up, args: &[&str]) -> Output {
 
 fn mesh(url: &str, more: &str) -> (tempfile::TempDir, Up) {
     let (folder, path) = config(&format!(
-        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: {url}\n{more}"
+        "listen: 127.0.0.1:0\nintervalMs: 1000\ntimeoutMs: 500\ntargets:\n  - url: {url}\n{more}"
     ));
     let up = Up::start(&path);
     (folder, up)
