@@ -11,13 +11,17 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    api_client::ApiClient,
     clock::Clock,
     config::{Config, TopologySource},
+    crd::{self, Targets},
     door::{Door, DoorError, Joining},
+    handling,
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
     plan::Planner,
     record::{RecordError, Recorder, Writer},
+    runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
     watch::{self as topology_watch, TopologyState, kube::Watches},
@@ -84,6 +88,7 @@ pub struct Aggregator {
     shared: Shared,
     door: Door,
     joining: Option<Joining>,
+    resources: Option<(ApiClient, Targets)>,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
@@ -96,6 +101,10 @@ impl Aggregator {
     }
 
     /// As [`Self::bind`], with event time starting where the caller says.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "every part is made and handed to those that need it, once"
+    )]
     pub async fn bind_at(config: Config, clock: Clock) -> Result<Self, StartError> {
         let address = config.listen;
         let refused = |source: io::Error| match source.kind() {
@@ -115,9 +124,34 @@ impl Aggregator {
         let (watches, watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
+        let (owned, owned_out) = watch::channel(Arc::default());
+        let resources = door.client().filter(|_| config.custom_resources).cloned();
+        let (topology_out, resources) = match resources {
+            Some(client) => {
+                let (full, out) = watch::channel(topology_out.borrow().clone());
+                let targets = Targets {
+                    client: client.clone(),
+                    options: config.runs.clone(),
+                    bare: topology_out,
+                    full,
+                    owned,
+                };
+                (out, Some((client, targets)))
+            }
+            None => (topology_out, None),
+        };
         let settings = Settings {
             interval: config.interval,
             timeout: config.longest_timeout(),
+        };
+        let planner = Planner {
+            config: PlanConfig {
+                interval: config.interval,
+                timeout: config.timeout,
+                echo_nonce: nonce(),
+            },
+            epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
+            owned: owned_out,
         };
         let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
         let writer = match &config.record {
@@ -138,6 +172,13 @@ impl Aggregator {
             }
             None => (None, StoreHandle::off()),
         };
+        let runs = Arc::new(Desk::new(
+            clock,
+            config.runs.clone(),
+            planner.config.clone(),
+            store.clone(),
+        ));
+        hub.follow_runs(runs.clone());
         let live = Live {
             clock,
             views: outlook.views.clone(),
@@ -145,17 +186,13 @@ impl Aggregator {
             store: store.state.clone(),
             watches: watches_out,
         };
-        let planner = Planner {
-            config: PlanConfig {
-                interval: config.interval,
-                timeout: config.timeout,
-                echo_nonce: nonce(),
-            },
-            epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
-        };
         let shared = Shared {
             clock,
             gate: door.gate.clone(),
+            access: door.access(&config, local),
+            runs,
+            handling: Arc::new(handling::Desk::new(clock, store.clone())),
+            form_key: serve::FormKey::new(),
             outlook,
             topology: topology_out,
             store,
@@ -176,6 +213,7 @@ impl Aggregator {
             shared,
             door,
             joining,
+            resources,
             source: config.source,
             topology,
             watches,
@@ -249,9 +287,25 @@ impl Aggregator {
                 stopping.clone(),
             )),
         );
+        start(
+            "handling",
+            parts.spawn(shared.handling.clone().run(stopping.clone())),
+        );
+        start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
         self.door.open(&shared, &mut parts, &mut start, &stopping);
         if let Some(joining) = self.joining {
             joining.run(&mut parts, &mut start, &stopping);
+        }
+        if let Some((client, targets)) = self.resources {
+            start("Targets", parts.spawn(targets.follow(stopping.clone())));
+            let following = crd::follow_runs(
+                client,
+                shared.runs.clone(),
+                shared.topology.clone(),
+                shared.outlook.views.clone(),
+                stopping.clone(),
+            );
+            start("Runs", parts.spawn(following));
         }
         drop(shared);
         let mut failure = None;
@@ -275,6 +329,10 @@ impl Aggregator {
 /// A number nobody can guess, new at each start: an echo must not answer to strangers, nor to yesterday's mesh.
 /// The standard library seeds its hashers from the system's random numbers.
 fn nonce() -> String {
-    let random = || std::hash::RandomState::new().hash_one(0_u64);
     format!("{:016x}{:016x}", random(), random())
+}
+
+/// A number nobody can guess.
+pub(crate) fn random() -> u64 {
+    std::hash::RandomState::new().hash_one(0_u64)
 }

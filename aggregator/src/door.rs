@@ -14,8 +14,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::{Access, Known, Reviews},
     api_client::ApiClient,
-    config::Config,
+    config::{AccessMode, Config},
     identity::{Enrolments, Identity, Pods, with_enrolled},
     metrics::Metrics,
     serve::{self, Gate, Shared},
@@ -42,7 +43,7 @@ pub enum DoorError {
     Authority(#[from] AuthorityError),
     /// The API server is needed and not known.
     #[error(
-        "cannot find the API server that `identity` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
     )]
     Cluster(#[source] Box<kube::Error>),
 }
@@ -51,6 +52,8 @@ pub enum DoorError {
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) gate: Gate,
+    /// The API server, where it is needed.
+    client: Option<ApiClient>,
     tls: Option<Serving>,
     publisher: Option<Publisher>,
     enrolments: Option<(Enrolments, watch::Receiver<BTreeSet<Vantage>>)>,
@@ -78,8 +81,13 @@ impl std::fmt::Debug for Acceptor {
 impl Door {
     /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
     pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, DoorError> {
-        let needed =
-            config.identity.is_some() || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
+        let needed = config.identity.is_some()
+            || config.custom_resources
+            || config
+                .access
+                .as_ref()
+                .is_some_and(|access| matches!(access.mode, AccessMode::Cluster))
+            || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
         let client = match (&config.client, needed) {
             (Some(client), _) => Some(client.clone()),
             (None, true) => Some(ApiClient(
@@ -91,6 +99,7 @@ impl Door {
         };
         let mut door = Self {
             gate: config.token.clone().map_or(Gate::Open, Gate::Secret),
+            client: client.clone(),
             tls: None,
             publisher: None,
             enrolments: None,
@@ -138,6 +147,43 @@ impl Door {
             door.gate = Gate::Accounts(Arc::new(identity));
         }
         Ok(door)
+    }
+
+    /// The API server, where the configuration needs it.
+    pub(crate) const fn client(&self) -> Option<&ApiClient> {
+        self.client.as_ref()
+    }
+
+    /// The gate for people, who come through the other port.
+    pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> Access {
+        let cluster = || {
+            self.client
+                .clone()
+                .map(|client| Known::Cluster(Arc::new(Reviews::new(client))))
+        };
+        let nobody = Known::Nobody {
+            local: local.ip().is_loopback(),
+        };
+        let Some(options) = &config.access else {
+            let known = match (&config.identity, &config.token) {
+                (Some(_), _) => cluster(),
+                (None, token) => token.clone().map(Known::Secret),
+            };
+            return Access {
+                known: known.unwrap_or(nobody),
+                open_read: true,
+            };
+        };
+        let known = match &options.mode {
+            AccessMode::Secret(token) => Some(Known::Secret(token.clone())),
+            AccessMode::Cluster => cluster(),
+            AccessMode::Proxy(proxy) => Some(Known::Proxy(Arc::new(proxy.clone()))),
+        };
+        Access {
+            // Without a client nobody can be known, and nothing is local either.
+            known: known.unwrap_or(Known::Nobody { local: false }),
+            open_read: options.open_read,
+        }
     }
 
     /// Where probers are served over TLS.

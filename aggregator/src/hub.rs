@@ -17,6 +17,7 @@ use crate::{
     metrics::Metrics,
     plan::Asked,
     record::Recorder,
+    runs::Desk,
     store::Keeper,
     watch::TopologyState,
 };
@@ -49,6 +50,8 @@ pub(crate) struct Hub {
     held: Arc<Topology>,
     recorder: Option<Recorder>,
     keeper: Option<Keeper>,
+    /// Where observations go that belong to a run.
+    runs: Option<Arc<Desk>>,
     /// What probers say of their nodes.
     reported: Reported,
     topology: watch::Receiver<TopologyState>,
@@ -81,6 +84,7 @@ impl Hub {
             held: current,
             recorder: None,
             keeper: None,
+            runs: None,
             reported: Reported::default(),
             topology,
             reports,
@@ -104,6 +108,11 @@ impl Hub {
     /// Keeps from now on what should outlive a restart.
     pub(crate) fn keep(&mut self, keeper: Keeper) {
         self.keeper = Some(keeper);
+    }
+
+    /// Hands on from now on what belongs to runs.
+    pub(crate) fn follow_runs(&mut self, runs: Arc<Desk>) {
+        self.runs = Some(runs);
     }
 
     /// The topology that the engine works with.
@@ -220,6 +229,18 @@ impl Hub {
                 incarnation: header.incarnation.clone(),
                 observation,
             };
+            // A run's are kept from cells, history and recording: it asks at other times and as often as somebody likes.
+            if recorded
+                .observation
+                .assignment
+                .as_ref()
+                .is_some_and(|id| id.run().is_some())
+            {
+                if let Some(runs) = &self.runs {
+                    runs.observed(&recorded);
+                }
+                continue;
+            }
             let booked = self.engine.observe(&recorded);
             self.metrics.observed(&recorded, booked, topology);
             if let Some(keeper) = &mut self.keeper {

@@ -5,20 +5,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access;
 mod aggregator;
 mod api_client;
 mod clock;
 mod config;
+mod crd;
 mod door;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+pub mod handling;
 mod hub;
 mod identity;
 mod ingest;
 mod metrics;
 mod plan;
 mod record;
+pub mod runs;
 mod serve;
 mod severity;
 mod store;
@@ -30,6 +34,7 @@ pub use clock::Clock;
 pub use config::{
     Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token, scaled,
 };
+pub use crd::custom_resource_definitions;
 pub use door::DoorError;
 pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
 pub use record::{RecordError, RecordOptions};

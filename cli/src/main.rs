@@ -8,7 +8,7 @@ mod exit;
 
 use std::{io::IsTerminal, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// Asks for your cluster's names and addresses from every node, and names the cause when one cannot be reached.
@@ -38,18 +38,48 @@ enum Command {
     Manifests(commands::manifests::Args),
     /// Let machines outside the cluster probe.
     Vantage(commands::vantage::Args),
+    /// Is all well? What the mesh sees right now, in a few lines.
+    Status(commands::ask::status::Args),
+    /// What should be reachable, and whether it is.
+    Targets(commands::ask::targets::Args),
+    /// What is wrong, one line an incident.
+    Incidents(commands::ask::incidents::Args),
+    /// An incident with its evidence, what was ruled out and what to do.
+    Explain(commands::ask::explain::Args),
+    /// Ask for a target at once, from everywhere, and name the cause where it fails.
+    Run(commands::ask::run::Args),
+    /// Say that you have seen an incident: it stays open and calls nobody any more.
+    Ack(commands::ask::handle::Ack),
+    /// Call nobody about an incident until a time; it stays open and shown.
+    Silence(commands::ask::handle::SilenceArgs),
+    /// Repeat the probes that decided an incident: did the fix work?
+    Verify(commands::ask::handle::Verify),
+    /// Announce maintenance: nobody is called for what fails within it.
+    Maintenance(commands::ask::handle::Maintenance),
+    /// Print the completion script of a shell.
+    Completion(commands::ask::completion::Args),
     /// Diagnose a recorded stream; the same input gives the same bytes.
     Replay(commands::replay::Args),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parsed();
     log_to_stderr(match cli.command {
         // A person looks at these; only what is wrong belongs between the lines they read.
         Command::Up(_)
         | Command::Check(_)
         | Command::Manifests(_)
         | Command::Vantage(_)
+        | Command::Status(_)
+        | Command::Targets(_)
+        | Command::Incidents(_)
+        | Command::Explain(_)
+        | Command::Run(_)
+        | Command::Ack(_)
+        | Command::Silence(_)
+        | Command::Verify(_)
+        | Command::Maintenance(_)
+        | Command::Completion(_)
         | Command::Replay(_) => "warn",
         Command::Prober(_) | Command::Aggregator(_) => "info",
     });
@@ -68,6 +98,16 @@ fn main() -> ExitCode {
         Command::Aggregator(args) => commands::aggregator::run(&args),
         Command::Manifests(args) => commands::manifests::run(&args),
         Command::Vantage(args) => commands::vantage::run(args),
+        Command::Status(args) => commands::ask::status::run(&args),
+        Command::Targets(args) => commands::ask::targets::run(&args),
+        Command::Incidents(args) => commands::ask::incidents::run(&args),
+        Command::Explain(args) => commands::ask::explain::run(&args),
+        Command::Run(args) => commands::ask::run::run(&args),
+        Command::Ack(args) => commands::ask::handle::ack(args),
+        Command::Silence(args) => commands::ask::handle::silence(args),
+        Command::Verify(args) => commands::ask::handle::verify(&args),
+        Command::Maintenance(args) => commands::ask::handle::maintenance(args),
+        Command::Completion(args) => commands::ask::completion::run(&args, Cli::command()),
         Command::Replay(args) => commands::replay::run(&args),
     };
     match done {
@@ -79,6 +119,21 @@ fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// The command line. Installed as `kubectl-parallax` it is `kubectl parallax`, and says so in its usage.
+fn parsed() -> Cli {
+    let called = std::env::args_os().next();
+    let plugin = called
+        .as_deref()
+        .and_then(|path| std::path::Path::new(path).file_stem())
+        .is_some_and(|name| name == "kubectl-parallax");
+    let command = if plugin {
+        Cli::command().bin_name("kubectl parallax")
+    } else {
+        Cli::command()
+    };
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 fn log_to_stderr(default: &str) {

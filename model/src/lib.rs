@@ -39,6 +39,7 @@ mod observation;
 mod plan;
 mod probability;
 mod probe;
+mod scope;
 mod target;
 mod time;
 mod vantage;
@@ -50,11 +51,11 @@ pub use facts::{Conntrack, FactQuestions, HealthCheck, HostFacts, MOST_IPVS_ADDR
 pub use failure::{FailureKind, KindClass, Outcome, OwnFault, Phase};
 pub use front::{Front, InvalidFront, Transport};
 pub use names::{
-    AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, ServiceKey,
-    TargetId, VantageName, ZoneName,
+    AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, RunId,
+    ServiceKey, TargetId, VantageName, ZoneName,
 };
 pub use observation::{AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence};
-pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings};
+pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{
     BodyPattern, DnsProbe, DnsTransport, EscapedBytes, ExpectedStatus, HttpProbe, HttpVersion, InvalidBytes,
@@ -62,6 +63,7 @@ pub use probe::{
     RecordType, RedirectPolicy, SIZE_SWEEP, Scheme, SearchManner, Silence, TcpProbe, TlsExpectation,
     TlsVersion,
 };
+pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
 pub use target::{InvalidTarget, Target, TargetSpec};
 pub use time::{EventTime, Micros, ReportSeq, Round};
 pub use vantage::{InvalidVantage, Network, Reach, Vantage};

@@ -154,6 +154,11 @@ name!(
     "assignment id"
 );
 name!(
+    /// One on-demand run.
+    RunId,
+    "run id"
+);
+name!(
     /// One life of one prober process. A restarted prober starts a new one, with sequence numbers from 0.
     Incarnation,
     "incarnation"

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AssignmentId, Channel, FactQuestions, Micros, NodeName, PodName, ProbeSpec, TargetId};
+use crate::{AssignmentId, Channel, FactQuestions, Micros, NodeName, PodName, ProbeSpec, RunId, TargetId};
 
 /// Which plan this is: the epoch grows with each new planner, the number within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -27,6 +27,16 @@ impl AssignmentId {
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.as_str().starts_with(Self::ASKED)
+    }
+
+    /// How ids begin of the probes of a run: `run|RUN|…`. What they see belongs to the run alone.
+    pub const RUN: &'static str = "run|";
+
+    /// The run that the probe belongs to, if it does to one.
+    #[must_use]
+    pub fn run(&self) -> Option<&str> {
+        let rest = self.as_str().strip_prefix(Self::RUN)?;
+        rest.split_once('|').map(|(run, _)| run)
     }
 }
 
@@ -87,6 +97,17 @@ pub struct PlanSettings {
     pub heartbeat: Micros,
 }
 
+/// Probes that are made at once, a few times, and then never again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// Which run. A prober that hears of the same one again does nothing.
+    pub id: RunId,
+    /// How often each is made, `interval` after the last start.
+    pub rounds: u32,
+    /// The probes, by ids that begin with [`AssignmentId::RUN`] and the run's own.
+    pub assignments: Vec<Assignment>,
+}
+
 /// One line of the plan stream. Lines of unknown type are skipped by a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -127,6 +148,11 @@ pub enum PlanLine {
     Facts {
         /// The questions.
         questions: FactQuestions,
+    },
+    /// Probes to be made at once. Older probers pass over it.
+    Run {
+        /// What to do.
+        order: RunOrder,
     },
     /// A line of a newer aggregator.
     #[serde(other)]

@@ -53,6 +53,18 @@ fn node_facts_and_the_questions_for_them_are_written_as_they_were_read() {
 }
 
 #[test]
+fn the_order_of_a_run_and_what_comes_back_are_written_as_they_were_read() {
+    for line in fixture("plan-run.ndjson") {
+        reads_and_writes_back_the_same::<PlanLine>(&line);
+    }
+    for line in fixture("report-run.ndjson") {
+        reads_and_writes_back_the_same::<Observation>(&line);
+        let observation: Observation = serde_json::from_str(&line).unwrap();
+        assert_eq!(observation.assignment.unwrap().run(), Some("r-1a2b"));
+    }
+}
+
+#[test]
 fn facts_of_a_newer_prober_are_read_as_far_as_they_are_known() {
     let newer = r#"{"v":1,"incarnation":"i1","vantage":"n1/host","sent_us":7,"dropped":0,"facts":{"hairpin":true,"bpf_maps":3}}"#;
     let header: ReportHeader = serde_json::from_str(newer).unwrap();
@@ -88,6 +100,6 @@ fn a_report_of_an_older_prober_lacks_only_what_was_added_later() {
 
 #[test]
 fn a_line_of_a_newer_aggregator_is_skipped_not_refused() {
-    let line: PlanLine = serde_json::from_str(r#"{"type":"run","id":7,"urls":["http://a/"]}"#).unwrap();
+    let line: PlanLine = serde_json::from_str(r#"{"type":"telepathy","id":7,"urls":["http://a/"]}"#).unwrap();
     assert_eq!(line, PlanLine::Unknown);
 }

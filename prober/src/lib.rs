@@ -26,6 +26,7 @@ mod http;
 mod jitter;
 mod laps;
 mod metrics;
+mod orders;
 mod plan_client;
 mod probe;
 mod profile;

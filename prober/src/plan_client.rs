@@ -220,8 +220,8 @@ fn read(line: &[u8]) -> serde_json::Result<PlanLine> {
         Err(error) => error,
     };
     let mut value: Value = serde_json::from_slice(line)?;
-    if value["type"] == "upsert" {
-        tracing::warn!(error = %strict, "leaving out an assignment this version does not understand");
+    if value["type"] == "upsert" || value["type"] == "run" {
+        tracing::warn!(error = %strict, "leaving out what this version does not understand");
         return Ok(PlanLine::Unknown);
     }
     let Some(assignments) = value.get_mut("assignments").and_then(Value::as_array_mut) else {
@@ -271,8 +271,14 @@ mod tests {
 
     #[test]
     fn a_line_of_unknown_type_is_skipped_and_one_that_is_no_json_ends_the_stream() {
-        let newer = br#"{"type":"run","revision":{"epoch":1,"n":2}}"#;
+        let newer = br#"{"type":"telepathy","revision":{"epoch":1,"n":2}}"#;
         assert_eq!(read(newer).unwrap(), PlanLine::Unknown);
+        let run = br#"{"type":"run","order":{"id":"r-1","rounds":1,"assignments":[{"id":"a","probe":{"kind":"quic"}}]}}"#;
+        assert_eq!(
+            read(run).unwrap(),
+            PlanLine::Unknown,
+            "a run of a newer aggregator"
+        );
         assert!(read(b"<html>").is_err());
         assert!(read(br#"{"type":"snapshot"}"#).is_err());
     }

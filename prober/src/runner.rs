@@ -14,6 +14,7 @@ use crate::{
     clock::Deadline,
     evidence::Evidence,
     governor::Governor,
+    orders::Orders,
     probe::{self, Context},
     result::ProbeResult,
     schedule::{Schedule, Start},
@@ -33,6 +34,8 @@ const LAST_PROBES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Runner {
     schedule: Schedule,
+    orders: Orders,
+    vantage: Vantage,
     governor: Governor,
     probes: JoinSet<()>,
     running: HashMap<Id, Running>,
@@ -44,6 +47,8 @@ struct Running {
     assignment: Arc<Assignment>,
     /// Not after the start the probe will report.
     since: EventTime,
+    /// Of a run: no round waits for it.
+    aside: bool,
 }
 
 /// What each probe needs and where its result goes.
@@ -64,6 +69,8 @@ impl Runner {
     ) -> Self {
         Self {
             schedule: Schedule::new(Instant::now(), vantage),
+            orders: Orders::default(),
+            vantage: vantage.clone(),
             governor: Governor::default(),
             probes: JoinSet::new(),
             running: HashMap::new(),
@@ -90,6 +97,13 @@ impl Runner {
             }
             PlanLine::Upsert { assignment, .. } => self.schedule.upsert(assignment, now),
             PlanLine::Remove { id, .. } => self.schedule.remove(&id),
+            PlanLine::Run { order } => {
+                let (id, probes) = (order.id.clone(), order.assignments.len());
+                if self.orders.take(order, &self.vantage, now) {
+                    tracing::info!(run = %id, probes, "a run");
+                }
+                return;
+            }
             // Facts are no probes: the agent takes their line.
             PlanLine::Heartbeat { .. } | PlanLine::Facts { .. } | PlanLine::Unknown => return,
         }
@@ -98,7 +112,8 @@ impl Runner {
 
     /// Waits for what comes first, a start or an end, and deals with it; for ever without a plan.
     pub(crate) async fn turn(&mut self) {
-        let due = due(self.schedule.next_due());
+        let (plan, runs) = (self.schedule.next_due(), self.orders.next_due());
+        let due = due(plan.into_iter().chain(runs).min());
         tokio::select! {
             () = due => self.start(Instant::now()),
             Some(ended) = self.probes.join_next_with_id() => self.settle(ended),
@@ -126,19 +141,35 @@ impl Runner {
                     self.schedule.finished(&assignment.id);
                     self.desk.not_asked(&assignment, OwnFault::Throttled, late);
                 }
-                Start::Run { assignment, late } => self.spawn(assignment, late),
+                Start::Run { assignment, late } => self.spawn(assignment, late, false),
+            }
+        }
+        for (assignment, late) in self.orders.take_due(now) {
+            if self.probes.len() >= AT_ONCE || !self.governor.allows(&assignment.target, now) {
+                self.desk.not_asked(&assignment, OwnFault::Throttled, late);
+            } else {
+                self.spawn(assignment, late, true);
             }
         }
     }
 
-    fn spawn(&mut self, assignment: Arc<Assignment>, late: Duration) {
+    fn spawn(&mut self, assignment: Arc<Assignment>, late: Duration, aside: bool) {
         let desk = Arc::clone(&self.desk);
-        let since = desk.status.started(desk.context.clock);
+        let since = if aside {
+            desk.context.clock.now()
+        } else {
+            desk.status.started(desk.context.clock)
+        };
         let task = self.probes.spawn({
             let assignment = Arc::clone(&assignment);
             async move { desk.probe(&assignment, late).await }
         });
-        self.running.insert(task.id(), Running { assignment, since });
+        let running = Running {
+            assignment,
+            since,
+            aside,
+        };
+        self.running.insert(task.id(), running);
     }
 
     fn settle(&mut self, ended: Result<(Id, ()), JoinError>) {
@@ -151,7 +182,9 @@ impl Runner {
                 error.id()
             }
         };
-        if let Some(running) = self.running.remove(&id) {
+        if let Some(running) = self.running.remove(&id)
+            && !running.aside
+        {
             self.schedule.finished(&running.assignment.id);
             self.desk.status.settled(running.since);
         }
@@ -166,10 +199,12 @@ impl Runner {
         };
         let _ = time::timeout(LAST_PROBES, all).await;
         self.probes.shutdown().await;
-        for Running { assignment, since } in self.running.into_values() {
-            let result = ProbeResult::not_asked(&assignment, since, OwnFault::Stopping);
-            self.desk.book(&assignment, result);
-            self.desk.status.settled(since);
+        for running in self.running.into_values() {
+            let result = ProbeResult::not_asked(&running.assignment, running.since, OwnFault::Stopping);
+            self.desk.book(&running.assignment, result);
+            if !running.aside {
+                self.desk.status.settled(running.since);
+            }
         }
     }
 }

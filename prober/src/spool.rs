@@ -15,7 +15,8 @@ pub(crate) const BATCH: usize = 2_000;
 pub(crate) struct Line {
     pub(crate) seq: ReportSeq,
     at: EventTime,
-    failed: bool,
+    /// A failure, or what somebody waits for who asked for a run: sent at once, given up last.
+    urgent: bool,
     pub(crate) json: Bytes,
 }
 
@@ -24,7 +25,11 @@ impl Line {
         Ok(Self {
             seq: observation.seq,
             at: observation.at,
-            failed: observation.outcome.is_failure(),
+            urgent: observation.outcome.is_failure()
+                || observation
+                    .assignment
+                    .as_ref()
+                    .is_some_and(|id| id.run().is_some()),
             json: serde_json::to_vec(observation)?.into(),
         })
     }
@@ -64,7 +69,7 @@ impl Spool {
             self.dropped += 1;
             return;
         };
-        let queue = if line.failed {
+        let queue = if line.urgent {
             &mut self.failures
         } else {
             &mut self.others
@@ -89,9 +94,9 @@ impl Spool {
         self.dropped
     }
 
-    /// Whether a failure waits: it is sent at once.
+    /// Whether a failure or a result of a run waits: it is sent at once.
     pub(crate) fn urgent(&self) -> bool {
-        !self.failures.is_empty() || self.batch.iter().any(|line| line.failed)
+        !self.failures.is_empty() || self.batch.iter().any(|line| line.urgent)
     }
 
     /// The next report: the one under way until it is settled, else the oldest observations in order.

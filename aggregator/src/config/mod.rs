@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod people;
 mod public_views;
 mod raw;
 mod read;
@@ -25,6 +26,7 @@ use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
 pub use error::{Complaint, ConfigError};
+pub(crate) use people::{AccessMode, AccessOptions, ProxyOptions, RunOptions};
 pub use store::scaled;
 pub use token::Token;
 pub use tree::Place;
@@ -59,6 +61,12 @@ pub struct Config {
     pub tls: Option<TlsOptions>,
     /// Knowing probers by their Kubernetes accounts instead of by a shared secret.
     pub identity: Option<IdentityOptions>,
+    /// Which people may do what; as the rest of the configuration suggests where absent.
+    pub(crate) access: Option<AccessOptions>,
+    /// Whether Target and Run objects of the cluster are followed.
+    pub(crate) custom_resources: bool,
+    /// What a run may ask for.
+    pub(crate) runs: RunOptions,
     /// The API server, where it is not to be looked for as every client of a cluster does.
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
@@ -158,6 +166,8 @@ impl Config {
             folder,
             &mut wrong,
         );
+        let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
+        let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let vantages = raw
             .vantages
@@ -193,6 +203,9 @@ impl Config {
                 token,
                 tls,
                 identity,
+                access,
+                custom_resources: raw.custom_resources == Some(true),
+                runs,
                 client: None,
                 pods: None,
                 record: None,
@@ -216,6 +229,9 @@ impl Config {
             token: None,
             tls: None,
             identity: None,
+            access: None,
+            custom_resources: false,
+            runs: RunOptions::default(),
             client: None,
             pods: None,
             record: None,

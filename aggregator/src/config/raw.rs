@@ -9,6 +9,8 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
+use super::people::{RawAccess, RawRuns};
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawConfig<T> {
@@ -32,6 +34,12 @@ pub(super) struct RawConfig<T> {
     pub(super) tls: Option<RawTls>,
     /// Knowing probers by their Kubernetes accounts.
     pub(super) identity: Option<RawIdentity>,
+    /// Which people may do what.
+    pub(super) access: Option<RawAccess>,
+    /// Whether Target and Run objects of the cluster are followed.
+    pub(super) custom_resources: Option<bool>,
+    /// What a run may ask for.
+    pub(super) runs: Option<RawRuns>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }

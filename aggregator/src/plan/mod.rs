@@ -30,6 +30,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clock::Clock,
+    crd::Owned,
+    runs::Ordered,
     serve::{ApiError, Shared},
     watch::TopologyState,
 };
@@ -75,6 +78,8 @@ pub(crate) struct Planner {
     pub(crate) config: PlanConfig,
     /// Start of this aggregator in seconds: a restarted one counts on.
     pub(crate) epoch: u64,
+    /// Targets of custom resources, whose probes are kept to a scope.
+    pub(crate) owned: watch::Receiver<Arc<Owned>>,
 }
 
 /// Who asks.
@@ -108,6 +113,7 @@ pub(crate) async fn stream_plan(
         (vantage, only_answers),
         shared.topology.clone(),
         shared.outlook.asks.clone(),
+        (shared.runs.orders(), shared.clock),
         shared.stopping.clone(),
     )
     .until(admitted.until());
@@ -123,6 +129,10 @@ struct Feed {
     only_answers: bool,
     topology: watch::Receiver<TopologyState>,
     asks: watch::Receiver<Asked>,
+    runs: watch::Receiver<Arc<[Ordered]>>,
+    clock: Clock,
+    /// The number of the last run that the reader was told, or that was not its business.
+    told: u64,
     stopping: CancellationToken,
     /// When the reader's token ends. It comes again with a new one, or not at all.
     until: Option<Instant>,
@@ -139,6 +149,7 @@ impl Feed {
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<Asked>,
+        (runs, clock): (watch::Receiver<Arc<[Ordered]>>, Clock),
         stopping: CancellationToken,
     ) -> Self {
         let mut heartbeat = interval(HEARTBEAT);
@@ -149,6 +160,9 @@ impl Feed {
             only_answers,
             topology,
             asks,
+            runs,
+            clock,
+            told: 0,
             stopping,
             until: None,
             known: None,
@@ -179,11 +193,14 @@ impl Feed {
                 biased;
                 () = self.stopping.cancelled() => return None,
                 () = sleep_until(self.until.unwrap_or_else(Instant::now)), if self.until.is_some() => return None,
+                // Before anything else that changes: somebody waits for it.
+                changed = self.runs.changed() => changed.ok()?,
                 changed = self.topology.changed() => changed.ok()?,
                 changed = self.asks.changed() => changed.ok()?,
                 _ = self.heartbeat.tick() => return Some(vec![PlanLine::Heartbeat { revision }]),
             }
-            let lines = self.changes(revision)?;
+            let mut lines = self.changes(revision)?;
+            lines.extend(self.orders());
             if !lines.is_empty() {
                 self.heartbeat.reset();
                 return Some(lines);
@@ -206,7 +223,11 @@ impl Feed {
         if self.only_answers {
             Vec::new()
         } else {
-            with_asks(topology, &self.planner.config, &self.vantage, asks)
+            let owned = self.planner.owned.borrow().clone();
+            let plan = with_asks(topology, &self.planner.config, &self.vantage, asks);
+            plan.into_iter()
+                .map(|assignment| owned.bound(assignment))
+                .collect()
         }
     }
 
@@ -223,8 +244,25 @@ impl Feed {
             },
             assignments: plan,
         };
+        let questions = self.questions(&topology);
         std::iter::once(snapshot)
-            .chain(self.questions(&topology))
+            .chain(questions)
+            .chain(self.orders())
+            .collect()
+    }
+
+    /// Runs that the reader has not been told. A stream that begins while one is under way tells it: the prober knows
+    /// whether it has heard of it.
+    fn orders(&mut self) -> Vec<PlanLine> {
+        let orders = self.runs.borrow_and_update().clone();
+        let (now, told) = (self.clock.now(), self.told);
+        let new = orders.iter().filter(|order| order.number > told);
+        self.told = orders.iter().map(|order| order.number).fold(told, u64::max);
+        if self.only_answers {
+            return Vec::new();
+        }
+        new.filter_map(|order| order.of(&self.vantage, now))
+            .map(|order| PlanLine::Run { order })
             .collect()
     }
 

@@ -24,14 +24,22 @@ fn feed() -> (
             echo_nonce: "n".to_owned(),
         },
         epoch: 7,
+        owned: watch::channel(Arc::default()).1,
     };
     let stopping = CancellationToken::new();
     let (asks, asked) = watch::channel(Asked::default());
+    let (orders, runs) = watch::channel(Arc::from([]));
+    let end = stopping.clone();
+    tokio::spawn(async move {
+        end.cancelled().await;
+        drop(orders);
+    });
     let feed = Feed::new(
         Arc::new(planner),
         (vantage, false),
         receiver,
         asked,
+        (runs, Clock::system()),
         stopping.clone(),
     );
     (sender, asks, stopping, feed)

@@ -17,7 +17,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ApiError, Shared};
-use crate::store::{AskError, Cursor, Step};
+use crate::{
+    handling::api::Handling,
+    store::{AskError, Cursor, Step},
+};
 
 /// Entries of one answer where none is asked for, and the most that may be.
 const LIMIT: (usize, usize) = (100, 500);
@@ -67,10 +70,45 @@ impl Shown {
     }
 }
 
+/// An incident and what people did about it.
+#[derive(Serialize)]
+struct Handled {
+    #[serde(flatten)]
+    shown: Shown,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handling: Option<Handling>,
+    /// Why nobody is called for it at present.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quiet: Option<String>,
+}
+
+impl Handled {
+    fn of(shown: Shown, shared: &Shared) -> Self {
+        let (id, targets) = match &shown {
+            Shown::Live(incident) => (incident.id.as_str(), incident.verdict.targets.as_slice()),
+            Shown::Kept(kept) => (kept["id"].as_str().unwrap_or_default(), [].as_slice()),
+        };
+        Self {
+            handling: handling(shared, id),
+            quiet: shared.handling.quiet(id, targets),
+            shown,
+        }
+    }
+}
+
+/// What people did about an incident, with what a verification came to.
+pub(super) fn handling(shared: &Shared, id: &str) -> Option<Handling> {
+    let mut handling = shared.handling.of(id)?;
+    if let Some(verified) = &mut handling.verified {
+        verified.outcome = shared.runs.get(verified.run.as_str()).and_then(|run| run.outcome);
+    }
+    Some(handling)
+}
+
 #[derive(Serialize)]
 struct IncidentsAnswer {
     at: EventTime,
-    incidents: Vec<Shown>,
+    incidents: Vec<Handled>,
     /// What `before` continues with; null at the end of what is kept.
     next: Option<String>,
     /// Why only what is in memory is listed; null where the store was asked.
@@ -121,11 +159,18 @@ pub(crate) async fn incidents(
     let more = over.len() > limit;
     over.truncate(limit);
     let next = over.last().filter(|_| more).map(|(place, _)| place.to_string());
-    let mut incidents: Vec<Shown> = Vec::new();
+    let mut incidents: Vec<Handled> = Vec::new();
+    let handled = |shown| Handled::of(shown, &shared);
     if before.is_none() {
-        incidents.extend(view.incidents.iter().filter(|i| is_open(i)).map(Shown::live));
+        incidents.extend(
+            view.incidents
+                .iter()
+                .filter(|i| is_open(i))
+                .map(Shown::live)
+                .map(handled),
+        );
     }
-    incidents.extend(over.into_iter().map(|(_, incident)| incident));
+    incidents.extend(over.into_iter().map(|(_, incident)| handled(incident)));
     Ok(Json(IncidentsAnswer {
         at: view.at,
         incidents,
@@ -163,7 +208,7 @@ pub(crate) async fn incident(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     match find(&shared, &id).await {
-        Ok(Some(incident)) => Ok(Json(incident).into_response()),
+        Ok(Some(incident)) => Ok(Json(Handled::of(incident, &shared)).into_response()),
         Ok(None) | Err(AskError::Off) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "no incident of that id is kept",

@@ -4,15 +4,20 @@ mod api;
 mod connections;
 mod error;
 mod gate;
+mod handle;
 mod history;
+pub(crate) mod openapi;
 mod page;
+mod runs;
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    extract::{Request, State},
     http::StatusCode,
-    middleware,
+    middleware::{self, Next},
+    response::Response,
     routing::{any, get, post},
 };
 use parallax_model::Vantage;
@@ -27,13 +32,17 @@ use tower_http::{
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
 pub(crate) use gate::Gate;
+pub(crate) use handle::FormKey;
 
 use crate::{
+    access::{Access, Deed},
     clock::Clock,
+    handling,
     hub::Outlook,
     ingest::{self, Report},
     metrics::{self, Metrics},
     plan::{self, Planner},
+    runs::Desk,
     store::StoreHandle,
     watch::TopologyState,
 };
@@ -49,6 +58,10 @@ const BODIES: usize = 16;
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) gate: Gate,
+    pub(crate) access: Access,
+    pub(crate) runs: Arc<Desk>,
+    pub(crate) handling: Arc<handling::Desk>,
+    pub(crate) form_key: FormKey,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: StoreHandle,
@@ -121,6 +134,14 @@ fn bounded(routes: Router<Shared>) -> Router<Shared> {
         .layer(middleware::map_response(error::speak_json))
 }
 
+/// Reading needs somebody who may; what changes something asks for more by itself.
+async fn may_read(State(shared): State<Shared>, request: Request, next: Next) -> Result<Response, ApiError> {
+    if request.method().is_safe() {
+        shared.access.allow(request.headers(), Deed::Read).await?;
+    }
+    Ok(next.run(request).await)
+}
+
 /// All routes.
 pub(crate) fn router(shared: Shared) -> Router {
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, REQUEST_TIMEOUT);
@@ -129,17 +150,31 @@ pub(crate) fn router(shared: Shared) -> Router {
     } else {
         probers()
     };
+    let reading = middleware::from_fn_with_state(shared.clone(), may_read);
     let api = Router::new()
         .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
         .route("/v1/incidents", get(history::incidents))
         .route("/v1/incidents/{id}", get(history::incident))
         .route("/v1/incidents/{id}/verdicts", get(history::verdicts))
+        .route("/v1/incidents/{id}/acknowledge", post(handle::acknowledge))
+        .route("/v1/incidents/{id}/silence", post(handle::silence))
+        .route("/v1/incidents/{id}/verify", post(handle::verify))
+        .route("/v1/maintenance", get(handle::windows).post(handle::open))
+        .route("/v1/maintenance/{id}/end", post(handle::end))
+        .route("/v1/openapi.json", get(openapi::answer))
+        .route("/v1/runs", get(runs::list).post(runs::begin))
+        .route("/v1/runs/{id}", get(runs::one))
         .route("/v1/history/rollups", get(history::rollups))
         .route("/v1/history/failures", get(history::failures))
+        .route_layer(reading.clone())
         .route("/healthz", get(api::healthz))
         .route("/readyz", get(api::readyz))
         .merge(probers);
-    let people = page::router().layer(CompressionLayer::new()).layer(timeout);
+    let people = page::router()
+        .route_layer(reading)
+        .merge(page::assets())
+        .layer(CompressionLayer::new())
+        .layer(timeout);
     Router::new()
         .route(
             "/metrics",

@@ -9,6 +9,7 @@
 //! and tried again, and what waits for it is bounded. Everything a back end has to do is [`Store`]; whatever decides
 //! what is kept, when to try again and what becomes of incidents across a restart stands on this side of it.
 
+mod document;
 mod handle;
 mod keeper;
 mod kept;
@@ -27,6 +28,7 @@ use parallax_model::EventTime;
 
 pub use options::StoreOptions;
 
+pub(crate) use document::{Document, Paper};
 pub(crate) use handle::{AskError, StoreHandle};
 pub(crate) use keeper::Keeper;
 #[cfg(test)]
@@ -81,6 +83,15 @@ pub(crate) trait Store: Send {
         before: EventTime,
         limit: usize,
     ) -> Result<Vec<serde_json::Value>, Trouble>;
+
+    /// Keeps a document; a later state replaces an earlier one.
+    fn put(&mut self, document: &Document) -> Result<(), Trouble>;
+
+    /// Documents of a sort, the latest first.
+    fn documents(&mut self, sort: Paper, limit: usize) -> Result<Vec<Document>, Trouble>;
+
+    /// One document.
+    fn document(&mut self, sort: Paper, id: &str) -> Result<Option<Document>, Trouble>;
 
     /// One step of removing what is too old or too much, and of giving space back. True while there is more to do.
     fn tidy(&mut self, now: EventTime) -> Result<bool, Trouble>;

@@ -11,7 +11,7 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{Query, State},
-    http::{StatusCode, Uri, header},
+    http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
@@ -185,6 +185,16 @@ impl ApiServer {
         self.cut();
     }
 
+    /// An object as it is.
+    #[allow(
+        dead_code,
+        reason = "not every test that uses this server looks at single objects"
+    )]
+    pub(crate) fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
+        self.store().objects.get(&key).cloned()
+    }
+
     /// First pages of lists that were asked for.
     pub(crate) fn lists(&self, resource: &str) -> u64 {
         self.store().lists.get(resource).copied().unwrap_or(0)
@@ -229,10 +239,15 @@ fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
 
 async fn answer(
     State(shared): State<Shared>,
+    method: Method,
     uri: Uri,
     Query(query): Query<BTreeMap<String, String>>,
+    body: Bytes,
 ) -> Response {
     let path: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
+    if method != Method::GET {
+        return change(&shared, &method, &path, &body);
+    }
     let resource = (*path.last().unwrap()).to_owned();
     let namespace = path
         .iter()
@@ -255,6 +270,30 @@ async fn answer(
         _ if watches => watch(shared, resource, namespace, &query),
         _ => list(&shared, &resource, namespace.as_deref(), &query),
     }
+}
+
+/// A merge of a status, or the end of an object.
+fn change(shared: &Shared, method: &Method, path: &[&str], body: &[u8]) -> Response {
+    let at = path.iter().position(|part| *part == "namespaces").unwrap();
+    let (namespace, resource, name) = (path[at + 1], path[at + 2], path[at + 3]);
+    let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
+    let mut store = shared.store.lock().unwrap();
+    let Some(mut object) = store.objects.get(&key).cloned() else {
+        return status(404, "not found");
+    };
+    if *method == Method::DELETE {
+        store.delete(resource, namespace, name);
+    } else {
+        assert_eq!((method, path.last()), (&Method::PATCH, Some(&"status")));
+        let merge: Value = serde_json::from_slice(body).unwrap();
+        for (field, value) in merge["status"].as_object().unwrap() {
+            object["status"][field] = value.clone();
+        }
+        store.put(resource, object.clone());
+    }
+    drop(store);
+    shared.changed.send_replace(());
+    ([(header::CONTENT_TYPE, "application/json")], object.to_string()).into_response()
 }
 
 fn status(code: u16, message: &str) -> Response {

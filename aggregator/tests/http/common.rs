@@ -66,8 +66,12 @@ impl Running {
 
     /// With the `parallax.yaml` of a folder.
     pub(crate) async fn of(folder: tempfile::TempDir, record: Option<RecordOptions>) -> Self {
-        let config = Config::load(&folder.path().join("parallax.yaml"));
-        let config = config.unwrap().with_record(record);
+        let config = Config::load(&folder.path().join("parallax.yaml")).unwrap();
+        Self::configured(folder, config.with_record(record)).await
+    }
+
+    /// As a configuration says that was changed.
+    pub(crate) async fn configured(folder: tempfile::TempDir, config: Config) -> Self {
         let aggregator = Aggregator::bind(config).await.unwrap();
         let views = aggregator.views();
         let cancelled = CancellationToken::new();
@@ -123,7 +127,8 @@ impl Running {
     }
 }
 
-fn client() -> Client {
+/// Also settles whose cryptography this process uses: before any other client is made.
+pub(crate) fn client() -> Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         rustls::crypto::ring::default_provider()

@@ -6,9 +6,12 @@
 mod api_server;
 mod common;
 mod facts;
+mod handle;
 mod ingest;
 mod kubernetes;
 mod plan;
 mod record;
+mod resources;
+mod runs;
 mod serve;
 mod store;

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub(crate) mod aggregator;
+pub(crate) mod ask;
 pub(crate) mod check;
 pub(crate) mod manifests;
 pub(crate) mod prober;

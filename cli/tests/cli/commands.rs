@@ -14,6 +14,8 @@ pub(crate) fn parallax() -> Command {
         "PARALLAX_AGGREGATOR",
         "PARALLAX_VANTAGE",
         "PARALLAX_POD",
+        "PARALLAX_SERVER",
+        "PARALLAX_TOKEN",
     ] {
         command.env_remove(name);
     }

@@ -4,10 +4,12 @@
 mod bad_input;
 mod check;
 mod commands;
+mod docs;
 mod identity;
 mod manifests;
 mod readme;
 mod record;
 mod replay;
+mod runs;
 mod servers;
 mod up;

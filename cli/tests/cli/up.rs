@@ -10,13 +10,13 @@ use std::{
 use crate::commands::{config, parallax, repository};
 
 /// A server that answers each request with 200 until it is dropped.
-struct Server {
-    address: std::net::SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: std::net::SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
@@ -55,7 +55,7 @@ impl Drop for Server {
 pub(crate) struct Up {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
-    page: String,
+    pub(crate) page: String,
 }
 
 impl Up {

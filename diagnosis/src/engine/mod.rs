@@ -183,6 +183,16 @@ impl Engine {
         Self::with_rules(settings, topology, Rules::default())
     }
 
+    /// An engine for a run that somebody asked for: what never worked is named too.
+    #[must_use]
+    pub fn on_demand(settings: Settings, topology: Arc<Topology>) -> Self {
+        let rules = Rules {
+            must_have_worked: false,
+            ..Rules::default()
+        };
+        Self::with_rules(settings, topology, rules)
+    }
+
     pub(crate) fn with_rules(settings: Settings, topology: Arc<Topology>, rules: Rules) -> Self {
         let mut engine = Self {
             settings,

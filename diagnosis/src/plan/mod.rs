@@ -8,9 +8,11 @@
 mod asked;
 mod exposure;
 mod index;
+mod ondemand;
 mod rings;
 
 pub use asked::with_asks;
+pub use ondemand::on_demand;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -66,6 +66,7 @@ impl Eq for BodyPattern {}
 
 /// What must hold of a TLS handshake, besides that it verifies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TlsExpectation {
     /// Oldest version.
@@ -73,6 +74,7 @@ pub struct TlsExpectation {
     pub min_version: Option<TlsVersion>,
     /// A name the certificate must be for, besides the one asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub name: Option<HostName>,
     /// Days every certificate of the chain must still be valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +87,7 @@ pub struct TlsExpectation {
 /// Where redirects may lead. What is absent allows only what the target itself is: its own host, and the ports 80, 443
 /// and its own. Never to third parties by default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RedirectPolicy {
     /// Most redirects to follow, 1 to 20.
@@ -94,6 +97,7 @@ pub struct RedirectPolicy {
     pub schemes: Vec<Scheme>,
     /// Hosts to follow to besides the target's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
     pub hosts: Vec<HostName>,
     /// Ports to follow to; 80, 443 and the target's own where empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

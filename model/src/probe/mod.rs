@@ -19,7 +19,7 @@ pub use self::{
     },
     status::{ExpectedStatus, InvalidStatuses},
 };
-use crate::{HostName, channel::label_enum};
+use crate::{HostName, Scope, channel::label_enum};
 
 label_enum! {
     /// HTTP scheme.
@@ -175,6 +175,9 @@ pub struct HttpProbe {
     /// prober that does not know the field leaves the probe out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub print: bool,
+    /// Where the connections may go, also behind names and redirects; anywhere where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
 }
 
 impl HttpProbe {
@@ -204,6 +207,7 @@ impl HttpProbe {
             proxy_header: None,
             search: None,
             print: false,
+            scope: None,
         }
     }
 }
@@ -258,6 +262,9 @@ pub struct TcpProbe {
     /// The C library in whose manner the name is looked up; glibc where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
+    /// Where the connection may go, also behind a name; anywhere where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
 }
 
 impl TcpProbe {
@@ -275,6 +282,7 @@ impl TcpProbe {
             must_not_answer: None,
             proxy_header: None,
             search: None,
+            scope: None,
         }
     }
 }
@@ -344,6 +352,20 @@ pub enum ProbeSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u32>,
     },
+}
+
+impl ProbeSpec {
+    /// The same probe, kept to a scope. A question to a resolver and an echo connect nowhere a name or a redirect
+    /// could lead.
+    #[must_use]
+    pub fn within(mut self, scope: &Scope) -> Self {
+        match &mut self {
+            Self::Http(probe) => probe.scope = Some(scope.clone()),
+            Self::Tcp(probe) => probe.scope = Some(scope.clone()),
+            Self::Dns(_) | Self::Echo { .. } => {}
+        }
+        self
+    }
 }
 
 #[cfg(test)]

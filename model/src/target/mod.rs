@@ -15,12 +15,14 @@ use crate::{
 /// A target as written in YAML, a `ConfigMap` or a custom resource. Becomes a [`Target`] by `TryFrom`; only that
 /// reaches plan and probe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TargetSpec {
     /// `http://…`, `https://…`, `tcp://host:port`, `tls://host:port` or `dns://name`.
     pub url: String,
     /// Statuses that count as success (`"200"`, `"2xx"`, `"200-299,404"`, `"<500"`). HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub expect_status: Option<ExpectedStatus>,
     /// Text the answer must contain in its first 64 KiB. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,6 +32,7 @@ pub struct TargetSpec {
     pub expect_body_equals: Option<String>,
     /// A regular expression that the answer's first 64 KiB must match. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub expect_body_matches: Option<BodyPattern>,
     /// Headers the answer must have; `null` where any value will do. HTTP only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -39,6 +42,7 @@ pub struct TargetSpec {
     pub expect_tls: Option<TlsExpectation>,
     /// The target must be silent in one of these ways (`"refused,timeout,404"`). HTTP, tcp and tls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub must_not_answer: Option<MustNotAnswer>,
     /// Most bytes the answer may have, at most 1 GiB. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,15 +73,18 @@ pub struct TargetSpec {
     pub proxy_header: Option<ProxyHeader>,
     /// What to send once connected, with `\r`, `\n`, `\xNN`. tcp and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub send: Option<EscapedBytes>,
     /// What must come back. tcp and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub expect: Option<EscapedBytes>,
     /// `A` (the default) or `AAAA`. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordType>,
     /// Address and port of the resolver to ask; the machine's first one where absent. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub resolver: Option<SocketAddr>,
     /// `udp` (the default) or `tcp`. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,8 +19,8 @@ use std::{
 };
 
 use parallax_model::{
-    Assignment, Channel, Dial, FailureKind, Front, Outcome, Phase, PodName, ProbeSpec, ProxyHeader,
-    SearchManner,
+    Assignment, Channel, Dial, FailureKind, Front, Outcome, OwnFault, Phase, PodName, ProbeSpec, ProxyHeader,
+    Scope, SearchManner,
 };
 use rustls::pki_types::CertificateDer;
 
@@ -80,6 +80,7 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         channel: assignment.channel,
         deadline: Deadline::after(start, assignment.timeout.into()),
         search: searching(&assignment.probe),
+        scope: scope(&assignment.probe),
         laps: Laps::start(),
         result: ProbeResult::begin(assignment, context.clock.at(start)),
     };
@@ -127,6 +128,15 @@ fn searching(probe: &ProbeSpec) -> SearchManner {
     asked.unwrap_or(SearchManner::Glibc)
 }
 
+/// Where its connections may go.
+const fn scope(probe: &ProbeSpec) -> Option<&Scope> {
+    match probe {
+        ProbeSpec::Http(http) => http.scope.as_ref(),
+        ProbeSpec::Tcp(tcp) => tcp.scope.as_ref(),
+        ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } => None,
+    }
+}
+
 /// A probe that ended before its end.
 struct Ended {
     stop: Stop,
@@ -144,6 +154,7 @@ struct Probe<'a> {
     channel: Channel,
     deadline: Deadline,
     search: SearchManner,
+    scope: Option<&'a Scope>,
     laps: Laps,
     result: ProbeResult,
 }
@@ -161,6 +172,15 @@ impl Probe<'_> {
 
     /// Opens a connection; its phases add to those of connections before it.
     async fn open(&mut self, address: SocketAddr, opening: Opening<'_>) -> Result<Stream, Stop> {
+        // The one place where connections begin: whatever name or redirect led here. Nothing else about the address is
+        // said or asked (no TTL evidence either).
+        if let Some(why) = self.scope.and_then(|scope| scope.refuses(address.ip())) {
+            return Err(Stop::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
+                "{} is {}, which may not be asked for",
+                address.ip(),
+                why.words()
+            )));
+        }
         self.result.front = Some(Front::tcp(address));
         let mut leg = Leg::default();
         let opened = leg

@@ -16,6 +16,7 @@ mod plan_kinds;
 mod profile;
 mod redirect;
 mod resolve;
+mod runs;
 mod servers;
 mod suite;
 mod tls;

@@ -1,5 +1,6 @@
 //! The page: rendered here, complete without a script; with one it renews itself each second.
 
+mod handled;
 mod headline;
 mod incident;
 mod listed;
@@ -19,18 +20,29 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware,
     response::{Html, IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 
-use super::{ApiError, Shared, history};
+use super::{ApiError, Shared, handle, history};
 use model::{Overview, Page};
 
 /// Nothing from elsewhere, nothing inline: text that slips through the escaping still cannot act.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+     img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The page's routes.
 pub(super) fn router() -> Router<Shared> {
+    Router::new()
+        .route("/", get(whole))
+        .route("/fragment", get(fragment))
+        .route("/incident/{id}", get(incident_page))
+        .route("/incident/{id}/fragment", get(incident_fragment))
+        .route("/incident/{id}/handle", post(handle::form))
+        .layer(middleware::map_response(protect))
+}
+
+/// What every page is made of. It tells nothing of anybody.
+pub(super) fn assets() -> Router<Shared> {
     let asset = |media: &'static str, body: &'static str| {
         get(move || async move {
             let headers = [
@@ -41,10 +53,6 @@ pub(super) fn router() -> Router<Shared> {
         })
     };
     Router::new()
-        .route("/", get(whole))
-        .route("/fragment", get(fragment))
-        .route("/incident/{id}", get(incident_page))
-        .route("/incident/{id}/fragment", get(incident_fragment))
         .route(
             "/assets/app.js",
             asset(
@@ -105,8 +113,26 @@ async fn fragment(State(shared): State<Shared>) -> Result<Html<String>, ApiError
     html(shared.overview().render())
 }
 
-/// One incident, from memory or from the store.
+/// One incident, with what people did about it.
 async fn one(shared: &Shared, id: &str) -> model::One {
+    let mut one = found(shared, id).await;
+    if let Some(card) = &one.card {
+        let forms = handle::has_forms(&shared.access);
+        let proof = forms.then(|| shared.form_key.sign(id));
+        let open = card.class != "closed";
+        one.handling = Some(handled::Handled::of(
+            id,
+            history::handling(shared, id),
+            open,
+            proof,
+            shared.clock.now(),
+        ));
+    }
+    one
+}
+
+/// One incident, from memory or from the store.
+async fn found(shared: &Shared, id: &str) -> model::One {
     let view = shared.outlook.views.borrow().clone();
     match history::find(shared, id).await {
         Ok(Some(history::Shown::Live(incident))) => model::One::of(&incident, &view),

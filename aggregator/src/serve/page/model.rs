@@ -9,6 +9,7 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros};
 
 use super::{
+    handled::Handled,
     headline::Headline,
     incident::{Card, asked},
     listed::Listed,
@@ -298,6 +299,7 @@ impl Prober {
 #[template(path = "one.html")]
 pub(super) struct One {
     pub(super) card: Option<Card>,
+    pub(super) handling: Option<Handled>,
     id: String,
     /// Why there is none.
     why: String,
@@ -307,6 +309,7 @@ impl One {
     pub(super) fn of(incident: &Incident, view: &View) -> Self {
         Self {
             card: Some(Card::of(incident, view)),
+            handling: None,
             id: incident.id.clone(),
             why: String::new(),
         }
@@ -315,6 +318,7 @@ impl One {
     pub(super) fn missing(id: &str, why: String) -> Self {
         Self {
             card: None,
+            handling: None,
             id: id.to_owned(),
             why,
         }

@@ -3,6 +3,7 @@
 //! WAL and `synchronous = NORMAL`: a killed process loses nothing that was committed, a machine that loses power the
 //! last seconds at most, and neither harms the file. One writer: a lock file beside it says who.
 
+mod document;
 mod file;
 mod lock;
 mod read;
@@ -16,7 +17,7 @@ use parallax_model::EventTime;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Batch, Cursor, Kept, Open, RollupKey, Step, Store, StoreOptions, Summary,
+    Batch, Cursor, Document, Kept, Open, Paper, RollupKey, Step, Store, StoreOptions, Summary,
     kept::Change,
     rollup::Rollup,
     trouble::{Sort, Trouble},
@@ -134,6 +135,22 @@ impl Store for Sqlite {
     ) -> Result<Vec<serde_json::Value>, Trouble> {
         self.doing("read failures of", |connection| {
             read::failures(connection, target, before, limit)
+        })
+    }
+
+    fn put(&mut self, document: &Document) -> Result<(), Trouble> {
+        self.doing("write to", |connection| document::put(connection, document))
+    }
+
+    fn documents(&mut self, sort: Paper, limit: usize) -> Result<Vec<Document>, Trouble> {
+        self.doing("read documents of", |connection| {
+            document::list(connection, sort, limit)
+        })
+    }
+
+    fn document(&mut self, sort: Paper, id: &str) -> Result<Option<Document>, Trouble> {
+        self.doing("read a document of", |connection| {
+            document::one(connection, sort, id)
         })
     }
 

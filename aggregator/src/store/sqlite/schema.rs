@@ -10,7 +10,8 @@ use super::{Sort, Trouble, trouble};
 pub(super) const APPLICATION: i32 = 0x5072_6c78;
 
 /// `STEPS[n]` leads from version n to n + 1; the last one leads to what this program writes.
-pub(in crate::store) const STEPS: &[&str] = &["
+pub(in crate::store) const STEPS: &[&str] = &[
+    "
 CREATE TABLE incidents (
     id TEXT NOT NULL PRIMARY KEY,
     subject TEXT NOT NULL,
@@ -57,7 +58,18 @@ CREATE TABLE failures (
     recorded TEXT NOT NULL        -- JSON of the wire
 ) STRICT;
 CREATE INDEX failures_of_target ON failures (target, at);
-"];
+",
+    "
+CREATE TABLE documents (
+    sort TEXT NOT NULL,           -- handling, window, run
+    id TEXT NOT NULL,
+    at INTEGER NOT NULL,          -- when it was last changed, in microseconds of event time
+    document TEXT NOT NULL,       -- JSON, as the API says it
+    PRIMARY KEY (sort, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX documents_at ON documents (at);
+",
+];
 
 fn version(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

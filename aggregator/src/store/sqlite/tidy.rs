@@ -3,7 +3,10 @@
 use parallax_model::EventTime;
 use rusqlite::{Connection, params};
 
-use super::super::{Step, StoreOptions};
+use super::{
+    super::{Step, StoreOptions},
+    document,
+};
 
 /// Rows removed in one step.
 const ROWS: i64 = 2_000;
@@ -39,7 +42,9 @@ fn too_old(connection: &mut Connection, options: &StoreOptions, now: EventTime) 
             return Ok(true);
         }
     }
-    if incidents(connection, now.minus(options.keep_incidents).0)? {
+    if incidents(connection, now.minus(options.keep_incidents).0)?
+        || document::remove(connection, now.minus(options.keep_incidents).0, ROWS)?
+    {
         return Ok(true);
     }
     // Names that nothing is kept of any more.
@@ -77,7 +82,7 @@ fn too_much(connection: &mut Connection, options: &StoreOptions) -> rusqlite::Re
             return Ok(true);
         }
     }
-    incidents(connection, i64::MAX)
+    Ok(document::remove(connection, i64::MAX, INCIDENTS)? || incidents(connection, i64::MAX)?)
 }
 
 /// The oldest that came, as far as they are from before.

@@ -221,3 +221,39 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn a_document_is_replaced_as_a_whole_and_kept_as_long_after_its_last_change_as_an_incident() {
+    each_back_end(|store| {
+        let document = |sort, id: &str, at| Document {
+            sort,
+            id: id.to_owned(),
+            at,
+            value: serde_json::json!({"id": id, "at": at}),
+        };
+        let old = NOW.minus(Micros::from_secs(3_650 * 86_400));
+        store.put(&document(Paper::Handling, "i-1", old)).unwrap();
+        store
+            .put(&document(Paper::Window, "i-1", NOW.minus(Micros(5))))
+            .unwrap();
+        assert!(store.documents(Paper::Run, 10).unwrap().is_empty());
+        assert_eq!(
+            store.document(Paper::Handling, "i-1").unwrap(),
+            Some(document(Paper::Handling, "i-1", old))
+        );
+        store.put(&document(Paper::Handling, "i-1", NOW)).unwrap();
+        store.put(&document(Paper::Handling, "i-0", old)).unwrap();
+        let handled = store.documents(Paper::Handling, 10).unwrap();
+        assert_eq!(
+            handled,
+            [
+                document(Paper::Handling, "i-1", NOW),
+                document(Paper::Handling, "i-0", old)
+            ]
+        );
+        while store.tidy(NOW).unwrap() {}
+        assert_eq!(store.document(Paper::Handling, "i-0").unwrap(), None);
+        assert!(store.document(Paper::Handling, "i-1").unwrap().is_some());
+        assert!(store.document(Paper::Window, "i-1").unwrap().is_some());
+    });
+}

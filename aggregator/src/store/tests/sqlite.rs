@@ -156,7 +156,10 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
 #[test]
 fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
     /// One a version.
-    const LEFT: &[(u32, &str)] = &[(1, include_str!("../../../tests/store/v1.sql"))];
+    const LEFT: &[(u32, &str)] = &[
+        (1, include_str!("../../../tests/store/v1.sql")),
+        (2, include_str!("../../../tests/store/v2.sql")),
+    ];
     for (version, dump) in LEFT {
         let folder = tempfile::tempdir().unwrap();
         Connection::open(options(&folder).path)
@@ -198,7 +201,7 @@ fn the_fixture_of_the_newest_version_has_its_tables() {
     };
     let fixture = Connection::open_in_memory().unwrap();
     fixture
-        .execute_batch(include_str!("../../../tests/store/v1.sql"))
+        .execute_batch(include_str!("../../../tests/store/v2.sql"))
         .unwrap();
     let mut new = Connection::open_in_memory().unwrap();
     schema::migrate(&mut new, schema::STEPS).unwrap();

@@ -127,6 +127,18 @@ impl Store for Scripted {
         Ok(Vec::new())
     }
 
+    fn put(&mut self, _: &Document) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn documents(&mut self, _: Paper, _: usize) -> Result<Vec<Document>, Trouble> {
+        Ok(Vec::new())
+    }
+
+    fn document(&mut self, _: Paper, _: &str) -> Result<Option<Document>, Trouble> {
+        Ok(None)
+    }
+
     fn tidy(&mut self, _: EventTime) -> Result<bool, Trouble> {
         Ok(false)
     }

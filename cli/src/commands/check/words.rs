@@ -250,6 +250,7 @@ pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explained {
             "the request cannot be put on the wire",
             "the host is no valid server name or header value",
         ),
+        OwnFault::OutOfScope => ("the address may not be asked for", "its scope refuses it"),
     };
     let what = match detail {
         Some(detail) => format!("{what} ({})", shown(detail)),

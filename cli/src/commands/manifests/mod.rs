@@ -34,9 +34,17 @@ pub(crate) struct Args {
     /// What is to differ from the defaults; deploy/values.yaml lists every key.
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
+    /// Only the definitions of the custom resources Target and Run, as in deploy/crds.yaml.
+    #[arg(long, conflicts_with = "values")]
+    crds: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.crds {
+        return super::print(
+            &parallax_aggregator::custom_resource_definitions().map_err(Failure::could_not)?,
+        );
+    }
     let values = match &args.values {
         Some(path) => Values::load(path).map_err(Failure::usage)?,
         None => Values::default(),

@@ -34,7 +34,8 @@ pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
         .collect()
 }
 
-/// Read what the cluster publishes, ask whose a token is, write Events.
+/// Read what the cluster publishes, ask whose a token is and what they may, follow and answer our own objects, write
+/// Events.
 pub(super) fn cluster_role() -> ClusterRole {
     ClusterRole {
         metadata: meta::common(CLUSTER, None),
@@ -47,6 +48,11 @@ pub(super) fn cluster_role() -> ClusterRole {
             ),
             read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
             rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+            // Whether somebody may ask for a run or handle an incident.
+            rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+            read("parallax.dev", &["runs", "targets"]),
+            rule("parallax.dev", &["runs"], &["delete"]),
+            rule("parallax.dev", &["runs/status", "targets/status"], &["patch"]),
             rule("events.k8s.io", &["events"], &["create", "patch"]),
         ]),
         ..ClusterRole::default()

@@ -247,7 +247,16 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                     .iter()
                     .any(|verb| !["get", "list", "watch"].contains(&verb.as_str().unwrap()));
                 let bounded = rule["resourceNames"].is_array();
-                let unbounded = ["tokenreviews", "events", "leases"];
+                // A name cannot bound what is created, nor objects that other people name.
+                let unbounded = [
+                    "tokenreviews",
+                    "subjectaccessreviews",
+                    "events",
+                    "leases",
+                    "runs",
+                    "runs/status",
+                    "targets/status",
+                ];
                 let known = list(&rule["resources"])
                     .iter()
                     .all(|r| unbounded.contains(&r.as_str().unwrap()));

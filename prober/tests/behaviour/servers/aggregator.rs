@@ -42,6 +42,8 @@ pub(crate) struct Aggregator {
 
 struct State {
     assignments: watch::Sender<Vec<Value>>,
+    /// The order of a run, told on every stream as long as it stands.
+    run: watch::Sender<Option<Value>>,
     /// Plan requests are answered with 503.
     plan_down: Mutex<bool>,
     mishaps: Mutex<VecDeque<Mishap>>,
@@ -57,6 +59,7 @@ impl Aggregator {
         let (plan, plans) = mpsc::unbounded_channel();
         let state = Arc::new(State {
             assignments: watch::Sender::new(assignments),
+            run: watch::Sender::new(None),
             plan_down: Mutex::new(false),
             mishaps: Mutex::new(mishaps.iter().copied().collect()),
             mishandled: Mutex::default(),
@@ -83,6 +86,11 @@ impl Aggregator {
     /// Replaces the plan: open streams get a new snapshot.
     pub(crate) fn plan(&self, assignments: Vec<Value>) {
         self.state.assignments.send_replace(assignments);
+    }
+
+    /// Tells the order of a run.
+    pub(crate) fn order(&self, order: Value) {
+        self.state.run.send_replace(Some(order));
     }
 
     /// Closes open plan streams when the plan next changes, and opens none.
@@ -167,6 +175,7 @@ impl State {
             return;
         }
         let mut plan = self.assignments.subscribe();
+        let mut run = self.run.subscribe();
         let begin =
             b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
         stream.write_all(begin).await.unwrap();
@@ -181,8 +190,17 @@ impl State {
             if stream.write_all(chunk.as_bytes()).await.is_err() {
                 return;
             }
+            let order = run.borrow_and_update().clone();
+            if let Some(order) = order {
+                let line = json!({"type": "run", "order": order}).to_string();
+                let chunk = format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
+                if stream.write_all(chunk.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
             tokio::select! {
                 changed = plan.changed() => if changed.is_err() { return },
+                changed = run.changed() => if changed.is_err() { return },
                 () = until_gone(&mut stream) => return,
             }
             if *self.plan_down.lock() {

@@ -1,0 +1,164 @@
+//! `access` and `runs`: which people may do what, and what a run may ask for.
+
+use std::path::{Path, PathBuf};
+
+use axum::http::HeaderName;
+use parallax_model::AddressRange;
+use serde::Deserialize;
+
+use super::Token;
+
+/// Knowing people by a proxy that authenticates them.
+#[derive(Debug, Clone)]
+pub(crate) struct ProxyOptions {
+    /// What the proxy shows, so that nobody passes it by.
+    pub(crate) secret: Token,
+    pub(crate) secret_header: HeaderName,
+    pub(crate) user_header: HeaderName,
+    pub(crate) groups_header: HeaderName,
+    /// Groups that may do more than read; everybody where empty.
+    pub(crate) writers: Vec<String>,
+}
+
+/// How people are known.
+#[derive(Debug, Clone)]
+pub(crate) enum AccessMode {
+    /// By a shared secret.
+    Secret(Token),
+    /// By tokens of the cluster.
+    Cluster,
+    /// By a proxy.
+    Proxy(ProxyOptions),
+}
+
+/// `access`.
+#[derive(Debug, Clone)]
+pub(crate) struct AccessOptions {
+    pub(crate) mode: AccessMode,
+    /// Whether reading needs nothing.
+    pub(crate) open_read: bool,
+}
+
+/// `runs`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RunOptions {
+    /// Whether a run may ask for what is no target.
+    pub(crate) any_target: bool,
+    /// Addresses that a run may ask for whatever else says no.
+    pub(crate) allow: Vec<AddressRange>,
+    /// Addresses that no run may ask for, besides those of the API server and of the own machine.
+    pub(crate) refuse: Vec<AddressRange>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawAccess {
+    pub(super) token_file: Option<PathBuf>,
+    pub(super) kubernetes: Option<bool>,
+    pub(super) proxy: Option<RawProxy>,
+    pub(super) open_read: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawProxy {
+    pub(super) secret_file: PathBuf,
+    pub(super) secret_header: Option<String>,
+    pub(super) user_header: Option<String>,
+    pub(super) groups_header: Option<String>,
+    #[serde(default)]
+    pub(super) writers: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawRuns {
+    pub(super) targets: Option<RawRunTargets>,
+    #[serde(default)]
+    pub(super) allow: Vec<String>,
+    #[serde(default)]
+    pub(super) refuse: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawRunTargets {
+    /// Targets only.
+    Known,
+    /// Whatever somebody names.
+    Any,
+}
+
+pub(super) fn access(
+    raw: RawAccess,
+    folder: &Path,
+    wrong: &mut impl FnMut(&str, String),
+) -> Option<AccessOptions> {
+    let given = usize::from(raw.token_file.is_some())
+        + usize::from(raw.kubernetes == Some(true))
+        + usize::from(raw.proxy.is_some());
+    if given != 1 {
+        wrong(
+            "access",
+            format!("expected exactly one of tokenFile, kubernetes: true and proxy, found {given}"),
+        );
+        return None;
+    }
+    let mode = if let Some(file) = raw.token_file {
+        AccessMode::Secret(secret("access.tokenFile", &folder.join(file), wrong)?)
+    } else if let Some(proxy) = raw.proxy {
+        let mut header = |field: &str, given: Option<String>, default: &'static str| {
+            let given = given.unwrap_or_else(|| default.to_owned());
+            HeaderName::try_from(given.as_str())
+                .map_err(|_| wrong(field, format!("expected the name of a header, found {given:?}")))
+                .ok()
+        };
+        let secret_header = header(
+            "access.proxy.secretHeader",
+            proxy.secret_header,
+            "x-parallax-proxy-secret",
+        );
+        let user_header = header("access.proxy.userHeader", proxy.user_header, "x-forwarded-user");
+        let groups_header = header(
+            "access.proxy.groupsHeader",
+            proxy.groups_header,
+            "x-forwarded-groups",
+        );
+        AccessMode::Proxy(ProxyOptions {
+            secret: secret("access.proxy.secretFile", &folder.join(proxy.secret_file), wrong)?,
+            secret_header: secret_header?,
+            user_header: user_header?,
+            groups_header: groups_header?,
+            writers: proxy.writers,
+        })
+    } else {
+        AccessMode::Cluster
+    };
+    Some(AccessOptions {
+        mode,
+        open_read: raw.open_read.unwrap_or(false),
+    })
+}
+
+fn secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<Token> {
+    Token::read(path).map_err(|message| wrong(field, message)).ok()
+}
+
+pub(super) fn runs(raw: &RawRuns, wrong: &mut impl FnMut(&str, String)) -> RunOptions {
+    let mut ranges = |field: &str, given: &[String]| {
+        given
+            .iter()
+            .enumerate()
+            .filter_map(|(i, text)| {
+                text.parse()
+                    .map_err(|error| wrong(&format!("runs.{field}[{i}]"), format!("{error}")))
+                    .ok()
+            })
+            .collect()
+    };
+    RunOptions {
+        any_target: raw.targets == Some(RawRunTargets::Any),
+        allow: ranges("allow", &raw.allow),
+        refuse: ranges("refuse", &raw.refuse),
+    }
+}

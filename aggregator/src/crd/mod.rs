@@ -1,0 +1,22 @@
+//! Custom resources: `Target` says what should be reachable, `Run` asks at once.
+//!
+//! ```text
+//! Target ─▶ judged (fields, scope, duplicates) ─▶ joined to the topology, within a scope of its own ─▶ plan
+//!               └▶ status: Accepted, with the reason
+//! Run ─▶ the desk of runs ─▶ status: Accepted, Complete, Passed, a few results; removed after its time to live
+//! ```
+//!
+//! Each object is judged alone: what is wrong with one never stops another.
+
+mod judged;
+mod objects;
+mod runs;
+mod targets;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use runs::follow as follow_runs;
+pub(crate) use targets::{Owned, Targets};
+pub use types::yaml as custom_resource_definitions;

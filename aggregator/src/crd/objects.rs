@@ -1,0 +1,153 @@
+//! Custom resources as they are followed and answered: read loosely, so that one that this version cannot read does not
+//! hide the others.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::{Stream, StreamExt};
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::types::Condition;
+use crate::api_client::ApiClient;
+
+/// A call that takes longer is given up and made again later.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// `namespace/name`.
+pub(super) type Key = (String, String);
+
+/// One kind of object.
+#[derive(Debug, Clone)]
+pub(super) struct Objects {
+    client: ApiClient,
+    resource: ApiResource,
+}
+
+impl Objects {
+    pub(super) fn new(client: ApiClient, kind: &str) -> Self {
+        let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", kind);
+        Self {
+            client,
+            resource: ApiResource::from_gvk(&kind),
+        }
+    }
+
+    pub(super) fn plural(&self) -> &str {
+        &self.resource.plural
+    }
+
+    /// What happens to them. Trouble is an item like any other: it goes on by itself.
+    pub(super) fn follow(
+        &self,
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
+        let api = Api::<DynamicObject>::all_with(self.client.0.clone(), &self.resource);
+        watcher(api, watcher::Config::default()).default_backoff().boxed()
+    }
+
+    fn api(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.0.clone(), namespace, &self.resource)
+    }
+
+    /// Says how an object is.
+    pub(super) async fn say(&self, (namespace, name): &Key, status: &Value) {
+        let api = self.api(namespace);
+        let patch = json!({"status": status});
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        let call = api.patch_status(name, &parameters, &patch);
+        let trouble = match timeout(PATIENCE, call).await {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        tracing::warn!(
+            kind = self.resource.kind, namespace, name, reason = %trouble,
+            "cannot write the status; see whether the aggregator's account may patch {}/status of the group parallax.dev", self.resource.plural
+        );
+    }
+
+    pub(super) async fn remove(&self, (namespace, name): &Key) {
+        let api = self.api(namespace);
+        let parameters = kube::api::DeleteParams::default();
+        match timeout(PATIENCE, api.delete(name, &parameters)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(namespace, name, %error, "cannot remove what is over; see whether the aggregator's account may delete runs.parallax.dev");
+            }
+            Err(_) => tracing::warn!(namespace, name, "cannot remove what is over: no answer in time"),
+        }
+    }
+}
+
+/// Objects as known, from what happens to them.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    objects: BTreeMap<Key, DynamicObject>,
+    /// What a new list has told so far.
+    listing: BTreeMap<Key, DynamicObject>,
+}
+
+impl Known {
+    /// Takes one event; whether what is known may be another.
+    pub(super) fn take(&mut self, event: watcher::Event<DynamicObject>) -> bool {
+        match event {
+            watcher::Event::Init => self.listing.clear(),
+            watcher::Event::InitApply(object) => drop(self.listing.insert(key(&object), object)),
+            watcher::Event::InitDone => {
+                self.objects = std::mem::take(&mut self.listing);
+                return true;
+            }
+            watcher::Event::Apply(object) => {
+                self.objects.insert(key(&object), object);
+                return true;
+            }
+            watcher::Event::Delete(object) => {
+                self.objects.remove(&key(&object));
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) const fn objects(&self) -> &BTreeMap<Key, DynamicObject> {
+        &self.objects
+    }
+}
+
+fn key(object: &DynamicObject) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// A condition, with the time of its last change: that of the object's own where it says the same.
+pub(super) fn condition(
+    object: &DynamicObject,
+    sort: &str,
+    (status, reason, message): (&str, &str, &str),
+) -> Condition {
+    let before = object.data["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == sort && condition["status"] == status)
+        .and_then(|condition| condition["lastTransitionTime"].as_str());
+    Condition {
+        sort: sort.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        // As much as the API takes of a condition's message (KEP-1623).
+        message: message.chars().take(1_000).collect(),
+        last_transition_time: before.map_or_else(now, ToOwned::to_owned),
+        observed_generation: object.metadata.generation,
+    }
+}
+
+/// Now, to the second.
+pub(super) fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

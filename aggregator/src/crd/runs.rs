@@ -1,0 +1,285 @@
+//! Runs as objects: made once, judged, and removed after their time to live.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use parallax_diagnosis::view::View;
+use parallax_model::RunId;
+use serde_json::Value;
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    objects::{Key, Known, Objects, condition, now},
+    types::{RunBody, RunResult, RunStatus},
+};
+use crate::{
+    api_client::ApiClient,
+    runs::{
+        Desk, NoRun,
+        api::{Run, RunFrom, RunOutcome, RunRequest, RunState},
+    },
+    watch::TopologyState,
+};
+
+/// How often it is looked for runs that are over.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Vantages in a status: an object has a megabyte for everything.
+const RESULTS: usize = 50;
+
+/// Runs that wait because too many were asked for, tried again at each tick.
+const MOST_WAITING: usize = 200;
+
+struct Following {
+    objects: Objects,
+    desk: Arc<Desk>,
+    topology: watch::Receiver<TopologyState>,
+    views: watch::Receiver<Arc<View>>,
+    known: Known,
+    under_way: BTreeMap<Key, (String, RunId)>,
+    /// Objects by uid that this life has judged or refused: what was written may not be back yet.
+    over: BTreeSet<String>,
+}
+
+/// Follows Run objects until cancelled.
+pub(crate) async fn follow(
+    client: ApiClient,
+    desk: Arc<Desk>,
+    topology: watch::Receiver<TopologyState>,
+    views: watch::Receiver<Arc<View>>,
+    cancelled: CancellationToken,
+) {
+    let objects = Objects::new(client, "Run");
+    let mut events = objects.follow();
+    let mut following = Following {
+        objects,
+        desk,
+        topology,
+        views,
+        known: Known::default(),
+        under_way: BTreeMap::new(),
+        over: BTreeSet::new(),
+    };
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failing = false;
+    loop {
+        tokio::select! {
+            () = cancelled.cancelled() => return,
+            event = events.next() => match event {
+                Some(Ok(event)) => {
+                    failing = false;
+                    if !following.known.take(event) {
+                        continue;
+                    }
+                }
+                Some(Err(error)) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "cannot follow {}.parallax.dev; apply deploy/crds.yaml, and see whether the aggregator's account may list and watch them", following.objects.plural());
+                    }
+                    continue;
+                }
+                None => return,
+            },
+            _ = tick.tick() => {}
+        }
+        tokio::select! {
+            () = cancelled.cancelled() => return,
+            () = following.turn() => {}
+        }
+    }
+}
+
+impl Following {
+    async fn turn(&mut self) {
+        let mut waiting = 0;
+        let objects: Vec<(Key, DynamicObject)> = self
+            .known
+            .objects()
+            .iter()
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in objects {
+            let uid = object.metadata.uid.clone().unwrap_or_default();
+            if is_complete(&object) {
+                if is_due(&object) && self.over.insert(format!("removed {uid}")) {
+                    self.objects.remove(&key).await;
+                }
+                continue;
+            }
+            if self.over.contains(&uid) {
+                continue;
+            }
+            match self.under_way.get(&key).cloned() {
+                Some((own, id)) if own == uid => self.see(&key, &object, &uid, &id).await,
+                _ if waiting >= MOST_WAITING => {}
+                _ => {
+                    waiting += 1;
+                    self.begin(&key, &object, &uid).await;
+                }
+            }
+        }
+        let known = &self.known;
+        self.under_way.retain(|key, _| known.objects().contains_key(key));
+        let uids: BTreeSet<&str> = known
+            .objects()
+            .values()
+            .filter_map(|object| object.metadata.uid.as_deref())
+            .collect();
+        self.over
+            .retain(|uid| uids.contains(uid.trim_start_matches("removed ")));
+    }
+
+    async fn begin(&mut self, key: &Key, object: &DynamicObject, uid: &str) {
+        let by = format!("Run {}/{}", key.0, key.1);
+        let begun = read(object).and_then(|request| {
+            let topology = self.topology.borrow().topology.clone();
+            let view = self.views.borrow().clone();
+            self.desk
+                .begin(&request, &by, &topology, &view)
+                .map_err(|refused| Refusal::of(&refused))
+        });
+        match begun {
+            Ok(run) => {
+                self.under_way
+                    .insert(key.clone(), (uid.to_owned(), run.id.clone()));
+                let status = RunStatus {
+                    run: Some(run.id.to_string()),
+                    conditions: vec![
+                        condition(object, "Accepted", ("True", "Begun", "probes are under way")),
+                        condition(object, "Complete", ("False", "Running", "probes are under way")),
+                    ],
+                    ..RunStatus::default()
+                };
+                self.say(key, &status).await;
+            }
+            // Others are being made, or nobody can make it yet: it stays and is tried again.
+            Err(Refusal::Later) => {}
+            Err(Refusal::Never(reason, message)) => {
+                self.over.insert(uid.to_owned());
+                let passed = "the run was not made";
+                let status = RunStatus {
+                    completion_time: Some(now()),
+                    conditions: vec![
+                        condition(object, "Accepted", ("False", reason, &message)),
+                        condition(object, "Complete", ("True", reason, passed)),
+                        condition(object, "Passed", ("Unknown", reason, &message)),
+                    ],
+                    ..RunStatus::default()
+                };
+                self.say(key, &status).await;
+            }
+        }
+    }
+
+    /// Writes what it came to, once it is judged.
+    async fn see(&mut self, key: &Key, object: &DynamicObject, uid: &str, id: &RunId) {
+        let Some(run) = self.desk.get(id.as_str()) else {
+            // Pushed out by newer ones before it was judged: made again.
+            self.under_way.remove(key);
+            return;
+        };
+        if run.state == RunState::Running {
+            return;
+        }
+        self.over.insert(uid.to_owned());
+        self.under_way.remove(key);
+        self.say(key, &judged(object, &run)).await;
+    }
+
+    async fn say(&self, key: &Key, status: &RunStatus) {
+        if let Ok(status) = serde_json::to_value(status) {
+            self.objects.say(key, &status).await;
+        }
+    }
+}
+
+fn judged(object: &DynamicObject, run: &Run) -> RunStatus {
+    let (passed, reason) = match run.outcome {
+        Some(RunOutcome::Passed) => ("True", "Passed"),
+        Some(RunOutcome::Failed) => ("False", "Failed"),
+        Some(RunOutcome::Unknown) | None => ("Unknown", "NotProved"),
+    };
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let results = run.vantages.iter().take(RESULTS).map(|part| RunResult {
+        vantage: part.vantage.to_string(),
+        probes: count(part.planned),
+        failures: count(part.failures),
+        said: part.said.clone(),
+    });
+    let more = run.vantages.len().saturating_sub(RESULTS);
+    RunStatus {
+        run: Some(run.id.to_string()),
+        completion_time: Some(now()),
+        conditions: vec![
+            condition(object, "Accepted", ("True", "Begun", "its probes were made")),
+            condition(object, "Complete", ("True", reason, "it is judged")),
+            condition(object, "Passed", (passed, reason, &run.sentence)),
+        ],
+        results: results.collect(),
+        more: (more > 0).then(|| count(more as u64)),
+    }
+}
+
+enum Refusal {
+    Later,
+    Never(&'static str, String),
+}
+
+impl Refusal {
+    fn of(refused: &NoRun) -> Self {
+        match refused {
+            NoRun::TooMany(_) | NoRun::Nobody(_) => Self::Later,
+            NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
+            NoRun::Target(_) | NoRun::Value { .. } | NoRun::NotFromThere { .. } | NoRun::TooLarge(_) => {
+                Self::Never("Invalid", refused.to_string())
+            }
+        }
+    }
+}
+
+fn read(object: &DynamicObject) -> Result<RunRequest, Refusal> {
+    let invalid = |text: String| Refusal::Never("Invalid", format!("spec: {text}"));
+    let body: RunBody =
+        serde_json::from_value(object.data["spec"].clone()).map_err(|error| invalid(error.to_string()))?;
+    let from = match body.from {
+        None => RunFrom::All,
+        Some(word) => serde_json::from_value(Value::String(word))
+            .map_err(|_| invalid("from: expected all, nodes, zones or outside".to_owned()))?,
+    };
+    Ok(RunRequest {
+        url: body.url,
+        from,
+        rounds: body.rounds,
+        timeout_ms: body.timeout_ms,
+    })
+}
+
+fn is_complete(object: &DynamicObject) -> bool {
+    object.data["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
+}
+
+/// Its time to live is over.
+fn is_due(object: &DynamicObject) -> bool {
+    let Some(ttl) = object.data["spec"]["ttlSecondsAfterFinished"].as_i64() else {
+        return false;
+    };
+    object.data["status"]["completionTime"]
+        .as_str()
+        .and_then(|time| time.parse::<Timestamp>().ok())
+        .is_some_and(|completed| Timestamp::now().as_second() >= completed.as_second().saturating_add(ttl))
+}

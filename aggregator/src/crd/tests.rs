@@ -1,0 +1,185 @@
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use parallax_diagnosis::topology::{Topology, TopologySpec};
+use parallax_model::{Scope, TargetSpec};
+use serde_json::{Value, json};
+
+use super::{
+    judged::{Verdict, judge},
+    types,
+};
+
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yaml");
+
+/// `PARALLAX_BLESS=1` writes it anew; what changed is then in the diff for whoever reviews it.
+#[test]
+fn the_committed_definitions_are_what_the_types_say() {
+    let written = types::yaml().unwrap();
+    if std::env::var_os("PARALLAX_BLESS").is_some() {
+        std::fs::write(COMMITTED, &written).unwrap();
+    }
+    let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
+    assert!(
+        committed == written,
+        "deploy/crds.yaml is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
+    );
+}
+
+/// What the API server demands of a schema (structural schemas, KEP-1111).
+#[test]
+fn every_schema_is_structural() {
+    fn holds(schema: &Value, path: &str) {
+        let Value::Object(map) = schema else { return };
+        assert!(!map.contains_key("$ref"), "{path}");
+        let untyped = map.contains_key("x-kubernetes-int-or-string")
+            || map.contains_key("x-kubernetes-preserve-unknown-fields");
+        assert!(
+            map.contains_key("type") || untyped,
+            "{path} has no type: {schema}"
+        );
+        for (name, inner) in map
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            holds(inner, &format!("{path}.{name}"));
+        }
+        for inner in [map.get("items"), map.get("additionalProperties")]
+            .into_iter()
+            .flatten()
+        {
+            holds(inner, &format!("{path}[]"));
+        }
+    }
+    for definition in types::definitions() {
+        let definition = serde_json::to_value(definition).unwrap();
+        let version = &definition["spec"]["versions"][0];
+        holds(&version["schema"]["openAPIV3Schema"], "");
+        assert_eq!(version["subresources"]["status"], json!({}));
+        let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        assert!(spec["x-kubernetes-validations"].as_array().unwrap().len() >= 5);
+        assert_eq!(spec["properties"]["url"]["maxLength"], 2_048);
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
+fn object(namespace: &str, name: &str, second: u32, spec: Value) -> ((String, String), DynamicObject) {
+    let object = json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Target", "spec": spec, "metadata":
+        {"namespace": namespace, "name": name, "creationTimestamp": format!("2026-11-21T20:00:{second:02}Z")}});
+    (
+        (namespace.to_owned(), name.to_owned()),
+        serde_json::from_value(object).unwrap(),
+    )
+}
+
+fn verdicts(
+    objects: impl IntoIterator<Item = ((String, String), DynamicObject)>,
+) -> BTreeMap<String, String> {
+    let bare = Topology::try_from(TopologySpec {
+        targets: vec![TargetSpec::of("http://published.example.test/")],
+        ..TopologySpec::default()
+    })
+    .unwrap();
+    let scope = Scope {
+        refuse: vec!["10.96.0.1".parse().unwrap()],
+        allow: Vec::new(),
+    };
+    let judged = judge(&objects.into_iter().collect(), &bare, &scope);
+    let words = |verdict: Verdict| match verdict {
+        Verdict::Accepted(id) => id.to_string(),
+        Verdict::Refused { reason, message } => format!("{reason}: {message}"),
+    };
+    judged
+        .verdicts
+        .into_iter()
+        .map(|((_, name), verdict)| (name, words(verdict)))
+        .collect()
+}
+
+#[test]
+fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() {
+    let said = verdicts([
+        object(
+            "shop",
+            "good",
+            1,
+            json!({"url": "https://pay.example.test/", "expectStatus": "2xx"}),
+        ),
+        object("shop", "younger", 2, json!({"url": "https://pay.example.test"})),
+        object(
+            "shop",
+            "typo",
+            1,
+            json!({"url": "https://a.example.test/", "expectStatus": "fine"}),
+        ),
+        object(
+            "shop",
+            "field",
+            1,
+            json!({"url": "https://a.example.test/", "expectBdy": "x"}),
+        ),
+        object("shop", "port", 1, json!({"url": "tcp://db.example.test"})),
+        object(
+            "shop",
+            "known",
+            1,
+            json!({"url": "http://published.example.test/"}),
+        ),
+        object(
+            "evil",
+            "metadata",
+            1,
+            json!({"url": "http://169.254.169.254/latest/"}),
+        ),
+        object("evil", "api", 1, json!({"url": "https://10.96.0.1/"})),
+        object(
+            "evil",
+            "resolver",
+            1,
+            json!({"url": "dns://a.example.test", "resolver": "127.0.0.1:53"}),
+        ),
+        object("evil", "empty", 1, Value::Null),
+    ]);
+    assert_eq!(said["good"], "https://pay.example.test/");
+    for (name, words) in [
+        (
+            "younger",
+            "Duplicate: https://pay.example.test/ is the Target shop/good already",
+        ),
+        ("typo", "Invalid: spec: "),
+        ("field", "Invalid: spec: "),
+        ("port", "Invalid: spec.url: a tcp:// target needs a port"),
+        ("known", "AlreadyProbed: "),
+        (
+            "metadata",
+            "Forbidden: spec.url: 169.254.169.254 is a link-local address",
+        ),
+        (
+            "api",
+            "Forbidden: spec.url: 10.96.0.1 is an address of the API server",
+        ),
+        ("resolver", "Forbidden: spec.url: 127.0.0.1 is a loopback address"),
+        ("empty", "Invalid: spec: "),
+    ] {
+        assert!(said[name].starts_with(words), "{name}: {}", said[name]);
+    }
+}
+
+#[test]
+fn one_namespace_cannot_fill_the_mesh() {
+    let objects = (0..150).map(|i| {
+        object(
+            "shop",
+            &format!("t{i:03}"),
+            1,
+            json!({"url": format!("http://h{i}.test/")}),
+        )
+    });
+    let said = verdicts(objects);
+    assert_eq!(
+        said.values().filter(|text| text.starts_with("TooMany")).count(),
+        50
+    );
+}

@@ -1,0 +1,219 @@
+//! The custom resources as types. `deploy/crds.yaml` is written from them, and a test holds it.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResource, CustomResourceExt};
+use parallax_model::TargetSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Something that should be reachable and that nothing of the cluster publishes.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "parallax.dev",
+    version = "v1alpha1",
+    kind = "Target",
+    namespaced,
+    status = "TargetStatus",
+    category = "parallax",
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.url"}"#,
+    printcolumn = r#"{"name":"Accepted","type":"string","jsonPath":".status.conditions[?(@.type==\"Accepted\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Accepted\")].reason"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+pub(crate) struct TargetBody {
+    /// As in the configuration's `targets`.
+    #[serde(flatten)]
+    pub(crate) target: TargetSpec,
+}
+
+/// What became of a Target.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TargetStatus {
+    /// The generation that this speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) observed_generation: Option<i64>,
+    /// Its id in page, API and metrics, where it is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<String>,
+    /// `Accepted`.
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// One run: a target asked for at once.
+#[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "parallax.dev",
+    version = "v1alpha1",
+    kind = "Run",
+    namespaced,
+    status = "RunStatus",
+    category = "parallax",
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.url"}"#,
+    printcolumn = r#"{"name":"Passed","type":"string","jsonPath":".status.conditions[?(@.type==\"Passed\")].status"}"#,
+    printcolumn = r#"{"name":"What","type":"string","jsonPath":".status.conditions[?(@.type==\"Passed\")].message"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct RunBody {
+    /// What should be reachable: the URL of a known target.
+    pub(crate) url: String,
+    /// `all` (the default), `nodes`, `zones` or `outside`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<String>,
+    /// How often, 1 to 20; 3 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rounds: Option<u32>,
+    /// Deadline of one probe in milliseconds, 50 to 60000; the target's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+    /// The object is removed so many seconds after its end; never where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ttl_seconds_after_finished: Option<u32>,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunStatus {
+    /// Its id in the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<String>,
+    /// When it was judged (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) completion_time: Option<String>,
+    /// `Accepted`, `Complete`, `Passed`.
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+    /// At most fifty vantages, failing ones first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) results: Vec<RunResult>,
+    /// Vantages that are not listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) more: Option<u32>,
+}
+
+/// One vantage's part in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunResult {
+    /// The vantage.
+    pub(crate) vantage: String,
+    /// Probes asked for.
+    pub(crate) probes: u32,
+    /// Failures among them.
+    pub(crate) failures: u32,
+    /// The newest failure in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) said: Option<String>,
+}
+
+/// As Kubernetes writes conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Condition {
+    /// What it says something of.
+    #[serde(rename = "type")]
+    pub(crate) sort: String,
+    /// `True`, `False` or `Unknown`.
+    pub(crate) status: String,
+    /// One word for machines.
+    pub(crate) reason: String,
+    /// A sentence for people.
+    pub(crate) message: String,
+    /// When `status` last changed (RFC 3339).
+    pub(crate) last_transition_time: String,
+    /// The generation that it speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) observed_generation: Option<i64>,
+}
+
+/// Rules that the API server checks itself, so that a mistake is refused where it is made. What they cannot say is
+/// said by the condition `Accepted`.
+fn rules(kind: &str) -> Value {
+    let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
+    let shared = [
+        rule(
+            "self.url.matches('^(https?|tcp|tls|dns)://[^/]')",
+            "url: expected http://…, https://…, tcp://host:port, tls://host:port or dns://name",
+        ),
+        rule(
+            "!has(self.timeoutMs) || (self.timeoutMs >= 50 && self.timeoutMs <= 60000)",
+            "timeoutMs: expected 50 to 60000",
+        ),
+    ];
+    let own = match kind {
+        "Target" => vec![
+            rule(
+                "!has(self.intervalMs) || (self.intervalMs >= 200 && self.intervalMs <= 3600000)",
+                "intervalMs: expected 200 to 3600000",
+            ),
+            rule(
+                "!has(self.body) || (has(self.method) && self.method == 'POST')",
+                "body: only a POST has one",
+            ),
+            rule(
+                "!has(self.expectTls) || self.url.startsWith('https://') || self.url.startsWith('tls://')",
+                "expectTls: only for https and tls targets",
+            ),
+        ],
+        _ => vec![
+            rule(
+                "!has(self.from) || self.from in ['all', 'nodes', 'zones', 'outside']",
+                "from: expected all, nodes, zones or outside",
+            ),
+            rule(
+                "!has(self.rounds) || (self.rounds >= 1 && self.rounds <= 20)",
+                "rounds: expected 1 to 20",
+            ),
+            rule("self == oldSelf", "a run is made once; create another one"),
+        ],
+    };
+    shared.into_iter().chain(own).collect()
+}
+
+/// Both definitions, with their rules.
+pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
+    [Target::crd(), Run::crd()].into_iter().map(with_rules).collect()
+}
+
+fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let rules = rules(&definition.spec.names.kind);
+    for version in &mut definition.spec.versions {
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let spec = schema
+            .and_then(|schema| schema.properties.as_mut())
+            .and_then(|properties| properties.get_mut("spec"));
+        if let Some(spec) = spec {
+            spec.x_kubernetes_validations = serde_json::from_value(rules.clone()).ok();
+            // Also what lets the API server bound the cost of the rules.
+            for (field, longest) in [("url", 2_048), ("from", 16)] {
+                let field = spec
+                    .properties
+                    .as_mut()
+                    .and_then(|properties| properties.get_mut(field));
+                if let Some(field) = field {
+                    field.max_length = Some(longest);
+                }
+            }
+        }
+    }
+    definition
+}
+
+/// The definitions of the custom resources as YAML: what `deploy/crds.yaml` holds.
+pub fn yaml() -> Result<String, serde_saphyr::ser::Error> {
+    let mut text = String::from("# Written from the types of aggregator/src/crd; a test holds it.\n");
+    for definition in definitions() {
+        // YAML 1.1 readers take bare `on` or `0o7` for something else than text.
+        let options = serde_saphyr::ser_options! { yaml_12: false };
+        text.push_str("---\n");
+        text.push_str(serde_saphyr::to_string_with_options(&definition, options)?.trim_start());
+    }
+    Ok(text)
+}

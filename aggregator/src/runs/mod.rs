@@ -1,0 +1,456 @@
+//! Runs: probes that somebody asks for, with an end and an outcome.
+//!
+//! ```text
+//! POST /v1/runs ─▶ Desk (scope, limit, plan) ─▶ plan streams ─▶ probers ─▶ ingest ─▶ hub ─▶ Desk ─▶ GET /v1/runs/{id}
+//!                                                                                          └▶ judge (an engine of its own)
+//! ```
+//!
+//! What a run sees never reaches the standing cells: it is asked at other times and as often as somebody likes, and
+//! would weigh there as much as what is asked evenly.
+
+pub mod api;
+mod judge;
+mod limit;
+mod live;
+mod scope;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use parallax_diagnosis::{
+    Settings,
+    plan::{PlanConfig, on_demand},
+    topology::Topology,
+    view::{VantageState, View},
+};
+use parallax_model::{
+    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Target, TargetId,
+    TargetSpec, Vantage,
+};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use api::{Run, RunFrom, RunRequest};
+pub(crate) use live::Follow;
+use live::Live;
+pub(crate) use scope::{Forbidden, scope as scope_of};
+
+use crate::{
+    clock::Clock,
+    config::RunOptions,
+    store::{AskError, Document, Paper, StoreHandle},
+};
+
+/// Time between two rounds of a run.
+const INTERVAL: Micros = Micros::from_secs(1);
+/// Rounds where none are asked for, and the most.
+const ROUNDS: (u32, u32) = (3, 20);
+const TIMEOUT_MS: (u64, u64) = (50, 60_000);
+/// Runs under way at one time.
+const AT_ONCE: usize = 8;
+/// Runs kept in memory, the newest.
+const KEPT: usize = 100;
+/// Vantages of a run that the store keeps, failing ones first.
+const KEPT_VANTAGES: usize = 200;
+/// Probes of one run over all vantages and rounds.
+const MOST_PROBES: u64 = 60_000;
+/// Beyond this many vantages the endpoints are asked by some of them only, and controls by none.
+const SMALL: usize = 24;
+/// After the last probe's deadline, what is on its way may still arrive.
+const GRACE: Micros = Micros::from_secs(1);
+
+/// A run that is not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoRun {
+    #[error(transparent)]
+    Target(#[from] InvalidTarget),
+    #[error("{field}: expected {low} to {high}, found {found}")]
+    Value {
+        field: &'static str,
+        low: u64,
+        high: u64,
+        found: u64,
+    },
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    #[error(
+        "no vantage of {0} reports at present, so nobody could make the run; `parallax status` shows who does"
+    )]
+    Nobody(RunFrom),
+    #[error("from {from} nobody can ask for {target}: cluster addresses are reached from inside only")]
+    NotFromThere { from: RunFrom, target: String },
+    #[error(
+        "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
+    )]
+    TooLarge(u64),
+    #[error("too many runs; ask again in {} s", .0.0.div_ceil(1_000_000))]
+    TooMany(Micros),
+}
+
+/// What the plan streams tell the vantages.
+#[derive(Debug, Clone)]
+pub(crate) struct Ordered {
+    /// Grows with each run: a stream tells each order once.
+    pub(crate) number: u64,
+    id: RunId,
+    rounds: u32,
+    /// Nobody is told after this.
+    until: EventTime,
+    parts: Arc<BTreeMap<Vantage, Vec<Assignment>>>,
+}
+
+impl Ordered {
+    /// What one vantage is to do.
+    pub(crate) fn of(&self, vantage: &Vantage, now: EventTime) -> Option<RunOrder> {
+        let assignments = self.parts.get(vantage).filter(|_| now < self.until)?;
+        Some(RunOrder {
+            id: self.id.clone(),
+            rounds: self.rounds,
+            assignments: assignments.clone(),
+        })
+    }
+}
+
+/// All runs of this aggregator.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    clock: Clock,
+    options: RunOptions,
+    config: PlanConfig,
+    store: StoreHandle,
+    inner: Mutex<Inner>,
+    orders: watch::Sender<Arc<[Ordered]>>,
+    /// Rung when a run may be over.
+    bell: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    limit: limit::Limit,
+    /// Newest last.
+    runs: VecDeque<Live>,
+    number: u64,
+}
+
+impl Desk {
+    pub(crate) fn new(clock: Clock, options: RunOptions, config: PlanConfig, store: StoreHandle) -> Self {
+        Self {
+            clock,
+            options,
+            config,
+            store,
+            inner: Mutex::default(),
+            orders: watch::Sender::new(Arc::from([])),
+            bell: Notify::new(),
+        }
+    }
+
+    /// What plan streams follow.
+    pub(crate) fn orders(&self) -> watch::Receiver<Arc<[Ordered]>> {
+        self.orders.subscribe()
+    }
+
+    /// Plans a run and hands it to the plan streams.
+    pub(crate) fn begin(
+        &self,
+        request: &RunRequest,
+        by: &str,
+        topology: &Arc<Topology>,
+        view: &View,
+    ) -> Result<Run, NoRun> {
+        let asked = self.clock.now();
+        let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
+        let rounds = rounds.map_or(ROUNDS.0, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
+        let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
+        // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
+        let named = TargetId::new(request.url.as_str()).ok();
+        let target = match named.and_then(|id| topology.targets().get(&id)) {
+            Some(placed) => placed.target.clone(),
+            None => Target::try_from(TargetSpec::of(&request.url))?,
+        };
+        let topology = match scope::admitted(topology, &target, &self.options)? {
+            Some(with) => Arc::new(with),
+            None => Arc::clone(topology),
+        };
+        let scope = scope::scope(&topology, &self.options);
+        let placed = &topology.targets()[&target.id];
+        scope::literal(
+            &placed.target.probe,
+            placed.dial.map(|address| address.ip()),
+            &scope,
+        )?;
+        let timeout = timeout.or(placed.target.timeout).unwrap_or(self.config.timeout);
+        let vantages = chosen(&topology, view, request.from);
+        if vantages.is_empty() {
+            return Err(NoRun::Nobody(request.from));
+        }
+        let config = PlanConfig {
+            interval: INTERVAL,
+            timeout,
+            echo_nonce: self.config.echo_nonce.clone(),
+        };
+        let id = new_id();
+        let mut parts = BTreeMap::new();
+        for (i, vantage) in vantages.iter().enumerate() {
+            let endpoints = vantages.len() <= SMALL || i % (vantages.len() / SMALL + 1) == 0;
+            let controls = vantages.len() <= SMALL;
+            let own: Vec<Assignment> = on_demand(&topology, &config, vantage, &target.id, endpoints)
+                .into_iter()
+                .filter(|a| controls || a.peer.is_none())
+                .filter_map(|assignment| {
+                    // Only a length could be refused; such a probe is left out.
+                    let own =
+                        AssignmentId::new(format!("{}{id}|{}", AssignmentId::RUN, assignment.id)).ok()?;
+                    Some(Assignment {
+                        id: own,
+                        probe: assignment.probe.within(&scope),
+                        interval: INTERVAL,
+                        timeout,
+                        ..assignment
+                    })
+                })
+                .collect();
+            if own.iter().any(|a| judge::counts(a.channel)) {
+                parts.insert(vantage.clone(), own);
+            }
+        }
+        if parts.is_empty() {
+            return Err(NoRun::NotFromThere {
+                from: request.from,
+                target: target.id.to_string(),
+            });
+        }
+        let probes = parts.values().map(|own| own.len() as u64).sum::<u64>() * u64::from(rounds);
+        if probes > MOST_PROBES {
+            return Err(NoRun::TooLarge(probes));
+        }
+        let deadline = asked
+            .plus(Micros(INTERVAL.0 * u64::from(rounds - 1)))
+            .plus(timeout)
+            .plus(GRACE);
+        let run = Run {
+            id: id.clone(),
+            target: target.id,
+            from: request.from,
+            rounds,
+            interval: INTERVAL,
+            timeout,
+            by: by.to_owned(),
+            asked,
+            deadline,
+            state: api::RunState::Running,
+            first_probe: None,
+            expected: probes,
+            answered: 0,
+            vantages: live::planned(&parts, rounds),
+            ended: None,
+            outcome: None,
+            sentence: String::new(),
+            verdict: None,
+        };
+        let settings = Settings {
+            interval: INTERVAL,
+            timeout,
+        };
+        self.enter(run.clone(), topology, settings, parts)?;
+        self.bell.notify_one();
+        Ok(run)
+    }
+
+    /// Counts it, remembers it and tells it.
+    fn enter(
+        &self,
+        run: Run,
+        topology: Arc<Topology>,
+        settings: Settings,
+        parts: BTreeMap<Vantage, Vec<Assignment>>,
+    ) -> Result<(), NoRun> {
+        let mut inner = self.inner.lock();
+        let running = inner.runs.iter().filter(|live| live.is_running()).count();
+        if running >= AT_ONCE {
+            return Err(NoRun::TooMany(INTERVAL));
+        }
+        inner.limit.take(&run.by, run.asked).map_err(NoRun::TooMany)?;
+        inner.number += 1;
+        let ordered = Ordered {
+            number: inner.number,
+            id: run.id.clone(),
+            rounds: run.rounds,
+            until: run.deadline,
+            parts: Arc::new(parts),
+        };
+        if inner.runs.len() >= KEPT {
+            inner.runs.pop_front();
+        }
+        inner.runs.push_back(Live::new(run, topology, settings));
+        let now = self.clock.now();
+        self.orders.send_modify(|orders| {
+            let standing = orders.iter().filter(|order| order.until > now).cloned();
+            *orders = standing.chain([ordered]).collect();
+        });
+        Ok(())
+    }
+
+    /// Takes what a prober made of a run. Whatever belongs to a run that is not under way is dropped: nobody waits for
+    /// it.
+    pub(crate) fn observed(&self, recorded: &Recorded) {
+        let Some(id) = recorded
+            .observation
+            .assignment
+            .as_ref()
+            .and_then(AssignmentId::run)
+        else {
+            return;
+        };
+        let mut inner = self.inner.lock();
+        let live = inner.runs.iter_mut().find(|live| live.run().id.as_str() == id);
+        if live.is_some_and(|live| live.take(recorded)) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// One run.
+    pub(crate) fn get(&self, id: &str) -> Option<Run> {
+        let inner = self.inner.lock();
+        inner
+            .runs
+            .iter()
+            .find(|live| live.run().id.as_str() == id)
+            .map(|live| live.run().clone())
+    }
+
+    /// Follows one run from its first line.
+    pub(crate) fn follow(&self, id: &str) -> Option<Follow> {
+        let inner = self.inner.lock();
+        inner
+            .runs
+            .iter()
+            .find(|live| live.run().id.as_str() == id)
+            .map(Live::follow)
+    }
+
+    /// All runs, newest first.
+    pub(crate) fn list(&self) -> Vec<Run> {
+        let inner = self.inner.lock();
+        inner.runs.iter().rev().map(|live| live.run().clone()).collect()
+    }
+
+    /// Judges what is over, until cancelled.
+    pub(crate) async fn run(self: Arc<Self>, cancelled: CancellationToken) {
+        loop {
+            let (over, next) = self.over();
+            for (id, case) in over {
+                // A moment for a cluster, up to a second for thousands of nodes: not on the threads that serve.
+                let judged = tokio::task::spawn_blocking(move || judge::judge(&case)).await;
+                let ended = {
+                    let mut inner = self.inner.lock();
+                    let live = inner.runs.iter_mut().find(|live| live.run().id == id);
+                    live.map(|live| live.end(judged.ok(), self.clock.now()).clone())
+                };
+                if let Some(run) = ended {
+                    self.keep(run).await;
+                }
+            }
+            let wait = next.map_or(Duration::from_hours(1), |at| (at - self.clock.now()).into());
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                () = self.bell.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Hands a run that is over to the store, with the vantages that a person would look at.
+    async fn keep(&self, mut run: Run) {
+        run.vantages.truncate(KEPT_VANTAGES);
+        let Ok(value) = serde_json::to_value(&run) else {
+            return;
+        };
+        let document = Document {
+            sort: Paper::Run,
+            id: run.id.to_string(),
+            at: self.clock.now(),
+            value,
+        };
+        match self.store.ask(move |store| store.put(&document)).await {
+            Ok(()) | Err(AskError::Off) => {}
+            Err(error) => tracing::warn!(run = %run.id, %error, "a run is kept in memory only"),
+        }
+    }
+
+    /// One run of the store, as it was written.
+    pub(crate) async fn kept(&self, id: &str) -> Option<serde_json::Value> {
+        let id = id.to_owned();
+        let kept = self.store.ask(move |store| store.document(Paper::Run, &id)).await;
+        kept.ok().flatten().map(|document| document.value)
+    }
+
+    /// Runs that are to be judged now, and when the next one will have to be.
+    fn over(&self) -> (Vec<(RunId, judge::Case)>, Option<EventTime>) {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let over = inner
+            .runs
+            .iter_mut()
+            .filter_map(|live| Some((live.run().id.clone(), live.case(now)?)))
+            .collect();
+        let next = inner
+            .runs
+            .iter()
+            .filter(|live| live.is_waiting())
+            .map(|live| live.run().deadline)
+            .min();
+        (over, next)
+    }
+}
+
+fn within(field: &'static str, (low, high): (u64, u64), found: Option<u64>) -> Result<Option<u64>, NoRun> {
+    match found {
+        Some(found) if !(low..=high).contains(&found) => Err(NoRun::Value {
+            field,
+            low,
+            high,
+            found,
+        }),
+        found => Ok(found),
+    }
+}
+
+/// The vantages that report and are meant.
+fn chosen(topology: &Topology, view: &View, from: RunFrom) -> Vec<Vantage> {
+    let reporting: BTreeSet<&Vantage> = view
+        .vantages
+        .iter()
+        .filter(|vantage| vantage.state == VantageState::Reporting)
+        .map(|vantage| &vantage.vantage)
+        .collect();
+    let expected = topology.vantages();
+    let known = expected.iter().filter(|vantage| reporting.contains(vantage));
+    let mut zones = BTreeSet::new();
+    known
+        .filter(|vantage| match from {
+            RunFrom::All => true,
+            RunFrom::Nodes => vantage.node().is_some(),
+            RunFrom::Outside => vantage.node().is_none(),
+            RunFrom::Zones => vantage.node().is_some_and(|node| {
+                let zone = topology.nodes().get(node).and_then(|node| node.zone.clone());
+                zones.insert(zone)
+            }),
+        })
+        .cloned()
+        .collect()
+}
+
+/// A name that nobody can guess: whoever may read runs may read all of them, but links are passed around.
+fn new_id() -> RunId {
+    let random = crate::aggregator::random();
+    RunId::new(format!("r-{:012x}", random >> 16))
+        .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

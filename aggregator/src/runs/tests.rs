@@ -1,0 +1,343 @@
+use parallax_diagnosis::topology::TopologySpec;
+use parallax_model::{Channel, Observation};
+use serde_json::{Value, json};
+
+use super::{
+    api::{RunEvent, RunOutcome, RunState},
+    *,
+};
+
+/// Three nodes, an ingress on the first, policy Local.
+const TOPOLOGY: &str = r#"
+nodes:
+  - {name: n1, zone: a, prober: {pod: prober-n1, address: "10.244.1.5:9095"}}
+  - {name: n2, zone: a, prober: {pod: prober-n2, address: "10.244.2.5:9095"}}
+  - {name: n3, zone: b, prober: {pod: prober-n3, address: "10.244.3.5:9095"}}
+services:
+  - namespace: default
+    name: kubernetes
+    type: ClusterIP
+    clusterIPs: [10.96.0.1]
+    ports: [{name: https, port: 443, targetPort: 6443}]
+    endpoints: [{pod: api-1, address: 192.0.2.7}]
+  - namespace: ingress
+    name: nginx
+    type: LoadBalancer
+    clusterIPs: [10.96.0.50]
+    loadBalancer: [{ip: 203.0.113.10}]
+    externalTrafficPolicy: Local
+    ports: [{name: http, port: 80, targetPort: 8080}]
+    endpoints: [{pod: ingress-1, address: 10.244.1.10, node: n1}]
+ingresses:
+  - {namespace: shop, name: shop, service: ingress/nginx, hosts: [a.example.test]}
+targets:
+  - {url: "https://kubernetes.default.svc/"}
+"#;
+
+struct Bench {
+    desk: Arc<Desk>,
+    topology: Arc<Topology>,
+    view: View,
+    cancelled: CancellationToken,
+    judging: tokio::task::JoinHandle<()>,
+}
+
+impl Bench {
+    fn new(options: RunOptions) -> Self {
+        let spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+        let topology = Arc::new(
+            Topology::try_from(spec)
+                .unwrap()
+                .with_vantage("internet:laptop".parse().unwrap()),
+        );
+        let clock = Clock::system();
+        let config = PlanConfig {
+            interval: Micros::from_secs(5),
+            timeout: Micros::from_secs(3),
+            echo_nonce: "nonce".to_owned(),
+        };
+        let desk = Arc::new(Desk::new(clock, options, config, StoreHandle::off()));
+        let settings = Settings {
+            interval: Micros::from_secs(5),
+            timeout: Micros::from_secs(3),
+        };
+        let mut view = parallax_diagnosis::Engine::new(settings, topology.clone()).view(clock.now());
+        for vantage in &mut view.vantages {
+            vantage.state = VantageState::Reporting;
+        }
+        let cancelled = CancellationToken::new();
+        let judging = tokio::spawn(desk.clone().run(cancelled.clone()));
+        Self {
+            desk,
+            topology,
+            view,
+            cancelled,
+            judging,
+        }
+    }
+
+    fn begin(&self, request: Value) -> Result<Run, NoRun> {
+        let request: RunRequest = serde_json::from_value(request).unwrap();
+        self.desk.begin(&request, "ann", &self.topology, &self.view)
+    }
+
+    /// What each vantage was told, as assignments with their vantage.
+    fn told(&self) -> Vec<(Vantage, Assignment)> {
+        let orders = self.desk.orders().borrow().clone();
+        let order = orders.last().unwrap();
+        let own = |(vantage, own): (&Vantage, &Vec<Assignment>)| {
+            let vantage = vantage.clone();
+            own.iter()
+                .map(move |a| (vantage.clone(), a.clone()))
+                .collect::<Vec<_>>()
+        };
+        order.parts.iter().flat_map(own).collect()
+    }
+
+    /// Answers everything that was told, each round, as `outcome` says.
+    fn answer(&self, rounds: u32, outcome: impl Fn(&Vantage, &Assignment) -> Value) {
+        let now = self.desk.clock.now();
+        for (seq, (vantage, assignment)) in self
+            .told()
+            .into_iter()
+            .flat_map(|told| std::iter::repeat_n(told, rounds as usize))
+            .enumerate()
+        {
+            let mut line = json!({"seq": seq, "t_us": now.0, "target": assignment.target,
+                "channel": assignment.channel, "assignment": assignment.id, "times": {"total_us": 900}});
+            if assignment.channel == Channel::Vip {
+                line["front"] = json!("203.0.113.10:80");
+            }
+            if let Some(entry) = &assignment.entry {
+                line["entry"] = json!(entry.pod);
+                line["dst_node"] = json!(entry.node);
+            }
+            for (key, value) in outcome(&vantage, &assignment).as_object().unwrap() {
+                line[key] = value.clone();
+            }
+            let observation: Observation = serde_json::from_value(line).unwrap();
+            let incarnation = "life-1".parse().unwrap();
+            self.desk.observed(&Recorded {
+                vantage,
+                incarnation,
+                observation,
+            });
+        }
+    }
+
+    /// Follows a run to its end.
+    async fn end(&self, run: &Run) -> (Vec<RunEvent>, Run) {
+        let mut follow = self.desk.follow(run.id.as_str()).unwrap();
+        let mut all = Vec::new();
+        while let Some(events) = follow.next().await {
+            all.extend(events.iter().map(|event| RunEvent::clone(event)));
+        }
+        let Some(RunEvent::Done { run }) = all.last() else {
+            panic!("a run ends with its judgement: {all:?}")
+        };
+        let run = Run::clone(run);
+        (all, run)
+    }
+
+    async fn stop(self) {
+        self.cancelled.cancel();
+        self.judging.await.unwrap();
+    }
+}
+
+fn ok(_: &Vantage, _: &Assignment) -> Value {
+    json!({"result": "ok", "status": 200})
+}
+
+const A: &str = "http://a.example.test/";
+
+#[tokio::test]
+async fn a_run_in_which_every_probe_of_every_vantage_succeeds_has_passed() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench.begin(json!({"url": "http://A.example.test"})).unwrap();
+    assert_eq!(
+        (run.target.as_str(), run.state, run.vantages.len()),
+        (A, RunState::Running, 4)
+    );
+    bench.answer(3, ok);
+    let (events, run) = bench.end(&run).await;
+    assert_eq!(
+        (run.outcome, run.answered),
+        (Some(RunOutcome::Passed), run.expected)
+    );
+    assert!(
+        run.sentence
+            .starts_with("all 12 probes succeeded, from 4 vantages"),
+        "{}",
+        run.sentence
+    );
+    assert!(matches!(events[0], RunEvent::Started { .. }));
+    assert_eq!(events.len() as u64, run.expected + 2);
+    assert!(run.first_probe.is_some());
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench
+        .begin(json!({"url": A, "from": "nodes", "rounds": 4}))
+        .unwrap();
+    let refused = json!({"result": "failed", "phase": "connect", "kind": "refused"});
+    bench.answer(4, |vantage, assignment| {
+        let no_local = vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip;
+        if no_local {
+            refused.clone()
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Failed));
+    let verdict = run.verdict.unwrap();
+    assert_eq!(verdict.verdict.region.region, "nolocal", "{}", run.sentence);
+    assert_eq!(run.sentence, verdict.verdict.sentence);
+    let failing: Vec<_> = run.vantages.iter().filter(|v| v.failures > 0).collect();
+    assert_eq!(failing.len(), 2);
+    assert_eq!(
+        (failing[0].failures, failing[0].said.as_deref()),
+        (4, Some("refused in connect"))
+    );
+    assert!(run.vantages[0].failures > 0, "failing ones first");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_does_not_answer_proves_nothing_and_never_reads_as_passed() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench
+        .begin(json!({"url": A, "rounds": 1, "timeout_ms": 50}))
+        .unwrap();
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Unknown));
+    assert!(
+        run.sentence.contains("4 vantages did not answer in time"),
+        "{}",
+        run.sentence
+    );
+    assert!(run.ended.unwrap() >= run.deadline);
+    let again = bench.begin(json!({"url": A, "rounds": 1})).unwrap();
+    bench.answer(1, |_, _| json!({"result": "not_asked", "own": "out_of_scope"}));
+    let (_, again) = bench.end(&again).await;
+    assert_eq!(again.outcome, Some(RunOutcome::Unknown));
+    assert!(again.sentence.contains("out of scope"), "{}", again.sentence);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
+    let bench = Bench::new(RunOptions::default());
+    bench.begin(json!({"url": A})).unwrap();
+    for (_, assignment) in bench.told() {
+        let probe = serde_json::to_value(&assignment.probe).unwrap();
+        if assignment.channel == Channel::Mesh {
+            continue;
+        }
+        let refuse = probe["scope"]["refuse"].as_array().unwrap();
+        for api in ["10.96.0.1/32", "192.0.2.7/32"] {
+            assert!(refuse.iter().any(|range| range == api), "{probe}");
+        }
+    }
+    // Over its cluster address and by name alike.
+    for url in [
+        "https://10.96.0.1/",
+        "http://127.0.0.1:9095/",
+        "http://elsewhere.example.test/",
+    ] {
+        let refused = bench.begin(json!({"url": url})).unwrap_err();
+        assert!(matches!(refused, NoRun::Forbidden(_)), "{url}: {refused}");
+    }
+    let any = Bench::new(RunOptions {
+        any_target: true,
+        ..RunOptions::default()
+    });
+    assert!(
+        any.begin(json!({"url": "http://elsewhere.example.test/"}))
+            .is_ok()
+    );
+    assert!(matches!(
+        any.begin(json!({"url": "https://10.96.0.1/"})),
+        Err(NoRun::Forbidden(_))
+    ));
+    bench.stop().await;
+    any.stop().await;
+}
+
+#[tokio::test]
+async fn from_says_who_takes_part_and_silent_vantages_do_not() {
+    let mut bench = Bench::new(RunOptions::default());
+    let who = |run: Run| -> Vec<String> { run.vantages.iter().map(|v| v.vantage.to_string()).collect() };
+    assert_eq!(
+        who(bench.begin(json!({"url": A, "from": "nodes"})).unwrap()),
+        ["n1/pod", "n2/pod", "n3/pod"]
+    );
+    assert_eq!(
+        who(bench.begin(json!({"url": A, "from": "zones"})).unwrap()),
+        ["n1/pod", "n3/pod"]
+    );
+    assert_eq!(
+        who(bench.begin(json!({"url": A, "from": "outside"})).unwrap()),
+        ["internet:laptop"]
+    );
+    for vantage in &mut bench.view.vantages {
+        if vantage.vantage.node().is_none() {
+            vantage.state = VantageState::Silent;
+        }
+    }
+    let refused = bench.begin(json!({"url": A, "from": "outside"})).unwrap_err();
+    assert!(matches!(refused, NoRun::Nobody(RunFrom::Outside)));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_bad_request_says_what_was_expected_and_too_many_are_asked_to_wait() {
+    let bench = Bench::new(RunOptions::default());
+    for (request, words) in [
+        (json!({"url": "shop"}), "url:"),
+        (
+            json!({"url": A, "rounds": 0}),
+            "rounds: expected 1 to 20, found 0",
+        ),
+        (
+            json!({"url": A, "timeout_ms": 1}),
+            "timeout_ms: expected 50 to 60000",
+        ),
+    ] {
+        let said = bench.begin(request).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    }
+    for _ in 0..AT_ONCE {
+        bench.begin(json!({"url": A})).unwrap();
+    }
+    assert!(matches!(bench.begin(json!({"url": A})), Err(NoRun::TooMany(_))));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_that_comes_twice_counts_once_and_a_stranger_not_at_all() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench
+        .begin(json!({"url": A, "from": "nodes", "rounds": 2}))
+        .unwrap();
+    bench.answer(1, ok);
+    bench.answer(1, ok);
+    let half = bench.desk.get(run.id.as_str()).unwrap();
+    assert_eq!(half.answered * 2, run.expected, "the same numbers again");
+    let mut stranger = bench.told()[0].clone();
+    stranger.0 = "n9/pod".parse().unwrap();
+    let observation = serde_json::from_value(json!({"seq": 99, "t_us": 1, "target": A, "channel": "vip",
+        "assignment": stranger.1.id, "result": "failed", "phase": "connect", "kind": "refused"}))
+    .unwrap();
+    bench.desk.observed(&Recorded {
+        vantage: stranger.0,
+        incarnation: "x".parse().unwrap(),
+        observation,
+    });
+    assert_eq!(bench.desk.get(run.id.as_str()).unwrap().answered, half.answered);
+    bench.stop().await;
+}

@@ -1,0 +1,138 @@
+//! Runs over HTTP: asked for, read, followed.
+
+use std::convert::Infallible;
+
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use serde_json::json;
+
+use super::{ApiError, Shared};
+use crate::{
+    access::Deed,
+    runs::{Follow, NoRun, api::RunRequest},
+};
+
+/// Largest request for a run.
+pub(super) const LARGEST: usize = 16 * 1024;
+
+impl From<NoRun> for ApiError {
+    fn from(refused: NoRun) -> Self {
+        let status = match &refused {
+            NoRun::Target(_) | NoRun::Value { .. } | NoRun::TooLarge(_) => StatusCode::BAD_REQUEST,
+            NoRun::Forbidden(_) => StatusCode::FORBIDDEN,
+            NoRun::Nobody(_) | NoRun::NotFromThere { .. } => StatusCode::CONFLICT,
+            NoRun::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+        };
+        Self::new(status, refused)
+    }
+}
+
+/// What changes something must come as JSON: a form of a page elsewhere cannot send that without asking first (CORS).
+pub(super) fn json_only(headers: &HeaderMap) -> Result<(), ApiError> {
+    let media = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|media| media.to_str().ok());
+    if media.is_some_and(|media| {
+        media
+            .split(';')
+            .next()
+            .is_some_and(|m| m.trim() == "application/json")
+    }) {
+        Ok(())
+    } else {
+        Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "expected content-type application/json",
+        ))
+    }
+}
+
+/// `POST /v1/runs`.
+pub(crate) async fn begin(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    json_only(&headers)?;
+    let person = shared.access.allow(&headers, Deed::Run).await?;
+    if body.len() > LARGEST {
+        return Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("expected at most {LARGEST} bytes"),
+        ));
+    }
+    let request: RunRequest = serde_json::from_slice(&body).map_err(|error| {
+        ApiError::bad_request(format!(
+            "expected a run like {{\"url\": \"https://shop.example.com/\"}}: {error}"
+        ))
+    })?;
+    let topology = shared.topology.borrow().topology.clone();
+    let view = shared.outlook.views.borrow().clone();
+    let run = shared.runs.begin(&request, &person.name, &topology, &view)?;
+    tracing::info!(run = %run.id, target = %run.target, by = %run.by, probes = run.expected, "a run begins");
+    let place = format!("/v1/runs/{}", run.id);
+    Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(run)).into_response())
+}
+
+/// `GET /v1/runs`: those in memory, newest first.
+pub(crate) async fn list(State(shared): State<Shared>) -> Response {
+    Json(json!({"runs": shared.runs.list()})).into_response()
+}
+
+/// `GET /v1/runs/{id}`: as it stands; with `accept: application/x-ndjson` each result as it comes, to the end.
+pub(crate) async fn one(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let unknown = || {
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no run of that id is known here: without a store only the last ones are kept, and one that is under way ends with the aggregator; ask for it again",
+        )
+    };
+    let follows = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("application/x-ndjson"));
+    if !follows {
+        if let Some(run) = shared.runs.get(&id) {
+            return Ok(Json(run).into_response());
+        }
+        return Ok(Json(shared.runs.kept(&id).await.ok_or_else(unknown)?).into_response());
+    }
+    let follow = shared.runs.follow(&id).ok_or_else(unknown)?;
+    let stopping = shared.stopping.clone();
+    let lines = stream::unfold((follow, stopping), |(mut follow, stopping)| async move {
+        let lines = tokio::select! {
+            () = stopping.cancelled() => return None,
+            lines = next(&mut follow) => lines?,
+        };
+        Some((Ok::<_, Infallible>(lines), (follow, stopping)))
+    });
+    Ok((
+        [(header::CONTENT_TYPE, "application/x-ndjson")],
+        Body::from_stream(lines),
+    )
+        .into_response())
+}
+
+async fn next(follow: &mut Follow) -> Option<Bytes> {
+    let events = follow.next().await?;
+    let mut text = Vec::new();
+    for event in events {
+        let before = text.len();
+        match serde_json::to_writer(&mut text, &*event) {
+            Ok(()) => text.push(b'\n'),
+            // An event holds strings and numbers only, which JSON can always write.
+            Err(_) => text.truncate(before),
+        }
+    }
+    Some(text.into())
+}

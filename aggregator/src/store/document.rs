@@ -1,0 +1,36 @@
+//! What people did and asked for: small documents, each replaced as a whole.
+
+use parallax_model::EventTime;
+use serde_json::Value;
+
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paper {
+    /// How somebody handles an incident, by the incident's id.
+    Handling,
+    /// A maintenance window.
+    Window,
+    /// A run that is over.
+    Run,
+}
+
+impl Paper {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Handling => "handling",
+            Self::Window => "window",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// A document. It is kept for as long after its last change as an incident after its end.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) sort: Paper,
+    pub(crate) id: String,
+    /// When it was last changed.
+    pub(crate) at: EventTime,
+    /// As the API says it.
+    pub(crate) value: Value,
+}

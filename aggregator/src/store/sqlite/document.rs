@@ -1,0 +1,61 @@
+//! Documents: read and written one at a time, in a transaction of their own.
+
+use parallax_model::EventTime;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    super::{Document, document::Paper},
+    write::parsed,
+};
+
+pub(super) fn put(connection: &Connection, document: &Document) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO documents (sort, id, at, document) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![
+            document.sort.label(),
+            document.id,
+            document.at.0,
+            document.value.to_string()
+        ])
+        .map(|_| ())
+}
+
+fn document(sort: Paper) -> impl FnMut(&Row<'_>) -> rusqlite::Result<Document> {
+    move |row| {
+        Ok(Document {
+            sort,
+            id: row.get(0)?,
+            at: EventTime(row.get(1)?),
+            value: parsed(row, 2)?,
+        })
+    }
+}
+
+pub(super) fn list(connection: &Connection, sort: Paper, limit: usize) -> rusqlite::Result<Vec<Document>> {
+    connection
+        .prepare_cached(
+            "SELECT id, at, document FROM documents WHERE sort = ?1 ORDER BY at DESC, id LIMIT ?2",
+        )?
+        .query_map(
+            params![sort.label(), i64::try_from(limit).unwrap_or(i64::MAX)],
+            document(sort),
+        )?
+        .collect()
+}
+
+pub(super) fn one(connection: &Connection, sort: Paper, id: &str) -> rusqlite::Result<Option<Document>> {
+    connection
+        .prepare_cached("SELECT id, at, document FROM documents WHERE sort = ?1 AND id = ?2")?
+        .query_row(params![sort.label(), id], document(sort))
+        .optional()
+}
+
+/// Removes some that were last changed before a time; whether there were any.
+pub(super) fn remove(connection: &Connection, before: i64, rows: i64) -> rusqlite::Result<bool> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM documents WHERE (sort, id) IN (SELECT sort, id FROM documents WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        )?
+        .execute([before, rows])?;
+    Ok(removed > 0)
+}

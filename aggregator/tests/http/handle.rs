@@ -1,0 +1,235 @@
+//! Handling incidents over HTTP: by machine, and by the buttons of the page.
+
+use reqwest::{RequestBuilder, StatusCode, header, redirect::Policy};
+use serde_json::{Value, json};
+
+use crate::common::{Running, json as read};
+
+fn header_of(seconds: i64) -> String {
+    json!({"v": 1, "incarnation": "life-1", "vantage": "n1/pod", "sent_us": seconds * 1_000_000,
+           "complete_us": seconds * 1_000_000})
+    .to_string()
+}
+
+fn line(seq: i64, second: i64, ok: bool) -> String {
+    let mut line = json!({"seq": seq, "t_us": second * 1_000_000, "target": "http://a.example.test/", "channel": "vip",
+                          "front": "203.0.113.10:80", "result": "ok", "status": 200});
+    if !ok {
+        line["result"] = json!("failed");
+        line["phase"] = json!("connect");
+        line["kind"] = json!("refused");
+        line.as_object_mut().unwrap().remove("status");
+    }
+    line.to_string()
+}
+
+/// An aggregator with an open incident: its only target worked, and fails since.
+async fn failing(more: &str) -> (Running, String) {
+    let aggregator = Running::with(&format!("intervalMs: 200\ntimeoutMs: 100\n{more}")).await;
+    // Rounds on the sender's clock: the past of an hour, so that all of them are over.
+    let mut lines = vec![header_of(3_600)];
+    for round in 0..60 {
+        lines.push(line(round, 3_500 + round, round < 20));
+    }
+    let body = lines.join("\n");
+    assert_eq!(aggregator.report().body(body).send().await.unwrap().status(), 200);
+    let mut views = aggregator.views.clone();
+    let view = views
+        .wait_for(|view| !view.incidents.is_empty())
+        .await
+        .unwrap()
+        .clone();
+    (aggregator, view.incidents[0].id.clone())
+}
+
+fn post(aggregator: &Running, path: &str, body: &Value) -> RequestBuilder {
+    aggregator
+        .client
+        .post(format!("{}{path}", aggregator.url))
+        .header("content-type", "application/json")
+        .body(body.to_string())
+}
+
+#[tokio::test]
+async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_open() {
+    let (aggregator, id) = failing("store: {path: history.db}\n").await;
+    let path = |deed: &str| format!("/v1/incidents/{id}/{deed}");
+    let said = post(&aggregator, &path("acknowledge"), &json!({"note": "on it"}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(said.status(), 200);
+    let said = read(said).await;
+    assert_eq!(
+        (&said["acknowledged"]["note"], &said["persisted"]),
+        (&json!("on it"), &json!(true))
+    );
+    let said = post(&aggregator, &path("silence"), &json!({"for_s": 3_600}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(read(said).await["silenced"]["by"], "this machine");
+    let incident = aggregator.json(&format!("/v1/incidents/{id}")).await;
+    assert_eq!(
+        (&incident["state"], &incident["quiet"]),
+        (&json!("open"), &json!("silenced by this machine"))
+    );
+    let listed = aggregator.json("/v1/incidents").await;
+    assert_eq!(
+        listed["incidents"][0]["handling"]["acknowledged"]["note"],
+        "on it"
+    );
+    let ended = post(&aggregator, &path("silence"), &json!({"for_s": 0}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(ended.status(), 200);
+    let incident = aggregator.json(&format!("/v1/incidents/{id}")).await;
+    assert_eq!(incident["quiet"], "acknowledged by this machine");
+    for (path, body, status) in [
+        (path("silence"), json!({"for_s": 5}), 400),
+        (path("silence"), json!({}), 400),
+        (path("acknowledge"), json!({"why": 1}), 400),
+        ("/v1/incidents/i-none/acknowledge".to_owned(), json!({}), 404),
+        ("/v1/maintenance/m-none/end".to_owned(), json!({}), 404),
+        ("/v1/maintenance".to_owned(), json!({"for_s": 1}), 400),
+    ] {
+        let answer = post(&aggregator, &path, &body).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{path} {body}");
+    }
+    let window = post(
+        &aggregator,
+        "/v1/maintenance",
+        &json!({"for_s": 600, "targets": "a.example"}),
+    )
+    .send()
+    .await;
+    let window = read(window.unwrap()).await;
+    assert_eq!(
+        aggregator.json("/v1/maintenance").await["windows"][0]["id"],
+        window["id"]
+    );
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
+    let (aggregator, id) = failing("").await;
+    let page = aggregator.text(&format!("/incident/{id}")).await;
+    let proof = page
+        .split("name=\"proof\" value=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(Policy::none())
+        .build()
+        .unwrap();
+    let press = |deed: &str, proof: &str, headers: &[(&'static str, &str)]| {
+        let mut request = client
+            .post(format!("{}/incident/{id}/handle", aggregator.url))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(format!("proof={proof}&deed={deed}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.send()
+    };
+    let own = ("sec-fetch-site", "same-origin");
+    let origin = aggregator.url.clone();
+    let none = "0".repeat(64);
+    for (deed, proof, headers, status) in [
+        ("acknowledge", proof.as_str(), vec![own], 303),
+        (
+            "silence-3600",
+            proof.as_str(),
+            vec![("origin", origin.as_str())],
+            303,
+        ),
+        (
+            "acknowledge",
+            proof.as_str(),
+            vec![("sec-fetch-site", "cross-site"), ("origin", &origin)],
+            403,
+        ),
+        (
+            "acknowledge",
+            proof.as_str(),
+            vec![("origin", "http://evil.example.test")],
+            403,
+        ),
+        ("acknowledge", proof.as_str(), vec![], 403),
+        ("acknowledge", none.as_str(), vec![own], 403),
+        ("acknowledge", "x", vec![own], 403),
+        ("erase", proof.as_str(), vec![own], 400),
+        (
+            "acknowledge",
+            proof.as_str(),
+            vec![own, ("host", "rebound.example.test")],
+            403,
+        ),
+    ] {
+        let answer = press(deed, proof, &headers).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{deed} {headers:?}");
+        if status == 303 {
+            assert_eq!(answer.headers()[header::LOCATION], format!("/incident/{id}"));
+        }
+    }
+    let page = aggregator.text(&format!("/incident/{id}")).await;
+    assert!(
+        page.contains("acknowledged, by this machine at") && page.contains("End the silence"),
+        "{page}"
+    );
+    assert!(page.contains("kept in memory only"));
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn verifying_a_fix_is_a_run_that_the_incident_remembers() {
+    let (aggregator, id) = failing("").await;
+    let answer = post(&aggregator, &format!("/v1/incidents/{id}/verify"), &json!({}))
+        .send()
+        .await
+        .unwrap();
+    // The only vantage has been silent since: nobody could make the run, and that is said.
+    assert_eq!(answer.status(), StatusCode::CONFLICT);
+    assert!(
+        read(answer).await["error"]
+            .as_str()
+            .unwrap()
+            .contains("no vantage of all reports")
+    );
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn where_tokens_are_needed_the_page_shows_commands_and_no_buttons() {
+    let (aggregator, id) = failing("access: {tokenFile: token, openRead: true}\n").await;
+    let page = aggregator.text(&format!("/incident/{id}")).await;
+    assert!(!page.contains("<form") && page.contains(&format!("parallax ack {id}")));
+    let shut = post(
+        &aggregator,
+        &format!("/v1/incidents/{id}/acknowledge"),
+        &json!({}),
+    )
+    .send()
+    .await
+    .unwrap();
+    assert_eq!(shut.status(), StatusCode::UNAUTHORIZED);
+    let token = post(
+        &aggregator,
+        &format!("/v1/incidents/{id}/acknowledge"),
+        &json!({}),
+    );
+    let open = token
+        .bearer_auth("a-token-of-24-characters")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(open.status(), 200);
+    aggregator.stop().await;
+}

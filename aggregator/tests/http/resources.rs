@@ -1,0 +1,193 @@
+//! Target and Run objects before an API server: what is probed, and what their status says.
+
+use std::{fs, time::Duration};
+
+use kube::{Client, Config as Access, config::KubeConfigOptions};
+use parallax_aggregator::Config;
+use serde_json::{Value, json};
+
+use crate::{
+    api_server::ApiServer,
+    common::{HEADER, Running, TOPOLOGY, client, observation},
+};
+
+/// Only a failing test waits so long.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+async fn start(server: &ApiServer) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("topology.yaml"), TOPOLOGY).unwrap();
+    let path = folder.path().join("parallax.yaml");
+    fs::write(
+        &path,
+        "listen: 127.0.0.1:0\ntopology: topology.yaml\ncustomResources: true\n",
+    )
+    .unwrap();
+    client();
+    let access = kube::config::Kubeconfig::from_yaml(&server.kubeconfig()).unwrap();
+    let access = Access::from_custom_kubeconfig(access, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    let config = Config::load(&path)
+        .unwrap()
+        .with_client(Client::try_from(access).unwrap());
+    Running::configured(folder, config).await
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
+fn put(server: &ApiServer, plural: &str, name: &str, spec: Value) {
+    let kind = if plural == "runs" { "Run" } else { "Target" };
+    server.put(
+        plural,
+        json!({"apiVersion": "parallax.dev/v1alpha1", "kind": kind, "spec": spec,
+               "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "generation": 1,
+                            "creationTimestamp": "2026-11-21T20:00:00Z"}}),
+    );
+}
+
+/// Waits until an object has a condition with a status; the condition.
+async fn condition(server: &ApiServer, plural: &str, name: &str, sort: &str, status: &str) -> Value {
+    let wait = async {
+        loop {
+            let object = server.get(plural, "shop", name).unwrap();
+            let found = object["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|condition| condition["type"] == sort && condition["status"] == status);
+            if let Some(found) = found {
+                return found.clone();
+            }
+            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| {
+        panic!(
+            "{name} is never {sort}={status}: {:?}",
+            server.get(plural, "shop", name)
+        )
+    })
+}
+
+#[tokio::test]
+async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
+    let server = ApiServer::start(&[]).await;
+    put(
+        &server,
+        "targets",
+        "pay",
+        json!({"url": "https://pay.example.test/", "expectStatus": "2xx"}),
+    );
+    put(
+        &server,
+        "targets",
+        "typo",
+        json!({"url": "https://pay.example.test/", "expectStatus": "fine"}),
+    );
+    put(
+        &server,
+        "targets",
+        "metadata",
+        json!({"url": "http://169.254.169.254/"}),
+    );
+    let aggregator = start(&server).await;
+    let accepted = condition(&server, "targets", "pay", "Accepted", "True").await;
+    assert_eq!(
+        (&accepted["reason"], &accepted["observedGeneration"]),
+        (&json!("Probed"), &json!(1))
+    );
+    let refused = condition(&server, "targets", "typo", "Accepted", "False").await;
+    assert_eq!(refused["reason"], "Invalid");
+    let refused = condition(&server, "targets", "metadata", "Accepted", "False").await;
+    assert_eq!(refused["reason"], "Forbidden");
+    let mut plan = aggregator.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
+    let snapshot: Value = serde_json::from_slice(&plan.chunk().await.unwrap().unwrap()).unwrap();
+    let assignments = snapshot["assignments"].as_array().unwrap();
+    let pay = assignments
+        .iter()
+        .find(|a| a["target"] == "https://pay.example.test/")
+        .unwrap();
+    assert_eq!(
+        pay["probe"]["scope"],
+        json!({}),
+        "what is local to the prober's machine is out of it"
+    );
+    let own = assignments
+        .iter()
+        .find(|a| a["target"] == "http://a.example.test/")
+        .unwrap();
+    assert!(
+        own["probe"].get("scope").is_none(),
+        "the operator's own targets may be anywhere"
+    );
+    // Changed, it is another target; removed, it is none.
+    put(
+        &server,
+        "targets",
+        "typo",
+        json!({"url": "https://other.example.test/"}),
+    );
+    condition(&server, "targets", "typo", "Accepted", "True").await;
+    server.delete("targets", "shop", "pay");
+    let gone = async {
+        loop {
+            let state = aggregator.json("/v1/state").await;
+            let targets = state["targets"].as_array().unwrap();
+            if !targets.contains(&json!("https://pay.example.test/")) {
+                assert!(targets.contains(&json!("https://other.example.test/")));
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.unwrap();
+    drop(plan);
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
+    let server = ApiServer::start(&[]).await;
+    let aggregator = start(&server).await;
+    // It waits for somebody who could make it.
+    let spec =
+        json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 2});
+    put(&server, "runs", "ask", spec);
+    put(
+        &server,
+        "runs",
+        "wrong",
+        json!({"url": "http://elsewhere.example.test/"}),
+    );
+    let refused = condition(&server, "runs", "wrong", "Accepted", "False").await;
+    assert_eq!(refused["reason"], "Forbidden");
+    condition(&server, "runs", "wrong", "Complete", "True").await;
+    aggregator.send(&[HEADER, &observation(0)]).await;
+    condition(&server, "runs", "ask", "Accepted", "True").await;
+    // Nobody answers: it is over, and nothing is proved.
+    condition(&server, "runs", "ask", "Complete", "True").await;
+    let status = server.get("runs", "shop", "ask").unwrap()["status"].clone();
+    let of = |sort: &str| {
+        let all = status["conditions"].as_array().unwrap();
+        all.iter()
+            .find(|condition| condition["type"] == sort)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        (&of("Complete")["status"], &of("Passed")["status"]),
+        (&json!("True"), &json!("Unknown"))
+    );
+    assert_eq!(status["results"][0]["vantage"], "n1/pod");
+    let gone = async {
+        while server.get("runs", "shop", "ask").is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.unwrap();
+    assert!(
+        server.get("runs", "shop", "wrong").is_some(),
+        "one without a time to live stays"
+    );
+    aggregator.stop().await;
+}

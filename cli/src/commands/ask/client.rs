@@ -1,0 +1,251 @@
+//! A client of the aggregator's API, with errors that say what to do next.
+
+use std::{error::Error as _, path::PathBuf, time::Duration};
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use url::Url;
+
+use crate::exit::Failure;
+
+/// Until the head of an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which aggregator is asked, and who asks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Server {
+    /// The aggregator.
+    #[arg(
+        id = "server",
+        long = "server",
+        value_name = "URL",
+        env = "PARALLAX_SERVER",
+        default_value = "http://127.0.0.1:8080/",
+        global = true
+    )]
+    url: Url,
+    /// A file with the token to show; `PARALLAX_TOKEN` holds one itself.
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
+    /// Trust the certificates in this PEM file besides those installed.
+    #[arg(long, value_name = "FILE", global = true)]
+    ca_file: Option<PathBuf>,
+}
+
+/// A connection to one aggregator.
+#[derive(Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    server: Url,
+    token: Option<String>,
+}
+
+impl Client {
+    pub(crate) fn new(server: &Server) -> Result<Self, Failure> {
+        let token = token(server)?;
+        let url = &server.url;
+        let local = url.host().is_some_and(|host| match host {
+            url::Host::Domain(name) => name == "localhost",
+            url::Host::Ipv4(address) => address.is_loopback(),
+            url::Host::Ipv6(address) => address.is_loopback(),
+        });
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            return Err(Failure::Usage(format!(
+                "--server: expected http://HOST[:PORT]/ or https://HOST[:PORT]/, got {url}"
+            )));
+        }
+        if token.is_some() && url.scheme() == "http" && !local {
+            return Err(Failure::Usage(format!(
+                "a token would travel in the clear to {url}; use https, or reach it through kubectl -n parallax port-forward service/parallax 8080:80"
+            )));
+        }
+        let mut http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(10))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("parallax/", env!("CARGO_PKG_VERSION")));
+        if local {
+            http = http.no_proxy();
+        }
+        if let Some(path) = &server.ca_file {
+            let pem = std::fs::read(path).map_err(|error| {
+                Failure::Usage(format!("--ca-file: cannot read {}: {error}", path.display()))
+            })?;
+            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|error| Failure::Usage(format!("--ca-file: {}: {error}", path.display())))?;
+            for certificate in certificates {
+                http = http.add_root_certificate(certificate);
+            }
+        }
+        Ok(Self {
+            http: http.build().map_err(Failure::could_not)?,
+            server: url.clone(),
+            token,
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<RequestBuilder, Failure> {
+        let mut url = self.server.clone();
+        url.path_segments_mut()
+            .map_err(|()| Failure::Usage(format!("--server: {} cannot be a base", self.server)))?
+            .pop_if_empty()
+            .extend(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = self.http.request(method, url);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        })
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let sent = tokio::time::timeout(PATIENCE, request.send()).await;
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.unreachable(&error)),
+            Err(_) => {
+                return Err(Failure::CouldNot(format!(
+                    "{} did not answer within {} s; see whether it is overloaded: {}healthz",
+                    self.server,
+                    PATIENCE.as_secs(),
+                    self.server
+                )));
+            }
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refused(response).await)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let mut reason = error.to_string();
+        let mut source = error.source();
+        while let Some(inner) = source {
+            reason = inner.to_string();
+            source = inner.source();
+        }
+        Failure::CouldNot(format!(
+            "cannot reach the aggregator at {}: {reason}; name it by --server or PARALLAX_SERVER, or bring it here: kubectl -n parallax port-forward service/parallax 8080:80",
+            self.server
+        ))
+    }
+
+    async fn refused(&self, response: Response) -> Failure {
+        let status = response.status();
+        let body = response.text().await.unwrap_or_default();
+        let said = serde_json::from_str::<Value>(&body)
+            .ok()
+            .and_then(|body| body["error"].as_str().map(ToOwned::to_owned));
+        let Some(said) = said else {
+            return Failure::CouldNot(format!(
+                "{} answered {status}, and not as an aggregator does; is it one?",
+                self.server
+            ));
+        };
+        let said: String = said.chars().filter(|c| !c.is_control()).take(1_000).collect();
+        match status {
+            StatusCode::UNAUTHORIZED if self.token.is_none() => {
+                Failure::Usage(format!("not let in without a token: {said}"))
+            }
+            StatusCode::BAD_REQUEST
+            | StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::NOT_FOUND => Failure::Usage(said),
+            _ => Failure::CouldNot(format!("{said} ({status})")),
+        }
+    }
+
+    /// An answer as a type.
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        let response = self.send(self.request(Method::GET, path, query)?).await?;
+        self.read(response).await
+    }
+
+    /// Sends JSON; the answer as a type.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let request = self.request(Method::POST, path, &[])?.json(body);
+        let response = self.send(request).await?;
+        self.read(response).await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        serde_json::from_slice(&body).map_err(|error| {
+            Failure::CouldNot(format!(
+                "cannot read what {} answered: {error}; is its version another than {}?",
+                self.server,
+                env!("CARGO_PKG_VERSION")
+            ))
+        })
+    }
+
+    /// Follows a stream of lines.
+    pub(crate) async fn lines(&self, path: &[&str]) -> Result<Lines, Failure> {
+        let request = self
+            .request(Method::GET, path, &[])?
+            .header(header::ACCEPT, "application/x-ndjson");
+        Ok(Lines {
+            response: self.send(request).await?,
+            buffer: Vec::new(),
+        })
+    }
+}
+
+/// A stream of lines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    response: Response,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line; nothing at the end of the stream, in good order or broken.
+    pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                line.pop();
+                return Some(line);
+            }
+            let chunk = self.response.chunk().await.ok().flatten()?;
+            self.buffer.extend_from_slice(&chunk);
+        }
+    }
+}
+
+fn token(server: &Server) -> Result<Option<String>, Failure> {
+    let text = match &server.token_file {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| {
+            Failure::Usage(format!("--token-file: cannot read {}: {error}", path.display()))
+        })?,
+        None => match std::env::var("PARALLAX_TOKEN") {
+            Ok(token) => token,
+            Err(_) => return Ok(None),
+        },
+    };
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(Failure::Usage(
+            "expected a token of printable ASCII without spaces, as `kubectl create token ACCOUNT` prints it"
+                .to_owned(),
+        ));
+    }
+    Ok(Some(token.to_owned()))
+}

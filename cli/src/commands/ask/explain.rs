@@ -1,0 +1,72 @@
+//! `parallax explain`: everything that is known of an incident.
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    text,
+    verdict::{Incident, IncidentState},
+    view::View,
+};
+use serde_json::Value;
+
+use super::{Client, Output, Server, wait};
+use crate::{
+    commands::{print, style},
+    exit::Failure,
+};
+
+/// Sentence, evidence, what was ruled out and what to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The incident; all open ones where none is named.
+    #[arg(value_name = "INCIDENT")]
+    id: Option<String>,
+    /// json or yaml.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = Client::new(&args.server)?;
+    let (view, found): (Value, Vec<Value>) = wait(async {
+        let view: Value = client.get(&["v1", "state"], &[]).await?;
+        let found = if let Some(id) = &args.id {
+            vec![client.get(&["v1", "incidents", id], &[]).await?]
+        } else {
+            let all = view["incidents"].as_array().cloned().unwrap_or_default();
+            all.into_iter()
+                .filter(|incident| incident["state"] != "closed")
+                .collect()
+        };
+        Ok((view, found))
+    })?;
+    if Output::document(args.output, &found)? {
+        return Ok(());
+    }
+    let view: View = serde_json::from_value(view).map_err(Failure::could_not)?;
+    let style = style();
+    let mut out = String::new();
+    for incident in found {
+        let incident: Incident = serde_json::from_value(incident).map_err(|error| {
+            Failure::CouldNot(format!(
+                "another version wrote this incident ({error}); -o json shows it as it is"
+            ))
+        })?;
+        let until = match incident.state {
+            IncidentState::Closed { closed } => closed,
+            IncidentState::Open | IncidentState::Recovering => view.at,
+        };
+        let _ = writeln!(out, "{}", incident.id);
+        out.push_str(&text::incident(&incident, until, style));
+        out.push('\n');
+    }
+    if args.id.is_none() {
+        if out.is_empty() {
+            out.push_str("No incident is open.\n");
+        }
+        out.push_str(&text::besides(&view, style));
+    }
+    print(&out)
+}

@@ -1,0 +1,26 @@
+//! Commands that ask a running aggregator.
+
+pub(crate) mod completion;
+pub(crate) mod explain;
+pub(crate) mod handle;
+pub(crate) mod incidents;
+pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod targets;
+
+mod client;
+mod output;
+
+pub(crate) use client::{Client, Server};
+pub(crate) use output::Output;
+
+use crate::exit::Failure;
+
+/// Runs something that waits for the network.
+fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?
+        .block_on(doing)
+}

@@ -1,0 +1,102 @@
+//! The documents tell the truth: what they link to is there, the commands they show are ours, their YAML can be read.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use crate::commands::{parallax, repository, text};
+
+/// README and everything in docs/, by name.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let mut paths = vec![repository("README.md")];
+    let folder = fs::read_dir(repository("docs")).unwrap();
+    paths.extend(
+        folder
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "md")),
+    );
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn every_link_to_a_file_of_the_repository_leads_to_one() {
+    let mut links = 0;
+    for (path, content) in documents() {
+        for rest in content.split("](").skip(1) {
+            let to = rest.split(')').next().unwrap().split('#').next().unwrap();
+            if to.is_empty() || to.contains("://") || to.contains(' ') {
+                continue;
+            }
+            links += 1;
+            let file = path.parent().unwrap().join(to);
+            assert!(
+                file.exists(),
+                "{} links to {to}, which is not there",
+                path.display()
+            );
+        }
+    }
+    assert!(links > 20, "{links}");
+}
+
+#[test]
+fn every_command_of_ours_that_is_shown_has_these_words_and_flags() {
+    let mut shown = 0;
+    for (path, content) in documents() {
+        for line in content
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("$ parallax "))
+        {
+            shown += 1;
+            let words: Vec<&str> = line.split(' ').collect();
+            let mut command = vec![words[0]];
+            if matches!(words[0], "vantage" | "maintenance") {
+                command.push(words[1]);
+            }
+            let output = parallax().args(&command).arg("--help").output().unwrap();
+            let help = text(&output.stdout);
+            assert!(
+                output.status.success(),
+                "{}: {line}: {}",
+                path.display(),
+                text(&output.stderr)
+            );
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let name = flag.split('=').next().unwrap();
+                assert!(
+                    help.contains(name),
+                    "{}: {line}: there is no {name}",
+                    path.display()
+                );
+            }
+        }
+    }
+    assert!(shown > 8, "{shown}");
+}
+
+#[test]
+fn every_yaml_that_is_shown_can_be_read() {
+    let mut shown = 0;
+    for (path, content) in documents() {
+        for block in content.split("```yaml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            for document in block.split("\n---\n") {
+                shown += 1;
+                let read = serde_saphyr::from_str::<serde_json::Value>(document);
+                assert!(read.is_ok(), "{}: {read:?} in\n{document}", path.display());
+            }
+        }
+    }
+    assert!(shown > 5, "{shown}");
+}
+
+#[test]
+fn the_definitions_of_custom_resources_are_printed_as_they_are_committed() {
+    let output = parallax().args(["manifests", "--crds"]).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(
+        text(&output.stdout),
+        fs::read_to_string(repository("deploy/crds.yaml")).unwrap()
+    );
+}

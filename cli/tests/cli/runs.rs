@@ -1,0 +1,220 @@
+//! `parallax run` and its neighbours against a mesh of one machine.
+
+use std::{net::TcpListener, process::Output};
+
+use serde_json::Value;
+
+use crate::{
+    commands::{config, parallax, text},
+    up::{Server, Up},
+};
+
+fn ask(up: &Up, args: &[&str]) -> Output {
+    parallax()
+        .args(args)
+        .args(["--server", &format!("http://{}/", up.page)])
+        .output()
+        .unwrap()
+}
+
+fn mesh(url: &str, more: &str) -> (tempfile::TempDir, Up) {
+    let (folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 1000\ntimeoutMs: 500\ntargets:\n  - url: {url}\n{more}"
+    ));
+    let up = Up::start(&path);
+    (folder, up)
+}
+
+const HERE: &str = "runs: {allow: [127.0.0.0/8]}\n";
+
+#[test]
+fn a_run_of_a_target_that_answers_ends_with_0_and_its_first_probe_comes_within_200_ms() {
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    let (_folder, mut up) = mesh(&url, HERE);
+    up.until("1 of 1 vantages report  ✓ 1 ok");
+    let output = ask(&up, &["run", &url, "--rounds", "2"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(
+        said.starts_with(&format!("✓ {url}: all 2 probes succeeded, from 1 vantage")),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}'), "no colour where nobody looks");
+    // The budget is printed by every run; here it is measured, not asserted.
+    println!("{}", said.lines().nth(1).unwrap());
+    let output = ask(&up, &["run", &url, "--rounds", "1", "--json"]);
+    let lines = text(&output.stdout);
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        (&events[0]["event"], &events[1]["event"]),
+        (&"started".into(), &"result".into())
+    );
+    assert_eq!(events[2]["run"]["outcome"], "passed");
+    assert_eq!(up.interrupt(), Some(0));
+}
+
+#[test]
+fn a_run_of_a_target_that_refuses_names_it_and_ends_with_1() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("tcp://{closed}");
+    let (_folder, mut up) = mesh(&url, HERE);
+    up.until("✗ 1 failing");
+    let output = ask(&up, &["run", &url]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+    assert!(
+        said.starts_with(&format!("✗ {url}: ")) && said.contains("refused in connect"),
+        "{said}"
+    );
+    assert_eq!(up.interrupt(), Some(0));
+}
+
+#[test]
+fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    let (_folder, mut up) = mesh(&url, "");
+    up.until("1 of 1 vantages report");
+    let forbidden = ask(&up, &["run", &url]);
+    assert_eq!(forbidden.status.code(), Some(2));
+    assert!(
+        text(&forbidden.stderr).contains("list it under runs.allow"),
+        "{}",
+        text(&forbidden.stderr)
+    );
+    let unknown = ask(&up, &["run", "http://elsewhere.example.test/"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("`parallax targets` lists them"));
+    assert_eq!(up.interrupt(), Some(0));
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for command in ["status", "targets", "incidents", "explain"] {
+        let server = format!("http://{gone}/");
+        let output = parallax().args([command, "--server", &server]).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{command}");
+        let said = text(&output.stderr);
+        assert!(said.contains("kubectl -n parallax port-forward"), "{said}");
+    }
+    let clear = parallax()
+        .args(["status", "--server", "http://parallax.example.test/"])
+        .env("PARALLAX_TOKEN", "a-secret")
+        .output()
+        .unwrap();
+    assert_eq!(clear.status.code(), Some(2));
+    assert!(
+        text(&clear.stderr).contains("in the clear"),
+        "{}",
+        text(&clear.stderr)
+    );
+}
+
+#[test]
+fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines() {
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    let (_folder, mut up) = mesh(&url, "");
+    up.until("1 of 1 vantages report  ✓ 1 ok");
+    let status = ask(&up, &["status"]);
+    assert_eq!(status.status.code(), Some(0));
+    assert!(text(&status.stdout).starts_with("1 of 1 vantages report"));
+    let wide = text(&ask(&up, &["status", "-o", "wide"]).stdout);
+    assert!(wide.contains("VANTAGE") && wide.contains("reporting"), "{wide}");
+    let targets = text(&ask(&up, &["targets"]).stdout);
+    let lines: Vec<&str> = targets.lines().collect();
+    assert!(
+        lines[0].starts_with("TARGET") && lines[1].starts_with(&url) && lines[1].contains("   ok   "),
+        "{targets}"
+    );
+    let document = text(&ask(&up, &["targets", "-o", "json"]).stdout);
+    assert_eq!(
+        serde_json::from_str::<Value>(&document).unwrap()[0]["target"],
+        url.as_str()
+    );
+    let yaml = text(&ask(&up, &["targets", "-o", "yaml"]).stdout);
+    assert!(
+        yaml.contains(&format!("target: {url}")) || yaml.contains(&format!("target: \"{url}\"")),
+        "{yaml}"
+    );
+    assert_eq!(
+        text(&ask(&up, &["incidents"]).stdout),
+        "No incident is open; --all shows those that are over.\n"
+    );
+    let explain = ask(&up, &["explain", "i-none"]);
+    assert_eq!(explain.status.code(), Some(2));
+    assert!(text(&explain.stderr).contains("no incident of that id is kept"));
+    assert_eq!(up.interrupt(), Some(0));
+}
+
+#[test]
+fn it_completes_words_and_works_as_a_plugin_of_kubectl() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = parallax().args(["completion", shell]).output().unwrap();
+        let script = text(&output.stdout);
+        assert!(output.status.success() && script.contains("incidents"), "{shell}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-parallax");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_parallax"), &plugin).unwrap();
+    let output = std::process::Command::new(plugin)
+        .args(["run", "--help"])
+        .output()
+        .unwrap();
+    assert!(
+        text(&output.stdout).contains("Usage: kubectl parallax run"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn an_incident_is_handled_from_the_terminal_and_stays_open_until_the_evidence_says_otherwise() {
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    let (_folder, mut up) = mesh(&url, HERE);
+    up.until("1 of 1 vantages report  ✓ 1 ok");
+    drop(server);
+    up.until("1 open incident");
+    let listed = text(&ask(&up, &["incidents", "-o", "json"]).stdout);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let id = listed[0]["id"].as_str().unwrap();
+    assert_eq!(ask(&up, &["status"]).status.code(), Some(1), "is all well? no");
+    let said = text(&ask(&up, &["ack", id, "--note", "on it"]).stdout);
+    assert!(
+        said.starts_with(&format!("{id} acknowledged by this machine\nkept in memory only")),
+        "{said}"
+    );
+    let said = text(&ask(&up, &["silence", id, "--for", "2h"]).stdout);
+    assert!(said.contains("silenced until"), "{said}");
+    let listed = text(&ask(&up, &["incidents"]).stdout);
+    assert!(listed.contains("silenced by this machine"), "{listed}");
+    let explained = text(&ask(&up, &["explain", id]).stdout);
+    assert!(explained.starts_with(id), "{explained}");
+    let ended = text(&ask(&up, &["silence", id, "--end"]).stdout);
+    assert!(ended.contains("is not silenced"), "{ended}");
+    let verified = ask(&up, &["verify", id]);
+    assert_eq!(
+        verified.status.code(),
+        Some(1),
+        "it is not fixed: {}",
+        text(&verified.stderr)
+    );
+    let window = text(&ask(&up, &["maintenance", "start", "--for", "1h", "--note", "upgrade"]).stdout);
+    let window = window.split(':').next().unwrap();
+    let windows = text(&ask(&up, &["maintenance", "list"]).stdout);
+    assert!(
+        windows.contains(window) && windows.contains("upgrade"),
+        "{windows}"
+    );
+    assert!(text(&ask(&up, &["maintenance", "end", window]).stdout).contains("ended at"));
+    let long = ask(&up, &["silence", id, "--for", "400d"]);
+    assert_eq!(long.status.code(), Some(2));
+    assert!(
+        text(&long.stderr).contains("expected 60 to 2592000 seconds"),
+        "{}",
+        text(&long.stderr)
+    );
+    assert_eq!(up.interrupt(), Some(0));
+}

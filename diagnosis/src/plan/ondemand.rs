@@ -1,0 +1,45 @@
+//! What a run asks: one target as a user would, its endpoints, and the controls to hold them against.
+
+use parallax_model::{Assignment, TargetId, Vantage};
+
+use super::{PlanConfig, Planner, may_ask, number};
+use crate::topology::Topology;
+
+/// What one vantage is to do in a run of one target, whoever asks for the target in the base plan. `endpoints` adds
+/// each usable endpoint by its own address. Empty where the vantage cannot ask for it: from outside there are no
+/// cluster addresses.
+#[must_use]
+pub fn on_demand(
+    topology: &Topology,
+    config: &PlanConfig,
+    vantage: &Vantage,
+    target: &TargetId,
+    endpoints: bool,
+) -> Vec<Assignment> {
+    let Some(placed) = topology.targets().get(target) else {
+        return Vec::new();
+    };
+    if !may_ask(vantage, placed) {
+        return Vec::new();
+    }
+    let mut planner = Planner {
+        topology,
+        config,
+        vantage,
+        out: std::collections::BTreeMap::new(),
+    };
+    planner.approach(target, placed);
+    if endpoints && vantage.node().is_some() {
+        let index = topology.plan_index();
+        let mut sampled = topology.targets().keys().zip(index.targets());
+        let sampled = sampled.find_map(|(id, sampled)| (id == target).then_some(sampled));
+        let own = number(topology, vantage);
+        planner.direct(target, placed, |endpoints| {
+            sampled.map_or((0, endpoints), |sampled| {
+                sampled.dials(own, &vantage.to_string(), endpoints)
+            })
+        });
+    }
+    planner.mesh();
+    planner.out.into_values().collect()
+}

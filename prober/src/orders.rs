@@ -1,0 +1,154 @@
+//! Runs under way: probes that are made at once, a few times, beside the timetable. A value without clock or I/O.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use parallax_model::{Assignment, RunId, RunOrder, Vantage};
+use tokio::time::Instant;
+
+use crate::jitter;
+
+/// Runs remembered, so that one that a new plan stream tells again is not made again.
+const REMEMBERED: usize = 256;
+
+/// Probes that may wait, over all runs. What is more is not made: a run is small by its making.
+const MOST: usize = 10_000;
+
+/// Most rounds of one run, whatever it says.
+const ROUNDS: u32 = 100;
+
+/// The first probes of a run start within this: a whole mesh must not meet at one front in the same millisecond, and a
+/// person waits for the first.
+const SPREAD: Duration = Duration::from_millis(60);
+
+/// Shortest time between two starts of one probe.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    seen: VecDeque<RunId>,
+    due: BTreeMap<(Instant, u64), Due>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Due {
+    assignment: Arc<Assignment>,
+    /// How often after this time.
+    left: u32,
+}
+
+impl Orders {
+    /// Takes an order; whether it is a new one.
+    pub(crate) fn take(&mut self, order: RunOrder, vantage: &Vantage, now: Instant) -> bool {
+        if self.seen.contains(&order.id) || order.rounds == 0 {
+            return false;
+        }
+        if self.seen.len() >= REMEMBERED {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(order.id);
+        let vantage = vantage.to_string();
+        for assignment in order.assignments {
+            if self.due.len() >= MOST {
+                break;
+            }
+            let at = now + jitter::within(SPREAD, &[assignment.target.as_str(), &vantage]);
+            let due = Due {
+                assignment: Arc::new(assignment),
+                left: order.rounds.min(ROUNDS) - 1,
+            };
+            self.put(at, due);
+        }
+        true
+    }
+
+    fn put(&mut self, at: Instant, due: Due) {
+        self.due.insert((at, self.next), due);
+        self.next += 1;
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Everything due by now, with how late it is.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<(Arc<Assignment>, Duration)> {
+        let mut starts = Vec::new();
+        while let Some(first) = self.due.first_entry() {
+            let at = first.key().0;
+            if at > now {
+                break;
+            }
+            let Due { assignment, left } = first.remove();
+            if let Some(left) = left.checked_sub(1) {
+                let interval = Duration::from(assignment.interval).max(SHORTEST);
+                let assignment = Arc::clone(&assignment);
+                self.put(at + interval, Due { assignment, left });
+            }
+            starts.push((assignment, now - at));
+        }
+        starts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn order(id: &str, rounds: u32) -> RunOrder {
+        serde_json::from_value(json!({"id": id, "rounds": rounds, "assignments": [
+            {"id": format!("run|{id}|vip|tcp://10.0.0.1:80"), "target": "tcp://10.0.0.1:80", "channel": "vip",
+             "probe": {"kind": "tcp", "host": "10.0.0.1", "port": 80}, "dial": "resolve",
+             "interval_us": 1_000_000, "timeout_us": 500_000}]}))
+        .unwrap()
+    }
+
+    fn vantage() -> Vantage {
+        "n1/pod".parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_probe_starts_at_once_and_each_round_an_interval_later_and_then_it_is_over() {
+        let mut orders = Orders::default();
+        let now = Instant::now();
+        assert!(orders.take(order("r-1", 3), &vantage(), now));
+        let mut starts = Vec::new();
+        while let Some(at) = orders.next_due() {
+            assert_eq!(orders.take_due(at).len(), 1);
+            starts.push(at - now);
+        }
+        assert!(starts[0] < SPREAD);
+        assert_eq!(starts[1].checked_sub(starts[0]), Some(Duration::from_secs(1)));
+        assert_eq!(starts.len(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_a_new_stream_tells_again_is_not_made_again() {
+        let mut orders = Orders::default();
+        let now = Instant::now();
+        assert!(orders.take(order("r-1", 1), &vantage(), now));
+        assert_eq!(orders.take_due(now + SPREAD).len(), 1);
+        assert!(!orders.take(order("r-1", 1), &vantage(), now));
+        assert_eq!(orders.next_due(), None);
+        assert!(orders.take(order("r-2", 1), &vantage(), now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_large_an_order_is_what_waits_is_bounded() {
+        let mut orders = Orders::default();
+        let mut large = order("r-1", u32::MAX);
+        large.assignments = vec![large.assignments[0].clone(); MOST + 7];
+        orders.take(large, &vantage(), Instant::now());
+        assert_eq!(orders.due.len(), MOST);
+        assert!(orders.due.values().all(|due| due.left < ROUNDS));
+        let mut none = order("r-2", 0);
+        none.assignments.clear();
+        assert!(!orders.take(none, &vantage(), Instant::now()));
+    }
+}

@@ -1,0 +1,146 @@
+//! Runs: made at once beside the plan, within their scope, and reported at once.
+
+use std::{io::Write, sync::Arc};
+
+use parallax_model::{Observation, Outcome, OwnFault};
+use parallax_prober::{Tls, run};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::{
+    agent::{Running, config},
+    servers::{
+        AMPLE, Server,
+        aggregator::Aggregator,
+        answering, assignment, context,
+        dns::{Dns, Say},
+        http, request,
+    },
+};
+
+fn order(id: &str, rounds: u32, assignments: &[Value]) -> Value {
+    json!({"id": id, "rounds": rounds, "assignments": assignments})
+}
+
+/// A TCP probe of a run.
+fn asked(run: &str, addr: std::net::SocketAddr, scope: &Value) -> Value {
+    json!({"id": format!("run|{run}|vip|tcp://{addr}"), "target": format!("tcp://{addr}"), "channel": "vip",
+           "probe": {"kind": "tcp", "host": addr.ip(), "port": addr.port(), "scope": scope},
+           "dial": "resolve", "interval_us": 100_000, "timeout_us": 2_000_000})
+}
+
+fn of<'a>(run: &'a str, observations: &'a [Observation]) -> impl Iterator<Item = &'a Observation> {
+    observations
+        .iter()
+        .filter(move |o| o.assignment.as_ref().and_then(|id| id.run()) == Some(run))
+}
+
+#[tokio::test]
+async fn a_run_is_made_as_often_as_it_says_and_not_again_when_a_new_stream_tells_it_again() {
+    let target = answering("").await;
+    let mut aggregator = Aggregator::start(Vec::new(), &[]).await;
+    let agent = Running::start(config(aggregator.addr())).await;
+    let anywhere = json!({"allow": ["127.0.0.0/8"]});
+    aggregator.order(order("r-1", 3, &[asked("r-1", target.addr, &anywhere)]));
+    let mut seen = aggregator.observations(3).await;
+    // A new snapshot is followed by the same order; the next order shows that nothing came of it.
+    aggregator.plan(Vec::new());
+    aggregator.order(order("r-2", 1, &[asked("r-2", target.addr, &anywhere)]));
+    while of("r-2", &seen).next().is_none() {
+        seen.extend(aggregator.observations(1).await);
+    }
+    assert_eq!(of("r-1", &seen).count(), 3);
+    for observation in of("r-1", &seen) {
+        assert_eq!(observation.outcome, Outcome::Ok { status: None });
+    }
+    agent.stop().await;
+    aggregator.join().await;
+    target.join().await;
+}
+
+#[tokio::test]
+async fn what_is_out_of_scope_is_not_connected_to_however_the_way_leads_there() {
+    let target = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let strict = json!({});
+    let context = context(Tls::with_roots([]));
+    let own = Outcome::NotAsked {
+        own: OwnFault::OutOfScope,
+    };
+    // A literal address.
+    let literal = json!({"kind": "tcp", "host": "127.0.0.1", "port": target.addr.port(), "scope": strict});
+    let result = run(&assignment(&literal, &json!("resolve"), AMPLE), &context).await;
+    assert_eq!((result.outcome, result.front), (own.clone(), None));
+    // A forced one, with a Host of its own; silence that was expected is no excuse.
+    let change = json!({"scope": strict, "must_not_answer": "refused,timeout"});
+    let result = run(&http(target.addr, &change, AMPLE), &context).await;
+    assert_eq!((result.outcome, result.front), (own.clone(), None));
+    assert!(result.detail.unwrap().contains("loopback"));
+    // IPv4 within IPv6.
+    let mapped = json!({"address": format!("[::ffff:127.0.0.1]:{}", target.addr.port())});
+    let result = run(&assignment(&literal, &mapped, AMPLE), &context).await;
+    assert_eq!(result.outcome, own);
+    assert_eq!(target.join().await, 0, "nobody was connected to");
+}
+
+#[tokio::test]
+async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
+    let target = answering("").await;
+    let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
+    let context = parallax_prober::Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let probe =
+        json!({"kind": "tcp", "host": "rebound.example.test", "port": target.addr.port(), "scope": {}});
+    let result = run(&assignment(&probe, &json!("resolve"), AMPLE), &context).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::NotAsked {
+            own: OwnFault::OutOfScope
+        },
+        "{:?}",
+        result.detail
+    );
+    assert_eq!(target.join().await, 0, "nobody was connected to");
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn a_redirect_out_of_scope_is_not_followed() {
+    let secret = answering("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret").await;
+    let asked = Arc::new(Mutex::new(0));
+    let to = secret.addr;
+    let front = Server::start({
+        let asked = Arc::clone(&asked);
+        move |mut stream| {
+            let asked = Arc::clone(&asked);
+            async move {
+                request(&mut stream).await;
+                *asked.lock() += 1;
+                let answer = format!(
+                    "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:{}/latest\r\nContent-Length: 0\r\n\r\n",
+                    to.port()
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+    })
+    .await;
+    // The front is allowed, what it sends to is not, though the target's own policy would follow it anywhere.
+    let change = json!({
+        "redirects": {"max": 5, "hosts": ["127.0.0.2"], "ports": [to.port()]},
+        "scope": {"allow": ["127.0.0.1"]},
+    });
+    let result = run(&http(front.addr, &change, AMPLE), &context(Tls::with_roots([]))).await;
+    assert_eq!(
+        result.outcome,
+        Outcome::NotAsked {
+            own: OwnFault::OutOfScope
+        },
+        "{:?}",
+        result.detail
+    );
+    assert_eq!((*asked.lock(), result.hops.len()), (1, 1));
+    front.join().await;
+    assert_eq!(secret.join().await, 0, "nobody was sent on");
+}
