@@ -23,7 +23,7 @@ use crate::{
     booking::{Restarted, Split, book},
     cells::{Ring, RoundCells},
     findings::{Facts, Findings, Hazard, hazards},
-    ids::{NameIx, World},
+    ids::{NameIx, NodeIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
     likelihood::{Background, Grid, Likelihood},
@@ -145,6 +145,8 @@ pub struct Engine {
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
+    /// Nodes whose prober ever answered another's echo.
+    answered: BTreeSet<NodeIx>,
     units: BTreeMap<Unit, UnitState>,
     incidents: Incidents,
     investigating: BTreeMap<Unit, Investigation>,
@@ -184,6 +186,7 @@ impl Engine {
             restarted: BTreeMap::new(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
+            answered: BTreeSet::new(),
             units: BTreeMap::new(),
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),
@@ -463,6 +466,15 @@ impl Engine {
     fn note_successes(&mut self, block: &Block, cells: &RoundCells) {
         if cells.values().any(|c| c.n > c.f) {
             self.worked.insert(*block);
+        }
+        if block.of == Of::Mesh {
+            for (key, counts) in cells {
+                if let crate::cells::Dest::Peer(node) = key.dest
+                    && counts.n > counts.f
+                {
+                    self.answered.insert(node);
+                }
+            }
         }
         if block.of == Of::Dns {
             for (key, counts) in cells {
