@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Longest time until the aggregator answers, and until it has stopped.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time between two questions whether it answers.
 const PAUSE: Duration = Duration::from_millis(100);
