@@ -199,10 +199,11 @@ fn nginx_conf(
         }
     }
     let status = server.status.unwrap_or(200);
+    // What a host is answered is the host's, whichever controller passes it on; the header says which pod did.
     let answer = |status: u16| {
         format!(
-            "    add_header Parallax-Pod {} always;\n    location / {{ return {status} \"{} on {}\\n\"; }}\n",
-            pod.name, pod.name, pod.node
+            "    add_header Parallax-Pod {} always;\n    location / {{ return {status} \"the page of $host\\n\"; }}\n",
+            pod.name
         )
     };
     if hosts.is_empty() {

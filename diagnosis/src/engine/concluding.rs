@@ -197,6 +197,8 @@ impl Engine {
             }
             (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target, &self.world),
             (Unit::Dns, _) => self.worked.contains(&Block::plain(Of::Dns)),
+            // A prober that joins answers no echo before its first plan.
+            (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => self.answered.contains(&node),
             (Unit::Mesh, _) => self.worked.contains(&Block::plain(Of::Mesh)),
             // Only successes can be slow.
             (Unit::Slow(_), _) => true,

@@ -24,10 +24,10 @@ use crate::{
     ask::{Asking, is_aside},
     block::{Block, Of},
     booking::{Restarted, Split, book},
-    cells::{ClosedCells, Ring},
+    cells::{ClosedCells, Dest, Ring},
     findings::{Facts, Findings, Hazard, hazards},
     fold::Fold,
-    ids::{NameIx, VantageIx, World},
+    ids::{NameIx, NodeIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
     likelihood::{Background, Grid, Likelihood},
@@ -152,6 +152,8 @@ pub struct Engine {
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
+    /// Nodes whose prober ever answered another's echo.
+    answered: BTreeSet<NodeIx>,
     units: BTreeMap<Unit, UnitState>,
     incidents: Incidents,
     investigating: BTreeMap<Unit, Investigation>,
@@ -209,6 +211,7 @@ impl Engine {
             restarted: BTreeMap::new(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
+            answered: BTreeSet::new(),
             units: BTreeMap::new(),
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),
@@ -582,14 +585,18 @@ impl Engine {
         if cells.values().any(|c| c.n > c.f) {
             self.worked.insert(*block);
         }
-        if block.of == Of::Dns {
-            for (key, counts) in cells.iter() {
-                if let crate::cells::Dest::Name(name) = key.dest
-                    && counts.n > counts.f
-                {
-                    self.resolved.insert(name);
-                }
-            }
+        let succeeded = cells.iter().filter(|(_, counts)| counts.n > counts.f);
+        let dests = succeeded.map(|(key, _)| key.dest);
+        match block.of {
+            Of::Mesh => self.answered.extend(dests.filter_map(|dest| match dest {
+                Dest::Peer(node) => Some(node),
+                _ => None,
+            })),
+            Of::Dns => self.resolved.extend(dests.filter_map(|dest| match dest {
+                Dest::Name(name) => Some(name),
+                _ => None,
+            })),
+            Of::Vip(_) | Of::Direct(..) | Of::Target(_) => {}
         }
     }
 

@@ -178,6 +178,34 @@ fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_w
     assert_eq!(named, [("proto-vip", "F9")]);
 }
 
+/// Found in the lab: a prober answers no echo before its first plan.
+#[test]
+fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered_before_is() {
+    let mut mesh = Mesh::new(cluster(3, &[1, 2], 1, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    mesh.change(cluster(4, &[1, 2], 1, "Cluster"), 3 * INTERVAL);
+    let no_echo = |node: &'static str| {
+        move |p: &Probe| {
+            (p.channel == "mesh" && p.node.as_deref() == Some(node)).then_some(("check", "status"))
+        }
+    };
+    for round in 3..8 {
+        let view = mesh.round(round, &no_echo("n4"));
+        assert_eq!(view.incidents, []);
+    }
+    let mut view = None;
+    for round in 8..16 {
+        view = Some(mesh.round(round, &no_echo("n3")));
+    }
+    let named = view.unwrap().incidents;
+    assert!(
+        named.iter().any(|i| i.verdict.region.members == ["n3"]),
+        "{named:?}"
+    );
+}
+
 #[test]
 fn a_broken_node_is_one_incident_about_the_node_over_all_fronts() {
     let mut mesh = Mesh::new(cluster(5, &[1, 2], 3, "Cluster"));

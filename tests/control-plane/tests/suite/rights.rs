@@ -18,9 +18,18 @@ use crate::{
     plane, turn,
 };
 
-/// Granted for what is installed but does not happen in this test: the Lease is taken where there are replicas, and
-/// Events tell of incidents, which open after rounds of probes.
-const AWAITED: [&str; 2] = ["leases.coordination.k8s.io", "events.events.k8s.io"];
+/// Granted for what does not happen in this test: the Lease is taken where there are replicas, Events tell of incidents,
+/// which open after rounds of probes, and custom resources and reviews of people's rights are for those who switch
+/// them on.
+const AWAITED: [&str; 7] = [
+    "leases.coordination.k8s.io",
+    "events.events.k8s.io",
+    "targets.parallax.dev",
+    "targets/status.parallax.dev",
+    "runs.parallax.dev",
+    "runs/status.parallax.dev",
+    "subjectaccessreviews.authorization.k8s.io",
+];
 
 /// `VERB RESOURCE.GROUP NAME`; without a name it is for any.
 fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
