@@ -3,6 +3,7 @@
 mod asking;
 mod concluding;
 mod judging;
+mod pacing;
 mod pooling;
 mod subjects;
 
@@ -245,16 +246,8 @@ impl Engine {
         let old = std::mem::replace(&mut self.topology, topology);
         self.known = self.topology.vantages().into_iter().collect();
         self.learn_names();
-        // A round that closed before a new target's longest probe could end would throw that probe away.
-        let own = self
-            .topology
-            .targets()
-            .values()
-            .filter_map(|placed| placed.target.timeout);
-        if let Some(longest) = own.max().filter(|longest| *longest > self.settings.timeout) {
-            self.settings.timeout = longest;
-            self.rounds.wait_for(longest);
-        }
+        self.settings.timeout = self.longest_timeout(self.settings.timeout);
+        self.rounds.wait_for(self.settings.timeout);
         let touched: Vec<Of> = self
             .blocks
             .keys()

@@ -8,7 +8,7 @@ mod rows;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use parallax_model::{
-    Channel, EventTime, Front, Outcome, Placement, PodName, Recorded, ReportSeq, Round, TargetId,
+    Channel, EventTime, Front, Micros, Outcome, Placement, PodName, Recorded, ReportSeq, Round, TargetId,
 };
 
 use crate::{
@@ -147,6 +147,27 @@ impl Matrix {
             self.rows.insert(target, row);
         }
         self.last_seen.retain(|vantage, _| is_known(*vantage));
+        self.changes += 1;
+    }
+
+    /// Rounds are others from now on: each counts where it ended.
+    pub(crate) fn divide(&mut self, old: Settings, new: Settings) {
+        let now = |round: Round| round.end(old.interval).minus(Micros(1)).round(new.interval);
+        for shown in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
+            for (round, probes, failures) in std::mem::take(&mut shown.rounds) {
+                let round = now(round);
+                match shown.rounds.back_mut().filter(|(last, ..)| *last == round) {
+                    Some((_, n, f)) => {
+                        *n += probes;
+                        *f += failures;
+                    }
+                    None => shown.rounds.push_back((round, probes, failures)),
+                }
+            }
+            if let Some((round, ..)) = &mut shown.failure {
+                *round = now(*round);
+            }
+        }
         self.changes += 1;
     }
 
