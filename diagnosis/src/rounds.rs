@@ -114,7 +114,9 @@ impl Rounds {
             sender.whole = None;
             for taken in sender.taken.values_mut() {
                 let mut all = Seqs::default();
-                taken.values().for_each(|seqs| all.join(seqs));
+                for seqs in taken.values() {
+                    all.join(seqs);
+                }
                 *taken = BTreeMap::from([(held, all)]);
             }
         }

@@ -95,7 +95,9 @@ mod tests {
         ) {
             let set = |numbers: &[u64]| {
                 let mut seqs = Seqs::default();
-                numbers.iter().for_each(|n| seqs.insert(ReportSeq(*n)));
+                for n in numbers {
+                    seqs.insert(ReportSeq(*n));
+                }
                 seqs
             };
             let mut joined = set(&one);
