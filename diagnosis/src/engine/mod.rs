@@ -28,6 +28,7 @@ use crate::{
     cells::{ClosedCells, Ring},
     findings::{Facts, Findings, Hazard, hazards},
     fold::Fold,
+    former::FormerPods,
     ids::{NameIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
@@ -150,6 +151,7 @@ pub struct Engine {
     /// What is folded of rounds that are open.
     folds: BTreeMap<Round, Fold>,
     restarted: Restarted,
+    former: FormerPods,
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
@@ -198,6 +200,7 @@ impl Engine {
             blocks: BTreeMap::new(),
             folds: BTreeMap::new(),
             restarted: BTreeMap::new(),
+            former: FormerPods::default(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
             units: BTreeMap::new(),
@@ -286,6 +289,7 @@ impl Engine {
         self.folds.values_mut().for_each(|fold| fold.retain(kept));
         self.pace.retain(kept);
         self.findings.replace_topology(&old, &topology, at);
+        self.former.replace_topology(&old, &topology, at);
         let known = &self.known;
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
@@ -296,7 +300,8 @@ impl Engine {
     /// Takes over into the matrix what became of a topology.
     fn show(&mut self, old: &Topology) {
         let (known, topology, world) = (&self.known, &self.topology, &self.world);
-        self.matrix.replace_topology(old, topology, world, |vantage| {
+        let topologies = (old, &**topology, &self.former);
+        self.matrix.replace_topology(topologies, world, |vantage| {
             is_known(known, topology, world.vantages.name(vantage))
         });
     }
@@ -380,9 +385,8 @@ impl Engine {
             .assignment
             .as_ref()
             .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
-        let placement =
-            self.topology
-                .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
+        let asked = (&recorded.vantage, front.as_ref(), observation.entry.as_ref());
+        let placement = self.former.placement(&self.topology, asked, observation.at);
         if !beside {
             let place = Place {
                 vantage,

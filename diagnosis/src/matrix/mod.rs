@@ -13,6 +13,7 @@ use parallax_model::{
 
 use crate::{
     engine::Settings,
+    former::FormerPods,
     ids::{TargetIx, VantageIx, World},
     plan,
     rounds::Rounds,
@@ -115,8 +116,7 @@ impl Matrix {
     /// Takes over who is to ask for what, and forgets targets and vantages that there are no more.
     pub(crate) fn replace_topology(
         &mut self,
-        old: &Topology,
-        new: &Topology,
+        (old, new, former): (&Topology, &Topology, &FormerPods),
         world: &World,
         is_known: impl Fn(VantageIx) -> bool,
     ) {
@@ -141,7 +141,9 @@ impl Matrix {
                 let front = shown.front.or(row.usual);
                 if !front.is_some_and(|front| stays(&front)) {
                     let vantage = world.vantages.name(*vantage);
-                    shown.placement = Some(new.placement(vantage, front.as_ref(), shown.entry.as_ref()));
+                    let probe = (vantage, front.as_ref(), shown.entry.as_ref());
+                    let at = shown.last.map_or(EventTime(0), |(at, _)| at);
+                    shown.placement = Some(former.placement(new, probe, at));
                 }
             }
             self.rows.insert(target, row);
