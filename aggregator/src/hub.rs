@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parallax_diagnosis::{Engine, Settings, replay::RecordProgress, topology::Topology, view::View};
-use parallax_model::{EventTime, Micros, Recorded};
+use parallax_model::{EventTime, Recorded};
 use tokio::{
     sync::{mpsc, watch},
     time::{MissedTickBehavior, interval},
@@ -19,7 +19,7 @@ use crate::{
     record::Recorder,
     runs::Desk,
     store::Keeper,
-    watch::TopologyState,
+    watch::{Timing, TopologyState},
 };
 
 /// Longest time between two views.
@@ -41,8 +41,8 @@ pub(crate) struct Outlook {
 #[derive(Debug)]
 pub(crate) struct Hub {
     engine: Engine,
-    /// How long a round waits for its probes; settled at the start.
-    patience: Micros,
+    /// How rounds are made.
+    settings: Settings,
     lives: Lives,
     clock: Clock,
     metrics: Metrics,
@@ -77,7 +77,7 @@ impl Hub {
         let (asks, asks_out) = watch::channel(Asked::default());
         let hub = Self {
             engine,
-            patience: settings.timeout,
+            settings,
             lives: Lives::default(),
             clock,
             metrics,
@@ -150,7 +150,13 @@ impl Hub {
 
     fn replace_topology(&mut self) {
         let now = self.clock.now();
-        let topology = self.topology.borrow_and_update().topology.clone();
+        let (topology, timing) = {
+            let state = self.topology.borrow_and_update();
+            (state.topology.clone(), state.timing)
+        };
+        if let Some(Timing { interval, timeout }) = timing {
+            self.replace_settings(Settings { interval, timeout }, now);
+        }
         // What is said of the source changes too; that is no business of the engine's.
         if Arc::ptr_eq(&topology, &self.held) {
             return;
@@ -159,14 +165,24 @@ impl Hub {
         let vantages = topology.vantages();
         self.lives.retain(&vantages);
         self.reported.retain(&vantages);
-        let longer = |timeout: Micros| timeout > self.patience;
-        for (id, placed) in topology.targets() {
-            if placed.target.timeout.is_some_and(longer) {
-                tracing::warn!(target_id = %id, "rounds do not wait as long as this target's timeout until a restart; its slowest probes will come late");
-            }
-        }
         let joined = self.reported.join(&topology, now).map_or(topology, Arc::new);
         self.hold(joined, now);
+        self.publish(now);
+    }
+
+    /// Tells the engine, and the recorder, how rounds are made from now on.
+    fn replace_settings(&mut self, settings: Settings, now: EventTime) {
+        if settings == self.settings {
+            return;
+        }
+        tracing::info!(interval = %settings.interval, timeout = %settings.timeout, "rounds change");
+        // What is over is over as it was.
+        self.advance(now);
+        self.engine.replace_settings(settings, now);
+        self.settings = settings;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settings(now, settings, &self.held);
+        }
         self.publish(now);
     }
 
@@ -276,5 +292,39 @@ impl Hub {
         self.probers.send_replace(Arc::new(self.lives.views()));
         self.asks
             .send_if_modified(|asked| asked.renew(self.engine.asks()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_model::Micros;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn rounds_change_with_the_configuration_while_the_hub_runs() {
+        let state = TopologyState::new(Arc::default());
+        let (sender, topology) = watch::channel(state);
+        let (_reports, reports) = mpsc::channel(QUEUE);
+        let settings = Settings {
+            interval: Micros::from_secs(5),
+            timeout: Micros::from_secs(3),
+        };
+        let (hub, mut outlook) = Hub::new(settings, Clock::system(), Metrics::new(), topology, reports);
+        let cancelled = CancellationToken::new();
+        let running = tokio::spawn(hub.run(cancelled.clone()));
+        assert_eq!(outlook.views.borrow().interval, settings.interval);
+        let timing = Timing {
+            interval: Micros::from_secs(1),
+            timeout: Micros::from_millis(500),
+        };
+        sender.send_modify(|state| state.timing = Some(timing));
+        let view = outlook.views.wait_for(|view| view.interval == timing.interval);
+        tokio::time::timeout(Duration::from_secs(20), view)
+            .await
+            .unwrap()
+            .unwrap();
+        cancelled.cancel();
+        running.await.unwrap();
     }
 }

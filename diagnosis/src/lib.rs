@@ -29,6 +29,7 @@ mod engine;
 mod evidence;
 mod fit;
 mod fold;
+mod former;
 mod hash;
 mod ids;
 mod incident;

@@ -101,6 +101,27 @@ impl Rounds {
         self.settings.timeout = timeout;
     }
 
+    /// Divides time anew. Nothing is open any more, and what was started before the end of the round that holds `at` is
+    /// late; numbers that were taken stay taken.
+    pub(crate) fn divide(&mut self, settings: Settings, at: EventTime) {
+        self.settings = settings;
+        self.open.clear();
+        self.buffered = 0;
+        let held = at.round(settings.interval);
+        self.judged = Some(held);
+        for sender in self.senders.values_mut() {
+            sender.open.clear();
+            sender.whole = None;
+            for taken in sender.taken.values_mut() {
+                let mut all = Seqs::default();
+                for seqs in taken.values() {
+                    all.join(seqs);
+                }
+                *taken = BTreeMap::from([(held, all)]);
+            }
+        }
+    }
+
     /// The last closed round.
     pub(crate) const fn judged(&self) -> Option<Round> {
         self.judged

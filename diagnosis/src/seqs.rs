@@ -37,6 +37,29 @@ impl Seqs {
             self.ranges.insert(first, last);
         }
     }
+
+    /// Takes in all numbers of another set.
+    pub(crate) fn join(&mut self, other: &Self) {
+        let mut all: Vec<(u64, u64)> = self
+            .ranges
+            .iter()
+            .chain(&other.ranges)
+            .map(|(a, b)| (*a, *b))
+            .collect();
+        all.sort_unstable();
+        self.ranges.clear();
+        let mut open: Option<(u64, u64)> = None;
+        for (first, last) in all {
+            open = match open {
+                Some((from, to)) if first <= to.saturating_add(1) => Some((from, to.max(last))),
+                before => {
+                    self.ranges.extend(before);
+                    Some((first, last))
+                }
+            };
+        }
+        self.ranges.extend(open);
+    }
 }
 
 #[cfg(test)]
@@ -61,6 +84,25 @@ mod tests {
             for n in (0..62).chain([u64::MAX - 1, u64::MAX]) {
                 prop_assert_eq!(seqs.contains(ReportSeq(n)), model.contains(&n));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn two_sets_joined_are_what_all_their_numbers_make(
+            one in prop::collection::vec(prop_oneof![0_u64..60, u64::MAX - 3..=u64::MAX], 0..40),
+            other in prop::collection::vec(prop_oneof![0_u64..60, u64::MAX - 3..=u64::MAX], 0..40),
+        ) {
+            let set = |numbers: &[u64]| {
+                let mut seqs = Seqs::default();
+                for n in numbers {
+                    seqs.insert(ReportSeq(*n));
+                }
+                seqs
+            };
+            let mut joined = set(&one);
+            joined.join(&set(&other));
+            prop_assert_eq!(joined, set(&[one, other].concat()));
         }
     }
 

@@ -34,7 +34,7 @@ use crate::{
     crd::Owned,
     runs::Ordered,
     serve::{ApiError, Shared},
-    watch::TopologyState,
+    watch::{Timing, TopologyState},
 };
 
 /// Longest time between two lines.
@@ -75,6 +75,7 @@ impl Asked {
 /// What every plan of this aggregator has in common.
 #[derive(Debug)]
 pub(crate) struct Planner {
+    /// As at the start; a changed configuration says otherwise in the state of the topology.
     pub(crate) config: PlanConfig,
     /// Start of this aggregator in seconds: a restarted one counts on.
     pub(crate) epoch: u64,
@@ -119,6 +120,14 @@ pub(crate) async fn stream_plan(
     .until(admitted.until());
     let body = Body::from_stream(feed.into_stream());
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+/// What a plan is made from.
+struct Current {
+    revision: PlanRevision,
+    topology: Arc<Topology>,
+    config: PlanConfig,
+    asks: Arc<[Ask]>,
 }
 
 /// One reader's plan.
@@ -208,7 +217,7 @@ impl Feed {
         }
     }
 
-    fn current(&mut self) -> (PlanRevision, Arc<Topology>, Arc<[Ask]>) {
+    fn current(&mut self) -> Current {
         let state = self.topology.borrow_and_update();
         let asked = self.asks.borrow_and_update();
         // Both only ever grow, so their sum does, and it changes whenever one of them does.
@@ -216,15 +225,24 @@ impl Feed {
             epoch: self.planner.epoch,
             n: state.number + asked.number,
         };
-        (revision, state.topology.clone(), Arc::clone(&asked.asks))
+        let mut config = self.planner.config.clone();
+        if let Some(Timing { interval, timeout }) = state.timing {
+            (config.interval, config.timeout) = (interval, timeout);
+        }
+        Current {
+            revision,
+            topology: state.topology.clone(),
+            config,
+            asks: Arc::clone(&asked.asks),
+        }
     }
 
-    fn plan(&self, topology: &Topology, asks: &[Ask]) -> Vec<Assignment> {
+    fn plan(&self, current: &Current) -> Vec<Assignment> {
         if self.only_answers {
             Vec::new()
         } else {
             let owned = self.planner.owned.borrow().clone();
-            let plan = with_asks(topology, &self.planner.config, &self.vantage, asks);
+            let plan = with_asks(&current.topology, &current.config, &self.vantage, &current.asks);
             plan.into_iter()
                 .map(|assignment| owned.bound(assignment))
                 .collect()
@@ -232,8 +250,8 @@ impl Feed {
     }
 
     fn snapshot(&mut self) -> Vec<PlanLine> {
-        let (revision, topology, asks) = self.current();
-        let plan = self.plan(&topology, &asks);
+        let current = self.current();
+        let (revision, plan) = (current.revision, self.plan(&current));
         self.known = Some((revision, plan.clone()));
         self.heartbeat.reset();
         let snapshot = PlanLine::Snapshot {
@@ -244,7 +262,7 @@ impl Feed {
             },
             assignments: plan,
         };
-        let questions = self.questions(&topology);
+        let questions = self.questions(&current.topology);
         std::iter::once(snapshot)
             .chain(questions)
             .chain(self.orders())
@@ -278,17 +296,18 @@ impl Feed {
 
     /// What the newest topology and the newest asks change for this vantage; nothing of it where it changes others only.
     fn changes(&mut self, known: PlanRevision) -> Option<Vec<PlanLine>> {
-        let (revision, topology, asks) = self.current();
+        let current = self.current();
+        let revision = current.revision;
         if revision == known {
             return Some(Vec::new());
         }
-        if !topology.vantages().contains(&self.vantage) {
+        if !current.topology.vantages().contains(&self.vantage) {
             return None;
         }
-        let plan = self.plan(&topology, &asks);
+        let plan = self.plan(&current);
         let (_, before) = self.known.take()?;
         let mut lines = diff(&before, &plan, revision);
-        lines.extend(self.questions(&topology));
+        lines.extend(self.questions(&current.topology));
         self.known = Some((revision, plan));
         Some(lines)
     }

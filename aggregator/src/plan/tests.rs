@@ -132,3 +132,26 @@ async fn a_change_that_does_not_concern_the_reader_is_not_sent_but_moves_its_rev
         }]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_interval_or_timeout_reaches_the_probers_as_changed_assignments() {
+    let (sender, _asks, _stopping, mut feed) = feed();
+    feed.next().await.unwrap();
+    let timing = Timing {
+        interval: Micros::from_secs(2),
+        timeout: Micros::from_secs(1),
+    };
+    sender.send_modify(|state| {
+        state.timing = Some(timing);
+        state.number = 1;
+    });
+    let lines = feed.next().await.unwrap();
+    let [PlanLine::Upsert { revision, assignment }] = &lines[..] else {
+        panic!("one upsert, got {lines:?}")
+    };
+    assert_eq!(revision.n, 1);
+    assert_eq!(
+        (assignment.interval, assignment.timeout),
+        (timing.interval, timing.timeout)
+    );
+}

@@ -75,6 +75,8 @@ pub enum RecordError {
 enum Event {
     /// Nothing more than the closing of rounds.
     Advance,
+    /// `replace_settings`.
+    Settings,
     /// `replace_topology`.
     Topology,
     /// `observe` for each, then `progress`.
@@ -88,6 +90,8 @@ enum Event {
 #[derive(Debug)]
 struct Entry {
     at: EventTime,
+    /// How rounds are made.
+    settings: Settings,
     /// The topology that holds.
     topology: Arc<Topology>,
     /// Lines left out before this entry.
@@ -101,7 +105,7 @@ impl Entry {
     fn lines(&self) -> u64 {
         let event = match &self.event {
             Event::Advance => 0,
-            Event::Topology => 1,
+            Event::Settings | Event::Topology => 1,
             Event::Report {
                 observations,
                 progress,
@@ -116,6 +120,7 @@ impl Entry {
 pub(crate) struct Recorder {
     queue: SyncSender<Entry>,
     metrics: Metrics,
+    settings: Settings,
     /// The engine's time since the last entry, where it moved without closing a round.
     advanced: Option<EventTime>,
     lost: u64,
@@ -131,7 +136,7 @@ impl Recorder {
         metrics: &Metrics,
     ) -> Result<(Self, Writer), RecordError> {
         let (queue, entries) = sync_channel(QUEUE);
-        let settings = RecordSettings {
+        let header = RecordSettings {
             interval: settings.interval,
             timeout: settings.timeout,
             clock: RecordClock::Advance,
@@ -142,7 +147,7 @@ impl Recorder {
         };
         let writer = Writer::open(
             options,
-            settings,
+            header,
             Arc::clone(topology),
             start,
             metrics.clone(),
@@ -151,6 +156,7 @@ impl Recorder {
         let recorder = Self {
             queue,
             metrics: metrics.clone(),
+            settings,
             advanced: None,
             lost: 0,
         };
@@ -164,6 +170,12 @@ impl Recorder {
         if judged {
             self.send(now, topology, Event::Advance);
         }
+    }
+
+    /// After `engine.replace_settings(settings, at)`.
+    pub(crate) fn settings(&mut self, at: EventTime, settings: Settings, topology: &Arc<Topology>) {
+        self.settings = settings;
+        self.send(at, topology, Event::Settings);
     }
 
     /// After `engine.replace_topology(topology, at)`.
@@ -194,6 +206,7 @@ impl Recorder {
     fn send(&mut self, at: EventTime, topology: &Arc<Topology>, event: Event) {
         let entry = Entry {
             at,
+            settings: self.settings,
             topology: Arc::clone(topology),
             lost: self.lost,
             advanced: self.advanced.take(),

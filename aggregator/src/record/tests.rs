@@ -12,6 +12,7 @@ use parallax_diagnosis::{
     replay::Replay,
     text::{self, Style},
     topology::TopologySpec,
+    verdict::IncidentState,
     view::View,
 };
 use parallax_model::{Micros, Vantage};
@@ -98,6 +99,11 @@ impl Live {
         self.now = EventTime(START + now);
         let judged = self.engine.advance(self.now);
         self.recorder.advanced(self.now, judged, &self.topology);
+    }
+
+    fn retime(&mut self, settings: Settings) {
+        self.engine.replace_settings(settings, self.now);
+        self.recorder.settings(self.now, settings, &self.topology);
     }
 
     fn replace(&mut self, topology: Arc<Topology>) {
@@ -262,6 +268,69 @@ fn a_recording_replays_to_the_view_and_the_words_of_the_live_engine_byte_for_byt
             .all(|line| line["type"] != "malformed" && line["type"] != "gap"),
         "{said:?}"
     );
+}
+
+#[test]
+fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
+    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+    live.incident();
+    let before = live.engine.view(live.now);
+    let shorter = Settings {
+        interval: Micros::from_secs(2),
+        timeout: Micros::from_secs(1),
+    };
+    live.retime(shorter);
+    let after = live.engine.view(live.now);
+    assert_eq!(after.interval, shorter.interval);
+    let open = |view: &View| -> Vec<_> {
+        let closed = |state| matches!(state, IncidentState::Closed { .. });
+        let open = view.incidents.iter().filter(|i| !closed(i.state));
+        open.map(|incident| incident.id.clone()).collect()
+    };
+    assert_eq!((open(&before).len(), open(&after)), (1, open(&before)));
+    let shown = |view: &View| -> Vec<_> {
+        let cells = view.matrix.iter().flat_map(|row| &row.cells);
+        cells.map(|cell| (cell.last, cell.failure.is_some())).collect()
+    };
+    assert_eq!(
+        shown(&after).iter().map(|(last, _)| *last).collect::<Vec<_>>(),
+        shown(&before).iter().map(|(last, _)| *last).collect::<Vec<_>>(),
+        "the matrix keeps the newest outcomes"
+    );
+    for round in 9..14 {
+        live.round(round, &[1]);
+    }
+    let named_again = live.engine.view(live.now);
+    assert_eq!(
+        open(&named_again),
+        open(&before),
+        "the same cause is the same incident"
+    );
+    // Segments after the change begin with the rounds that hold then.
+    let mut round = 14;
+    while segments(live.folder.path()).len() < 3 {
+        for _ in 0..20 {
+            live.round(round, &[1]);
+            round += 1;
+        }
+    }
+    for _ in 0..20 {
+        live.round(round, &[1, 2, 3]);
+        round += 1;
+    }
+    let (folder, view) = live.finish();
+    assert_eq!(
+        open(&view),
+        Vec::<String>::new(),
+        "it ends on evidence of the new rounds"
+    );
+    let files = segments(folder.path());
+    let (again, said) = replayed(&files, view.at);
+    assert_eq!(bytes(&again), bytes(&view));
+    assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
+    assert_eq!(said.iter().filter(|line| line["type"] == "trial").count(), 1);
+    let (later, _) = replayed(&files[2..], view.at);
+    assert_eq!(later.interval, shorter.interval);
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::{
 };
 
 use parallax_diagnosis::{
-    replay::{RecordLine, RecordProgress, RecordSettings, RecordTopology},
+    Settings,
+    replay::{RecordLine, RecordProgress, RecordSettings, RecordSettingsChanged, RecordTopology},
     topology::Topology,
 };
 use parallax_model::EventTime;
@@ -136,6 +137,16 @@ impl Writer {
         }
         if let Some(at) = entry.advanced {
             self.write(&RecordLine::Advance { at })?;
+        }
+        let Settings { interval, timeout } = entry.settings;
+        if (self.settings.interval, self.settings.timeout) != (interval, timeout) {
+            let at = entry.at;
+            self.write(&RecordLine::SettingsChanged(RecordSettingsChanged {
+                at,
+                interval,
+                timeout,
+            }))?;
+            (self.settings.interval, self.settings.timeout) = (interval, timeout);
         }
         let known = Arc::ptr_eq(&self.told, &entry.topology);
         match &entry.event {

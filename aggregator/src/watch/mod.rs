@@ -44,12 +44,23 @@ pub(crate) async fn follow(
 #[derive(Debug, Clone)]
 pub(crate) struct TopologyState {
     pub(crate) topology: Arc<Topology>,
+    /// How rounds and probes are timed, where the configuration says so anew since the start.
+    pub(crate) timing: Option<Timing>,
     /// Counts the changes; the `n` of a plan's revision.
     pub(crate) number: u64,
     /// Why the source cannot be read at present. The topology above is then the last-known one.
     pub(crate) trouble: Option<Trouble>,
     /// What was found odd in the source's objects, in order.
     pub(crate) notes: Arc<[Note]>,
+}
+
+/// What the configuration says of rounds and probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timing {
+    /// Length of a round, and how often what says nothing else is probed.
+    pub(crate) interval: Micros,
+    /// Deadline of a probe that has none of its own.
+    pub(crate) timeout: Micros,
 }
 
 /// Something odd in the cluster's objects that keeps a target from being probed, or from being judged with placement.
@@ -93,6 +104,7 @@ impl TopologyState {
     pub(crate) fn new(topology: Arc<Topology>) -> Self {
         Self {
             topology,
+            timing: None,
             number: 0,
             trouble: None,
             notes: Arc::from([]),
@@ -117,6 +129,16 @@ impl TopologyState {
             self.topology = Arc::new(topology);
             self.number += 1;
         }
+    }
+
+    /// Takes another timing; returns whether it is another. Plans change with it.
+    fn time(&mut self, timing: Option<Timing>) -> bool {
+        let changed = self.timing != timing;
+        if changed {
+            self.timing = timing;
+            self.number += 1;
+        }
+        changed
     }
 
     fn fail(&mut self, message: String, last_good: EventTime) {

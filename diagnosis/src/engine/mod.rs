@@ -3,6 +3,7 @@
 mod asking;
 mod concluding;
 mod judging;
+mod pacing;
 mod pooling;
 mod subjects;
 
@@ -27,6 +28,7 @@ use crate::{
     cells::{ClosedCells, Dest, Ring},
     findings::{Facts, Findings, Hazard, hazards},
     fold::Fold,
+    former::FormerPods,
     ids::{NameIx, NodeIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
@@ -149,6 +151,7 @@ pub struct Engine {
     /// What is folded of rounds that are open.
     folds: BTreeMap<Round, Fold>,
     restarted: Restarted,
+    former: FormerPods,
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
@@ -209,6 +212,7 @@ impl Engine {
             blocks: BTreeMap::new(),
             folds: BTreeMap::new(),
             restarted: BTreeMap::new(),
+            former: FormerPods::default(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
             answered: BTreeSet::new(),
@@ -258,16 +262,8 @@ impl Engine {
         let old = std::mem::replace(&mut self.topology, topology);
         self.known = self.topology.vantages().into_iter().collect();
         self.learn_names();
-        // A round that closed before a new target's longest probe could end would throw that probe away.
-        let own = self
-            .topology
-            .targets()
-            .values()
-            .filter_map(|placed| placed.target.timeout);
-        if let Some(longest) = own.max().filter(|longest| *longest > self.settings.timeout) {
-            self.settings.timeout = longest;
-            self.rounds.wait_for(longest);
-        }
+        self.settings.timeout = self.longest_timeout(self.settings.timeout);
+        self.rounds.wait_for(self.settings.timeout);
         let touched: Vec<Of> = self
             .blocks
             .keys()
@@ -306,6 +302,7 @@ impl Engine {
         self.folds.values_mut().for_each(|fold| fold.retain(kept));
         self.pace.retain(kept);
         self.findings.replace_topology(&old, &topology, at);
+        self.former.replace_topology(&old, &topology, at);
         let known = &self.known;
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
@@ -316,7 +313,8 @@ impl Engine {
     /// Takes over into the matrix what became of a topology.
     fn show(&mut self, old: &Topology) {
         let (known, topology, world) = (&self.known, &self.topology, &self.world);
-        self.matrix.replace_topology(old, topology, world, |vantage| {
+        let topologies = (old, &**topology, &self.former);
+        self.matrix.replace_topology(topologies, world, |vantage| {
             is_known(known, topology, world.vantages.name(vantage))
         });
     }
@@ -400,9 +398,8 @@ impl Engine {
             .assignment
             .as_ref()
             .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
-        let placement =
-            self.topology
-                .placement(&recorded.vantage, front.as_ref(), observation.entry.as_ref());
+        let asked = (&recorded.vantage, front.as_ref(), observation.entry.as_ref());
+        let placement = self.former.placement(&self.topology, asked, observation.at);
         if !beside {
             let place = Place {
                 vantage,

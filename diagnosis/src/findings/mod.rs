@@ -207,6 +207,11 @@ impl Findings {
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }
 
+    /// Rounds are others from now on: names are to be told anew. What was found stands until the next round is judged.
+    pub(crate) fn start_over(&mut self) {
+        self.answers.start_over();
+    }
+
     /// Takes in the first topology.
     pub(crate) fn learn(&mut self, topology: &Topology) {
         self.answers.learn(topology);

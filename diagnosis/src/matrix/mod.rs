@@ -8,11 +8,12 @@ mod rows;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use parallax_model::{
-    Channel, EventTime, Front, Outcome, Placement, PodName, Recorded, ReportSeq, Round, TargetId,
+    Channel, EventTime, Front, Micros, Outcome, Placement, PodName, Recorded, ReportSeq, Round, TargetId,
 };
 
 use crate::{
     engine::Settings,
+    former::FormerPods,
     ids::{TargetIx, VantageIx, World},
     plan,
     rounds::Rounds,
@@ -115,8 +116,7 @@ impl Matrix {
     /// Takes over who is to ask for what, and forgets targets and vantages that there are no more.
     pub(crate) fn replace_topology(
         &mut self,
-        old: &Topology,
-        new: &Topology,
+        (old, new, former): (&Topology, &Topology, &FormerPods),
         world: &World,
         is_known: impl Fn(VantageIx) -> bool,
     ) {
@@ -141,12 +141,35 @@ impl Matrix {
                 let front = shown.front.or(row.usual);
                 if !front.is_some_and(|front| stays(&front)) {
                     let vantage = world.vantages.name(*vantage);
-                    shown.placement = Some(new.placement(vantage, front.as_ref(), shown.entry.as_ref()));
+                    let probe = (vantage, front.as_ref(), shown.entry.as_ref());
+                    let at = shown.last.map_or(EventTime(0), |(at, _)| at);
+                    shown.placement = Some(former.placement(new, probe, at));
                 }
             }
             self.rows.insert(target, row);
         }
         self.last_seen.retain(|vantage, _| is_known(*vantage));
+        self.changes += 1;
+    }
+
+    /// Rounds are others from now on: each counts where it ended.
+    pub(crate) fn divide(&mut self, old: Settings, new: Settings) {
+        let now = |round: Round| round.end(old.interval).minus(Micros(1)).round(new.interval);
+        for shown in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
+            for (round, probes, failures) in std::mem::take(&mut shown.rounds) {
+                let round = now(round);
+                match shown.rounds.back_mut().filter(|(last, ..)| *last == round) {
+                    Some((_, n, f)) => {
+                        *n += probes;
+                        *f += failures;
+                    }
+                    None => shown.rounds.push_back((round, probes, failures)),
+                }
+            }
+            if let Some((round, ..)) = &mut shown.failure {
+                *round = now(*round);
+            }
+        }
         self.changes += 1;
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! {"type":"settings", …}         first line of each segment
 //! {"type":"topology_spec", …}    second line of each segment, and whenever the topology changes
+//! {"type":"settings_changed", …} rounds are others from here on
 //! {"type":"observation", …}      one probe, in event time
 //! {"type":"progress", …}         a vantage has reported everything up to a time
 //! {"type":"advance", …}          rounds that were over at this time were closed and judged
@@ -53,6 +54,20 @@ pub struct RecordSettings {
     /// Names and addresses are pseudonyms.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pseudonyms: bool,
+}
+
+/// Rounds are others from here on, in the midst of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordSettingsChanged {
+    /// Since when.
+    #[serde(rename = "t_us")]
+    pub at: EventTime,
+    /// Length of a round; not zero.
+    #[serde(rename = "interval_us")]
+    pub interval: Micros,
+    /// Longest timeout of any probe.
+    #[serde(rename = "timeout_us")]
+    pub timeout: Micros,
 }
 
 /// The topology that holds from here on.
@@ -116,6 +131,8 @@ pub struct RecordProgress {
 pub enum RecordLine<'a> {
     /// First line of a segment.
     Settings(&'a RecordSettings),
+    /// Other rounds.
+    SettingsChanged(RecordSettingsChanged),
     /// A topology.
     TopologySpec(RecordTopology<'a>),
     /// An observation.

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use parallax_model::{EventTime, Recorded};
+use parallax_model::{EventTime, Micros, Recorded};
 use serde_json::Value;
 
 use super::{
     Count, Line,
-    lines::{AdvanceLine, GapLine, RecordClock, RecordProgress, RecordSettings, RecordTopology},
+    lines::{
+        AdvanceLine, GapLine, RecordClock, RecordProgress, RecordSettings, RecordSettingsChanged,
+        RecordTopology,
+    },
 };
 use crate::{
     engine::{Engine, Settings},
@@ -40,9 +43,7 @@ impl Recording {
 
     pub(super) fn settings(value: Value) -> Result<RecordSettings, String> {
         let settings: RecordSettings = read(value)?;
-        if settings.interval.0 == 0 {
-            return Err("interval_us: expected a positive number of microseconds, got 0".to_owned());
-        }
+        positive(settings.interval)?;
         Ok(settings)
     }
 
@@ -64,6 +65,7 @@ impl Recording {
     pub(super) fn take(&mut self, kind: &str, value: Value, out: &mut Vec<String>) -> Result<(), String> {
         match kind {
             "topology_spec" => self.topology(read(value)?, out),
+            "settings_changed" => self.settings_changed(read(value)?, out),
             "gap" => {
                 let GapLine { lines } = read(value)?;
                 let line = Line::Gap {
@@ -99,6 +101,21 @@ impl Recording {
                 Ok(())
             }
         }
+    }
+
+    fn settings_changed(&mut self, line: RecordSettingsChanged, out: &mut Vec<String>) -> Result<(), String> {
+        positive(line.interval)?;
+        self.tick(line.at, out);
+        let RecordSettingsChanged {
+            at,
+            interval,
+            timeout,
+        } = line;
+        (self.settings.interval, self.settings.timeout) = (interval, timeout);
+        if let Some((engine, _)) = &mut self.engine {
+            engine.replace_settings(Settings { interval, timeout }, at);
+        }
+        Ok(())
     }
 
     fn topology(&mut self, line: RecordTopology<'_>, out: &mut Vec<String>) -> Result<(), String> {
@@ -152,6 +169,13 @@ impl Recording {
         self.tick(EventTime(i64::MAX), out);
         out.push(self.count.total(self.engine.as_ref().map(|(engine, _)| engine)));
     }
+}
+
+fn positive(interval: Micros) -> Result<(), String> {
+    if interval.0 == 0 {
+        return Err("interval_us: expected a positive number of microseconds, got 0".to_owned());
+    }
+    Ok(())
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {

@@ -202,3 +202,24 @@ fn a_recording_that_ends_before_a_verdict_says_what_is_likeliest() {
     let out = run(TRIALS.lines());
     assert!(of(&out, 0, "trial")[0]["likeliest"].is_null() && of(&out, 1, "trial")[0]["likeliest"].is_null());
 }
+
+#[test]
+fn rounds_without_length_in_the_midst_of_a_recording_are_refused_with_the_line() {
+    let out = run([
+        r#"{"type":"settings","interval_us":5000000,"timeout_us":3000000}"#,
+        r#"{"type":"topology_spec","t_us":0,"spec":{}}"#,
+        r#"{"type":"settings_changed","t_us":1000000,"interval_us":0,"timeout_us":3000000}"#,
+        r#"{"type":"settings_changed","t_us":2000000,"interval_us":1000000,"timeout_us":500000}"#,
+    ]);
+    let malformed: Vec<Value> = out
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["type"] == "malformed")
+        .collect();
+    assert_eq!(malformed.len(), 1, "{out:?}");
+    assert_eq!(malformed[0]["line"], 3);
+    assert_eq!(
+        malformed[0]["reason"],
+        "interval_us: expected a positive number of microseconds, got 0"
+    );
+}

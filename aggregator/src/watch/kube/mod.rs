@@ -253,11 +253,12 @@ impl Follower {
                     .map_or_else(|| self.clock.now(), |trouble| trouble.since);
                 self.refused = Some(Trouble { message, since });
             }
-            Look::Taken(source, waiting) => {
+            Look::Taken(source, timing, waiting) => {
                 tracing::info!(file = %source.config_file().display(), "configuration read");
                 self.refused = None;
                 self.source = Arc::from(source);
                 self.waiting = waiting;
+                self.state.send_if_modified(|state| state.time(Some(timing)));
                 self.touch();
             }
         }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::{
-    super::{Note, fingerprint},
+    super::{Note, Timing, fingerprint},
     Kubernetes,
 };
 use crate::config::{Config, TopologySource};
@@ -22,8 +22,6 @@ pub(super) struct Settings {
 #[derive(Debug, PartialEq, Eq)]
 struct Started {
     listen: std::net::SocketAddr,
-    interval: parallax_model::Micros,
-    timeout: parallax_model::Micros,
     kubernetes: Option<Kubernetes>,
 }
 
@@ -31,8 +29,6 @@ impl Started {
     fn of(config: &Config) -> Self {
         Self {
             listen: config.listen,
-            interval: config.interval,
-            timeout: config.timeout,
             kubernetes: config.source.kubernetes.clone(),
         }
     }
@@ -41,8 +37,6 @@ impl Started {
     fn differing(&self, other: &Self) -> Vec<&'static str> {
         [
             ("listen", self.listen == other.listen),
-            ("intervalMs", self.interval == other.interval),
-            ("timeoutMs", self.timeout == other.timeout),
             ("topology", self.kubernetes == other.kubernetes),
         ]
         .into_iter()
@@ -56,7 +50,7 @@ pub(super) enum Look {
     /// It cannot be used, for these reasons.
     Refused(String),
     /// It says this, and notes of what waits for a start.
-    Taken(Box<TopologySource>, Vec<Note>),
+    Taken(Box<TopologySource>, Timing, Vec<Note>),
 }
 
 impl Settings {
@@ -92,7 +86,11 @@ impl Settings {
                     text: format!("{key} changed; it takes effect with the next start"),
                 });
                 let notes = notes.collect();
-                Look::Taken(Box::new(config.source.expecting_as(source)), notes)
+                let timing = Timing {
+                    interval: config.interval,
+                    timeout: config.timeout,
+                };
+                Look::Taken(Box::new(config.source.expecting_as(source)), timing, notes)
             }
         })
     }

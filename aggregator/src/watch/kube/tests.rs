@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use self::api_server::{ApiServer, Manner};
 use super::*;
-use crate::config::Config;
+use crate::{config::Config, watch::Timing};
 
 const SHOP: &str = include_str!("convert/fixtures/shop.yaml");
 const GATEWAY: &str = include_str!("convert/fixtures/gateway.yaml");
@@ -542,19 +542,25 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
     );
     assert!(planned(&state, "vip|http://more.example.test/"));
 
-    std::fs::write(&file, format!("{source}intervalMs: 1000\n")).unwrap();
-    let state = scene.until(|state| state.trouble.is_none()).await;
-    let state = if planned(&state, "vip|http://more.example.test/") {
-        scene
-            .until(|state| !planned(state, "vip|http://more.example.test/"))
-            .await
-    } else {
-        state
-    };
+    std::fs::write(
+        &file,
+        format!("{source}listen: 127.0.0.1:1\nintervalMs: 1000\ntimeoutMs: 700\n"),
+    )
+    .unwrap();
+    let state = scene
+        .until(|state| state.trouble.is_none() && !planned(state, "vip|http://more.example.test/"))
+        .await;
+    assert_eq!(
+        state.timing,
+        Some(Timing {
+            interval: Micros::from_secs(1),
+            timeout: Micros::from_millis(700)
+        })
+    );
     let notes: Vec<String> = state.notes.iter().map(ToString::to_string).collect();
     assert_eq!(
         notes,
-        ["configuration: intervalMs changed; it takes effect with the next start"]
+        ["configuration: listen changed; it takes effect with the next start"]
     );
     scene.stop().await;
 }

@@ -147,6 +147,11 @@ impl Answers {
         });
     }
 
+    /// Forgets what names were told to be, not whose an address once was.
+    pub(super) fn start_over(&mut self) {
+        self.names.clear();
+    }
+
     pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         let after = character::addresses(new);
         for (address, service) in character::addresses(old) {

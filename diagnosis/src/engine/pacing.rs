@@ -1,0 +1,47 @@
+//! Another length of rounds, or another deadline of probes, while the engine runs.
+
+use parallax_model::{EventTime, Micros};
+
+use super::{Engine, Settings};
+use crate::{ask::Asking, cells::Ring};
+
+impl Engine {
+    /// The configuration says something else since `at`; whoever calls has judged what was over by then.
+    ///
+    /// A round is a slice of time, so another interval is another division of it. What is open is not judged: of the
+    /// probes under way the quick ones have answered and those that run into their deadline have not, and a round of
+    /// these alone would say less than nothing. Judging begins with the first whole round of the new division, on fresh
+    /// evidence. Incidents stay open until they prove healthy, and the matrix keeps what it shows.
+    pub fn replace_settings(&mut self, settings: Settings, at: EventTime) {
+        let old = self.settings;
+        let timeout = self.longest_timeout(settings.timeout);
+        self.settings = Settings { timeout, ..settings };
+        if old.interval == settings.interval {
+            self.rounds.wait_for(timeout);
+            return;
+        }
+        self.rounds.divide(self.settings, at);
+        self.blocks.values_mut().for_each(Ring::clear);
+        self.folds.clear();
+        self.restarted.clear();
+        for state in self.units.values_mut() {
+            state.streams.clear();
+            state.floor = None;
+        }
+        self.investigating.clear();
+        self.leanings.clear();
+        self.unexplained.clear();
+        self.asking = Asking::default();
+        self.beside.clear();
+        self.findings.start_over();
+        self.matrix.divide(old, self.settings);
+        self.look_ahead(at, true);
+    }
+
+    /// A round that closed before the longest probe of any target could end would throw that probe away.
+    pub(super) fn longest_timeout(&self, at_least: Micros) -> Micros {
+        let targets = self.topology.targets().values();
+        let own = targets.filter_map(|placed| placed.target.timeout);
+        own.fold(at_least, Micros::max)
+    }
+}
