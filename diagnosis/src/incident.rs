@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Front, Micros, ServiceKey, TargetId};
+use parallax_model::{Channel, EventTime, Front, Micros, ServiceKey, TargetId};
 
 use crate::{
     cells::RoundCells,
@@ -71,6 +71,17 @@ struct Tracked {
     lead: Unit,
     units: BTreeSet<Unit>,
     streams: BTreeMap<VantageIx, Sprt>,
+    round: RoundOfIncident,
+}
+
+/// What a round said of the clients that failed.
+#[derive(Debug, Default)]
+struct RoundOfIncident {
+    /// Those whose paths cross the region.
+    crossing: BTreeSet<VantageIx>,
+    /// Failures and successes, as a user would go, of those whose paths do not: the remedy may have led them elsewhere (an
+    /// endpoint on their own node), and they prove healthy there.
+    elsewhere: BTreeMap<VantageIx, (u64, u64)>,
 }
 
 /// All incidents, open and lately closed.
@@ -252,6 +263,7 @@ impl Incidents {
             lead: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
             streams,
+            round: RoundOfIncident::default(),
         });
     }
 
@@ -270,8 +282,14 @@ impl Incidents {
             for (key, counts) in cells {
                 let share = alpha(&regions, key, scene);
                 if share.is_zero() {
+                    if matches!(key.channel, Channel::Vip | Channel::Dns) {
+                        let sum = tracked.round.elsewhere.entry(key.client).or_default();
+                        sum.0 += counts.seen_f;
+                        sum.1 += counts.seen_n - counts.seen_f;
+                    }
                     continue;
                 }
+                tracked.round.crossing.insert(key.client);
                 if counts.f > 0 || tracked.streams.contains_key(&key.client) {
                     tracked.streams.entry(key.client).or_default().step(
                         counts.seen_f,
@@ -289,6 +307,14 @@ impl Incidents {
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
             tracked.streams.retain(|client, _| is_known(*client));
+            let RoundOfIncident { crossing, elsewhere } = std::mem::take(&mut tracked.round);
+            for (client, stream) in &mut tracked.streams {
+                if let Some((failures, successes)) = elsewhere.get(client)
+                    && !crossing.contains(client)
+                {
+                    stream.step(*failures, *successes, 1.0);
+                }
+            }
             if tracked.streams.values().all(|s| s.accepts_healthy()) {
                 tracked.incident.state = IncidentState::Closed { closed: at };
                 freed.extend(tracked.units.iter().cloned());

@@ -85,6 +85,7 @@ impl Answer {
             Sight::Unavailable => matches!(self, Self::Http { status: 503, .. }),
             Sight::Refused => *self == Self::Refused,
             Sight::TimedOut => *self == Self::TimedOut,
+            Sight::NotConnected => matches!(self, Self::Refused | Self::TimedOut),
             // Linux starts at 64; every router takes one off.
             Sight::OwnNode => *self == Self::Echo { ttl: 64 },
         }

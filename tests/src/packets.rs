@@ -165,6 +165,7 @@ impl fmt::Display for Seen {
                 Sight::Answered => "an answer",
                 Sight::Refused => "a refusal",
                 Sight::TimedOut => "silence",
+                Sight::NotConnected => "a refusal or silence",
                 Sight::OwnNode => "an echo reply of the own node (ttl 64)",
                 Sight::Mixed => "some answers and some failures",
                 Sight::CutOff => "a connection without an answer",

@@ -178,6 +178,42 @@ fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_w
     assert_eq!(named, [("proto-vip", "F9")]);
 }
 
+/// The usual remedy changes the placement of those who failed: on the region's paths nobody is left to prove anything.
+#[test]
+fn an_incident_ends_when_an_endpoint_on_every_node_is_the_remedy_and_not_while_its_clients_still_fail() {
+    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let refused = refused_without_local(&["n1"]);
+    for round in 3..9 {
+        mesh.round(round, &refused);
+    }
+    mesh.change(cluster(3, &[1, 2, 3], 1, "Local"), 9 * INTERVAL);
+    let still = |p: &Probe| {
+        let hit = p.front.as_deref() == Some("203.0.113.10:80") && p.client == "n3";
+        hit.then_some(("connect", "refused"))
+    };
+    let mut view = None;
+    for round in 9..16 {
+        view = Some(mesh.round(round, &still));
+    }
+    let open = |view: &parallax_diagnosis::view::View| {
+        let open = view
+            .incidents
+            .iter()
+            .filter(|i| !matches!(i.state, IncidentState::Closed { .. }));
+        open.count()
+    };
+    assert_ne!(open(&view.unwrap()), 0, "n3 still fails");
+    let mut view = None;
+    for round in 16..46 {
+        view = Some(mesh.round(round, &healthy));
+    }
+    let view = view.unwrap();
+    assert_eq!(open(&view), 0, "{:?}", view.incidents);
+}
+
 /// Found in the lab: a prober answers no echo before its first plan.
 #[test]
 fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered_before_is() {

@@ -181,6 +181,9 @@ pub enum Sight {
     Refused,
     /// Nothing comes back.
     TimedOut,
+    /// Refused, or not even told so: a node says no more than one refusal a second aloud (`net.ipv4.icmp_ratelimit`), and
+    /// probes of many hosts on one front use that up.
+    NotConnected,
     /// An echo reply whose TTL no router has touched: the client's own node answered.
     OwnNode,
     /// Of several connections some are answered and some are not.
