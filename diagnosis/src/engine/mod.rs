@@ -1,7 +1,9 @@
 //! The one door: topology and observations in, a view out.
 
 mod asking;
+mod changing;
 mod concluding;
+mod folding;
 mod judging;
 mod pacing;
 mod pooling;
@@ -24,18 +26,18 @@ use self::pooling::Beside;
 use crate::{
     ask::{Asking, is_aside},
     block::{Block, Of},
-    booking::{Restarted, Split, book},
+    booking::{Restarted, Split},
     cells::{ClosedCells, Dest, Ring},
     findings::{Facts, Findings, Hazard, hazards},
     fold::Fold,
     former::FormerPods,
-    ids::{NameIx, NodeIx, VantageIx, World},
+    ids::{NameIx, NodeIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
     likelihood::{Background, Grid, Likelihood},
     matrix::{Matrix, Place, Pulse},
     prior::PriorFact,
-    rounds::{Refused, Rounds, Waiting},
+    rounds::{Refused, Rounds},
     routes::{Routes, front_of},
     row::Row,
     scene::Nodes,
@@ -256,69 +258,6 @@ impl Engine {
         }
     }
 
-    /// Endpoints, nodes or targets changed at `at`. Only the cells they touch start over, with the probes that start
-    /// from then on.
-    pub fn replace_topology(&mut self, topology: Arc<Topology>, at: EventTime) {
-        let old = std::mem::replace(&mut self.topology, topology);
-        self.known = self.topology.vantages().into_iter().collect();
-        self.learn_names();
-        self.settings.timeout = self.longest_timeout(self.settings.timeout);
-        self.rounds.wait_for(self.settings.timeout);
-        let touched: Vec<Of> = self
-            .blocks
-            .keys()
-            .filter(|block| !block.slow && self.leads_elsewhere(&old, block.of))
-            .map(|block| block.of)
-            .collect();
-        for of in touched {
-            self.restart(of, at);
-        }
-        // A block without cells yet may have observations of before the change waiting in an open round.
-        let fronts: Vec<Front> = self.topology.fronts().keys().copied().collect();
-        for front in fronts {
-            let of = Of::Vip(front);
-            if !self.blocks.contains_key(&Block::plain(of)) && self.leads_elsewhere(&old, of) {
-                self.start_over(of, at);
-            }
-        }
-        let topology = Arc::clone(&self.topology);
-        let gone = |unit: &Unit| match unit.plain() {
-            Unit::Target(target) => !topology.targets().contains_key(target),
-            Unit::Front(front) => old.fronts().contains_key(front) && !topology.fronts().contains_key(front),
-            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
-        };
-        self.incidents.close_gone(at, gone);
-        self.units.retain(|unit, _| !gone(unit));
-        self.investigating.retain(|unit, _| !gone(unit));
-        self.leanings.retain(|unit, _| !gone(unit));
-        let world = &self.world;
-        let kept = |of: Of| match of {
-            Of::Target(target) => topology.targets().contains_key(world.targets.name(target)),
-            Of::Vip(front) => !gone(&Unit::Front(front)),
-            Of::Direct(service, _) => topology.service(world.services.name(service)).is_some(),
-            Of::Dns | Of::Mesh => true,
-        };
-        self.blocks.retain(|block, _| kept(block.of));
-        self.folds.values_mut().for_each(|fold| fold.retain(kept));
-        self.pace.retain(kept);
-        self.findings.replace_topology(&old, &topology, at);
-        self.former.replace_topology(&old, &topology, at);
-        let known = &self.known;
-        self.ttl
-            .retain(|(_, vantage), _| is_known(known, &topology, vantage));
-        self.show(&old);
-        self.look_ahead(at, true);
-    }
-
-    /// Takes over into the matrix what became of a topology.
-    fn show(&mut self, old: &Topology) {
-        let (known, topology, world) = (&self.known, &self.topology, &self.world);
-        let topologies = (old, &**topology, &self.former);
-        self.matrix.replace_topology(topologies, world, |vantage| {
-            is_known(known, topology, world.vantages.name(vantage))
-        });
-    }
-
     /// Works out who would fail, from the topology and from what probes have shown by now.
     fn look_ahead(&mut self, now: EventTime, new_topology: bool) {
         let pulse = self.matrix.pulse(now, self.settings);
@@ -336,27 +275,6 @@ impl Engine {
             self.hazards = hazards(&self.topology, &facts);
             self.facts = facts;
         }
-    }
-
-    fn restart(&mut self, of: Of, at: EventTime) {
-        for block in [Block::plain(of), Block::slow(of)] {
-            if let Some(ring) = self.blocks.get_mut(&block) {
-                ring.clear();
-            }
-            self.asking.clear(&block);
-            for unit in self.units_of(&block) {
-                if let Some(state) = self.units.get_mut(&unit) {
-                    state.streams.clear();
-                    state.floor = Some(at.round(self.settings.interval));
-                }
-            }
-        }
-        self.start_over(of, at);
-    }
-
-    fn start_over(&mut self, of: Of, at: EventTime) {
-        self.restarted.insert(of, at);
-        self.folds.values_mut().for_each(|fold| fold.restart(of));
     }
 
     /// Books one observation into its round.
@@ -429,21 +347,6 @@ impl Engine {
         }
     }
 
-    /// Folds what a vantage has no more to say about. What was asked for, or is looked at as a whole, waits for the close.
-    fn fold_whole(&mut self, vantage: VantageIx) {
-        if self.rules.split == Split::Whole {
-            return;
-        }
-        let plain = |row: &Row| row.assigned && row.whole.is_none();
-        if let Some((round, mut rows)) = self.rounds.whole(vantage, plain) {
-            let mut fold = self.folds.remove(&round).unwrap_or_default();
-            fold.note(&rows);
-            self.findings.take(round, &mut rows, &self.routes, &self.world);
-            self.fold(&rows, &mut fold);
-            self.folds.insert(round, fold);
-        }
-    }
-
     /// Closes every round that is over at `now` and judges it. Returns whether anything was judged.
     pub fn advance(&mut self, now: EventTime) -> bool {
         let mut judged = false;
@@ -507,70 +410,6 @@ impl Engine {
         self.settle_asks(round, at);
         self.look_ahead(round.end(self.settings.interval), false);
         true
-    }
-
-    /// Numbers what is new, in the order of the fold.
-    fn numbered(&mut self, waiting: Vec<Waiting>) -> Vec<Row> {
-        let number = |waiting| match waiting {
-            Waiting::Row(row) => Some(row),
-            Waiting::Strange(vantage, recorded) => {
-                Row::learn(&recorded, vantage, &mut self.world, &self.routes)
-            }
-        };
-        waiting.into_iter().filter_map(number).collect()
-    }
-
-    /// What the blocks that probes were asked for of would have shown without them. Only the cells of those who were asked
-    /// can differ.
-    fn unasked(
-        &mut self,
-        rows: &[Row],
-        asked: &[bool],
-        booked: &BTreeMap<Block, ClosedCells>,
-    ) -> BTreeMap<Block, ClosedCells> {
-        let of_asked = rows.iter().zip(asked).filter(|(_, asked)| **asked);
-        let clients: BTreeSet<VantageIx> = of_asked.map(|(row, _)| row.client).collect();
-        let base = rows.iter().zip(asked);
-        let base = base.filter(|(row, asked)| !**asked && clients.contains(&row.client));
-        let mut fold = Fold::default();
-        self.book(base.map(|(row, _)| row), &mut fold);
-        let mut base = fold.close();
-        let touches = |cells: &ClosedCells| cells.keys().any(|key| clients.contains(&key.client));
-        let mut unasked = BTreeMap::new();
-        for (block, cells) in booked {
-            if !block.slow && touches(cells) {
-                let instead = base.remove(block).unwrap_or_default();
-                unasked.insert(*block, cells.with(&clients, instead));
-            }
-        }
-        unasked
-    }
-
-    /// Folds rows of a round; those of one client follow each other.
-    fn fold(&mut self, rows: &[Row], fold: &mut Fold) {
-        self.book(rows.iter(), fold);
-        if self.rules.split == Split::Phases {
-            self.pace.book(
-                rows,
-                &self.routes,
-                &mut self.world,
-                &self.restarted,
-                &mut fold.blocks,
-            );
-        }
-    }
-
-    fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut Fold) {
-        let (routes, world) = (&self.routes, &mut self.world);
-        book(
-            rows,
-            routes,
-            world,
-            self.rules.split,
-            &self.restarted,
-            &self.worked,
-            &mut fold.blocks,
-        );
     }
 
     /// What changed with the round that was judged last.

@@ -1,0 +1,95 @@
+//! Rows of a round into cells: client by client as each of them is whole, the rest when the round closes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Engine;
+use crate::{
+    block::Block,
+    booking::{Split, book},
+    cells::ClosedCells,
+    fold::Fold,
+    ids::VantageIx,
+    rounds::Waiting,
+    row::Row,
+};
+
+impl Engine {
+    /// Folds what a vantage has no more to say about. What was asked for, or is looked at as a whole, waits for the close.
+    pub(super) fn fold_whole(&mut self, vantage: VantageIx) {
+        if self.rules.split == Split::Whole {
+            return;
+        }
+        let plain = |row: &Row| row.assigned && row.whole.is_none();
+        if let Some((round, mut rows)) = self.rounds.whole(vantage, plain) {
+            let mut fold = self.folds.remove(&round).unwrap_or_default();
+            fold.note(&rows);
+            self.findings.take(round, &mut rows, &self.routes, &self.world);
+            self.fold(&rows, &mut fold);
+            self.folds.insert(round, fold);
+        }
+    }
+
+    /// Numbers what is new, in the order of the fold.
+    pub(super) fn numbered(&mut self, waiting: Vec<Waiting>) -> Vec<Row> {
+        let number = |waiting| match waiting {
+            Waiting::Row(row) => Some(row),
+            Waiting::Strange(vantage, recorded) => {
+                Row::learn(&recorded, vantage, &mut self.world, &self.routes)
+            }
+        };
+        waiting.into_iter().filter_map(number).collect()
+    }
+
+    /// What the blocks that probes were asked for of would have shown without them. Only the cells of those who were asked
+    /// can differ.
+    pub(super) fn unasked(
+        &mut self,
+        rows: &[Row],
+        asked: &[bool],
+        booked: &BTreeMap<Block, ClosedCells>,
+    ) -> BTreeMap<Block, ClosedCells> {
+        let of_asked = rows.iter().zip(asked).filter(|(_, asked)| **asked);
+        let clients: BTreeSet<VantageIx> = of_asked.map(|(row, _)| row.client).collect();
+        let base = rows.iter().zip(asked);
+        let base = base.filter(|(row, asked)| !**asked && clients.contains(&row.client));
+        let mut fold = Fold::default();
+        self.book(base.map(|(row, _)| row), &mut fold);
+        let mut base = fold.close();
+        let touches = |cells: &ClosedCells| cells.keys().any(|key| clients.contains(&key.client));
+        let mut unasked = BTreeMap::new();
+        for (block, cells) in booked {
+            if !block.slow && touches(cells) {
+                let instead = base.remove(block).unwrap_or_default();
+                unasked.insert(*block, cells.with(&clients, instead));
+            }
+        }
+        unasked
+    }
+
+    /// Folds rows of a round; those of one client follow each other.
+    pub(super) fn fold(&mut self, rows: &[Row], fold: &mut Fold) {
+        self.book(rows.iter(), fold);
+        if self.rules.split == Split::Phases {
+            self.pace.book(
+                rows,
+                &self.routes,
+                &mut self.world,
+                &self.restarted,
+                &mut fold.blocks,
+            );
+        }
+    }
+
+    pub(super) fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut Fold) {
+        let (routes, world) = (&self.routes, &mut self.world);
+        book(
+            rows,
+            routes,
+            world,
+            self.rules.split,
+            &self.restarted,
+            &self.worked,
+            &mut fold.blocks,
+        );
+    }
+}
