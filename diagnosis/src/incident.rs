@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{Channel, EventTime, Front, Micros, ServiceKey, TargetId};
 
 use crate::{
-    cells::RoundCells,
+    cells::{CellKey, Dest, RoundCells},
     hash,
     ids::{VantageIx, World},
     judge::Unit,
@@ -79,7 +79,7 @@ struct Tracked {
 struct RoundOfIncident {
     /// Those whose paths cross the region.
     crossing: BTreeSet<VantageIx>,
-    /// Failures and successes, as a user would go, of those whose paths do not: the remedy may have led them elsewhere (an
+    /// Failures and successes through the front of those whose paths cannot: the remedy may have led them elsewhere (to an
     /// endpoint on their own node), and they prove healthy there.
     elsewhere: BTreeMap<VantageIx, (u64, u64)>,
 }
@@ -282,7 +282,12 @@ impl Incidents {
             for (key, counts) in cells {
                 let share = alpha(&regions, key, scene);
                 if share.is_zero() {
-                    if matches!(key.channel, Channel::Vip | Channel::Dns) {
+                    // Not only this time: whatever is chosen, no path of this client crosses the region any more.
+                    let any = CellKey {
+                        dest: Dest::Unknown,
+                        ..*key
+                    };
+                    if key.channel == Channel::Vip && alpha(&regions, &any, scene).is_zero() {
                         let sum = tracked.round.elsewhere.entry(key.client).or_default();
                         sum.0 += counts.seen_f;
                         sum.1 += counts.seen_n - counts.seen_f;
