@@ -6,6 +6,11 @@ use parallax_model::{Channel, Micros, Round};
 
 use crate::ids::{KindIx, NameIx, NodeIx, PodIx, VantageIx};
 
+/// Whether probes of a channel go through an address of a Service, where it is another's choice which endpoint they reach.
+pub(crate) const fn is_through_front(channel: Channel) -> bool {
+    matches!(channel, Channel::Vip | Channel::Proxied | Channel::NodePort)
+}
+
 /// Where a probe went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Dest {

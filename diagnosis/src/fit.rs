@@ -1,15 +1,12 @@
 //! Goodness of fit: how much better every cell on its own would do than the best explanation.
 
-use std::collections::BTreeMap;
-
-use parallax_model::Channel;
-
 use crate::{
-    cells::{CellKey, Dest},
+    cells::{CellKey, Dest, is_through_front},
     data::Data,
     sequential::ln_saturated,
     weights::probes,
 };
+use std::collections::BTreeMap;
 
 /// Beyond this many nats no set of regions explains the cells.
 pub(crate) const UNEXPLAINED: f64 = 3.0;
@@ -20,7 +17,7 @@ pub(crate) fn ln_m_saturated(data: &Data) -> (usize, f64) {
     let mut collapsed: BTreeMap<CellKey, (u64, u64)> = BTreeMap::new();
     for cell in &data.cells {
         let mut key = cell.key;
-        if matches!(key.channel, Channel::Vip | Channel::Proxied | Channel::NodePort) {
+        if is_through_front(key.channel) {
             key.dest = Dest::Unknown;
         }
         let sum = collapsed.entry(key).or_default();

@@ -5,6 +5,7 @@ use std::fmt;
 use parallax_model::Channel;
 
 use crate::{
+    cells::is_through_front,
     ids::{NameIx, NodeIx, PodIx, World, ZoneIx},
     scene::Scene,
     verdict::RegionRef,
@@ -109,7 +110,7 @@ pub(crate) struct Path {
 
 impl Path {
     const fn vip(self) -> bool {
-        matches!(self.channel, Channel::Vip | Channel::Proxied | Channel::NodePort)
+        is_through_front(self.channel)
     }
 
     const fn service(self) -> bool {

@@ -6,7 +6,7 @@ use parallax_model::Channel;
 
 use super::gain::Beliefs;
 use crate::{
-    cells::{CellKey, ClosedCells, Dest, RoundCells},
+    cells::{CellKey, ClosedCells, Dest, RoundCells, is_through_front},
     hash,
     ids::{NodeIx, PodIx, VantageIx, World},
     region::Region,
@@ -58,7 +58,7 @@ struct Focus {
 impl Ground<'_> {
     /// Whether a probe of the base plan goes that way every round anyway. Through a front it is another's choice where.
     pub(crate) fn is_planned(&self, key: &CellKey) -> bool {
-        let chosen = matches!(key.channel, Channel::Vip | Channel::Proxied | Channel::NodePort);
+        let chosen = is_through_front(key.channel);
         self.planned.iter().any(|cells| {
             if chosen {
                 cells.asks(key.channel, key.client)

@@ -7,7 +7,7 @@ use parallax_model::{AssignmentId, Channel, Front, Outcome, Round, Vantage};
 use super::{Ask, Variant, choose::Plea};
 use crate::{
     block::Block,
-    cells::{CellKey, ClosedCells, Dest},
+    cells::{CellKey, ClosedCells, Dest, is_through_front},
     fold::Fold,
     ids::{VantageIx, World},
     judge::Unit,
@@ -26,7 +26,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     pub(crate) fn of(key: &CellKey, front: Option<Front>) -> Self {
-        let chosen = matches!(key.channel, Channel::Vip | Channel::Proxied | Channel::NodePort);
+        let chosen = is_through_front(key.channel);
         Self {
             channel: key.channel,
             client: key.client,

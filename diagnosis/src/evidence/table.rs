@@ -6,7 +6,7 @@ use parallax_model::{Channel, Front, Placement};
 
 use super::Desk;
 use crate::{
-    cells::{CellKey, Counts, Dest, RoundCells},
+    cells::{CellKey, Counts, Dest, RoundCells, is_through_front},
     judge::{Finding, Judgement},
     region::{Region, alpha},
     verdict::{EvidenceRow, RuledOut},
@@ -47,7 +47,7 @@ impl Desk<'_> {
 
     /// Placement matters for probes through an address.
     fn placement(&self, key: &CellKey) -> Option<Placement> {
-        if !matches!(key.channel, Channel::Vip | Channel::Proxied | Channel::NodePort) {
+        if !is_through_front(key.channel) {
             return None;
         }
         let Some(node) = self.scene.node_of_client(key.client) else {

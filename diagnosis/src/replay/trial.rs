@@ -21,6 +21,7 @@ use serde_json::Value;
 use super::Count;
 use crate::{
     booking::Split,
+    cells::is_through_front,
     engine::{Booked, Engine, Rules, Settings},
     topology::{
         EndpointSpec, Hints, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
@@ -325,7 +326,7 @@ impl Trial {
         }
         let target = self.target_of(line.channel, line.target.as_deref(), line.dst_node.as_ref())?;
         self.seq += 1;
-        let through_front = matches!(line.channel, Channel::Vip | Channel::Proxied | Channel::NodePort);
+        let through_front = is_through_front(line.channel);
         let latency = line.latency_ms.filter(|ms| *ms >= 0.0 && *ms < 1e9);
         Ok(Recorded {
             vantage: Vantage::pod(line.node),

@@ -14,7 +14,18 @@ mod output;
 pub(crate) use client::{Client, Server};
 pub(crate) use output::Output;
 
+use parallax_diagnosis::view::View;
+use serde::Deserialize as _;
+use serde_json::Value;
+
 use crate::exit::Failure;
+
+/// Everything that the aggregator knows: as it says it, and its view read.
+fn state(client: &Client) -> Result<(Value, View), Failure> {
+    let state: Value = wait(client.get(&["v1", "state"], &[]))?;
+    let view = View::deserialize(&state).map_err(Failure::could_not)?;
+    Ok((state, view))
+}
 
 /// Runs something that waits for the network.
 fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 };
 use serde_json::Value;
 
-use super::{Client, Output, Server, output::Table, wait};
+use super::{Client, Output, Server, output::Table, state};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -30,8 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
-    let state: Value = wait(client.get(&["v1", "state"], &[]))?;
-    let view: View = serde_json::from_value(state.clone()).map_err(Failure::could_not)?;
+    let (state, view) = state(&client)?;
     if !Output::document(args.output, &state)? {
         print(&shown(&view, &state, args.output == Some(Output::Wide)))?;
     }

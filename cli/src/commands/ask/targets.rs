@@ -1,9 +1,9 @@
 //! `parallax targets`: what should be reachable, and whether it is.
 
-use parallax_diagnosis::view::{CellState, MatrixRow, View};
+use parallax_diagnosis::view::{CellState, MatrixRow};
 use serde_json::Value;
 
-use super::{Client, Output, Server, output::Table, wait};
+use super::{Client, Output, Server, output::Table, state};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -24,8 +24,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
-    let state: Value = wait(client.get(&["v1", "state"], &[]))?;
-    let view: View = serde_json::from_value(state.clone()).map_err(Failure::could_not)?;
+    let (state, view) = state(&client)?;
     let named: Vec<&str> = state["targets"]
         .as_array()
         .into_iter()
