@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
-    cluster::{Cluster, addresses},
+    cluster::{Cluster, Service, addresses},
     incident::{Balancing, HealthChecks},
     net,
 };
@@ -80,6 +80,23 @@ pub fn listeners(cluster: &Cluster) -> Vec<Listener> {
     all
 }
 
+/// The Services whose balancer is more than translation, with the address it has.
+fn proxied(cluster: &Cluster) -> impl Iterator<Item = (&Service, Ipv4Addr)> {
+    cluster
+        .services
+        .iter()
+        .filter(|service| service.balancing != Balancing::KeepsClient)
+        .filter_map(|service| Some((service, service.load_balancer_ip?)))
+}
+
+/// Where `HAProxy` listens once it runs.
+pub fn of_haproxy(cluster: &Cluster) -> impl Iterator<Item = SocketAddrV4> {
+    proxied(cluster).flat_map(|(service, ip)| {
+        let ports = service.ports.iter().filter(|port| port.node_port.is_some());
+        ports.map(move |port| SocketAddrV4::new(ip, port.port))
+    })
+}
+
 /// `HAProxy` for the balancers that are more than translation; none where there is no such balancer. `certificate` is
 /// the path of a certificate with its key.
 #[must_use]
@@ -89,13 +106,7 @@ pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
                     timeout server 10s\n"
             .to_owned();
     let mut any = false;
-    for service in &cluster.services {
-        let Some(ip) = service
-            .load_balancer_ip
-            .filter(|_| service.balancing != Balancing::KeepsClient)
-        else {
-            continue;
-        };
+    for (service, ip) in proxied(cluster) {
         for port in &service.ports {
             let Some(node_port) = port.node_port else { continue };
             any = true;

@@ -13,7 +13,7 @@ use parallax_model::PodName;
 
 use super::{
     Built, Guest,
-    processes::{Processes, Table},
+    processes::{Local, Processes, Table},
 };
 use crate::{
     cluster::{Cluster, Node, Service, addresses},
@@ -78,9 +78,10 @@ impl Guest {
         }
         for resolver in &cluster.resolvers {
             self.processes
-                .wait_until_listening(&resolver.pod.name, Table::Udp, 53)?;
+                .wait_until_listening(&resolver.pod.name, Table::Udp, Local::Port(53))?;
         }
-        self.processes.wait_until_listening(&public, Table::Udp, 53)?;
+        self.processes
+            .wait_until_listening(&public, Table::Udp, Local::Port(53))?;
         for (service, pod) in cluster.workloads() {
             wait_for_ports(&mut self.processes, &pod.name, service)?;
         }
@@ -99,7 +100,12 @@ impl Guest {
         if let Some(text) = balancer::haproxy_conf(&built.cluster, &certificate) {
             fs::write(balancer::HAPROXY_CONF, text).context("writing the balancer's configuration")?;
             let command = Cmd::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
-            self.processes.start(&process_name("cloud-haproxy")?, &command)?;
+            let haproxy = process_name("cloud-haproxy")?;
+            self.processes.start(&haproxy, &command)?;
+            for address in balancer::of_haproxy(&built.cluster) {
+                self.processes
+                    .wait_until_listening(&haproxy, Table::Tcp, Local::Address(address))?;
+            }
         }
         self.await_balancers()
     }
@@ -231,5 +237,5 @@ pub(super) fn wait_for_ports(
     service
         .ports
         .iter()
-        .try_for_each(|port| processes.wait_until_listening(pod, Table::Tcp, port.target_port))
+        .try_for_each(|port| processes.wait_until_listening(pod, Table::Tcp, Local::Port(port.target_port)))
 }

@@ -55,9 +55,9 @@ pub(super) fn around(
     wait_until_listening(&mut child.0)?;
 
     let mark = Ask::Ping { to: gateway };
-    let asks = [serde_json::to_string(ask)?, serde_json::to_string(&mark)?];
-    let said = workloads::client(lab, namespace).reading(&asks).run()?;
-    let answer = serde_json::from_str(said.lines().next().context("the client said nothing")?)?;
+    // One client after the other: the questions of one client are asked at once, and the mark could come first.
+    let answer = asked(lab, namespace, ask)?;
+    asked(lab, namespace, &mark)?;
 
     let stdout = child.0.stdout.take().context("tcpdump has no output")?;
     let mark = format!("> {gateway}: ICMP echo request");
@@ -78,6 +78,14 @@ pub(super) fn around(
         }
     }
     bail!("the end mark is not among the packets: {packets:?}")
+}
+
+fn asked(lab: &str, namespace: &str, ask: &Ask) -> anyhow::Result<Answer> {
+    let said = workloads::client(lab, namespace)
+        .reading(&[serde_json::to_string(ask)?])
+        .run()?;
+    let answer = said.lines().next().context("the client said nothing")?;
+    serde_json::from_str(answer).context("reading the client's answer")
 }
 
 fn wait_until_listening(child: &mut Child) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::{
     Guest,
     building::{start, start_prober, stop_prober, wait_for_ports, write_files},
-    processes::Table,
+    processes::{Local, Table},
 };
 use crate::{
     cluster::{Effect, ProberChange},
@@ -76,7 +76,8 @@ impl Guest {
                 };
                 self.processes.stop(&name)?;
                 start(&mut self.processes, &name, &workload)?;
-                self.processes.wait_until_listening(&name, Table::Udp, 53)?;
+                self.processes
+                    .wait_until_listening(&name, Table::Udp, Local::Port(53))?;
             }
             Effect::Prober(node, change) => self.change_prober(&node, change)?,
             Effect::Run(namespace, script) => {

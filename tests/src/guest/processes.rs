@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    net::SocketAddrV4,
     process::{Child, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -49,12 +50,44 @@ impl Table {
     }
 }
 
-/// Whether a table has a socket that waits for clients on a port.
-fn listens(text: &str, table: Table, port: u16) -> bool {
-    let port = format!(":{port:04X}");
+/// Where a process is to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Local {
+    /// On this port of any address.
+    Port(u16),
+    /// On this very address and port.
+    Address(SocketAddrV4),
+}
+
+impl Local {
+    /// How the kernel's table writes it; an address is a number in the machine's byte order.
+    fn in_table(self) -> String {
+        match self {
+            Self::Port(port) => format!(":{port:04X}"),
+            Self::Address(address) => {
+                let ip = u32::from_ne_bytes(address.ip().octets());
+                format!("{ip:08X}:{:04X}", address.port())
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Local {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Port(port) => write!(f, "port {port}"),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Whether a table has a socket that waits for clients there.
+fn listens(text: &str, table: Table, local: Local) -> bool {
+    let local = local.in_table();
     text.lines().any(|line| {
         let mut columns = line.split_whitespace().skip(1);
-        columns.next().is_some_and(|local| local.ends_with(&port)) && columns.nth(1) == Some(table.waiting())
+        columns.next().is_some_and(|column| column.ends_with(&local))
+            && columns.nth(1) == Some(table.waiting())
     })
 }
 
@@ -94,12 +127,12 @@ impl Processes {
         Ok(())
     }
 
-    /// Waits until the pod's process listens on a port, as its namespace's tables say.
+    /// Waits until the pod's process listens there, as its namespace's tables say.
     pub(super) fn wait_until_listening(
         &mut self,
         pod: &PodName,
         table: Table,
-        port: u16,
+        local: Local,
     ) -> anyhow::Result<()> {
         let child = self
             .0
@@ -112,15 +145,15 @@ impl Processes {
                 .try_wait()
                 .with_context(|| format!("asking after the pod {pod}"))?
             {
-                bail!("the pod {pod} ended with {status} before it listened on port {port}");
+                bail!("the pod {pod} ended with {status} before it listened on {local}");
             }
             let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-            if listens(&text, table, port) {
+            if listens(&text, table, local) {
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
                 bail!(
-                    "the pod {pod} does not listen on port {port} after {} s",
+                    "the pod {pod} does not listen on {local} after {} s",
                     PATIENCE.as_secs()
                 );
             }
@@ -181,15 +214,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_address_among_several_on_the_same_port_is_told_apart() {
+        let address = |ip: [u8; 4]| Local::Address(SocketAddrV4::new(ip.into(), 80));
+        let written = format!("{:08X}", u32::from_ne_bytes([203, 0, 113, 10]));
+        let tcp =
+            format!("  sl  local_address rem_address   st\n   0: {written}:0050 00000000:0000 0A 0:0\n");
+        assert!(listens(&tcp, Table::Tcp, address([203, 0, 113, 10])));
+        assert!(!listens(&tcp, Table::Tcp, address([203, 0, 113, 11])));
+    }
+
+    #[test]
     fn only_a_socket_that_waits_for_clients_on_that_very_port_counts() {
         let tcp = "  sl  local_address rem_address   st tx_queue\n   0: 0A01F40A:1F90 00000000:0000 0A 0:0\n";
-        assert!(listens(tcp, Table::Tcp, 8080));
-        assert!(!listens(tcp, Table::Tcp, 80));
+        assert!(listens(tcp, Table::Tcp, Local::Port(8080)));
+        assert!(!listens(tcp, Table::Tcp, Local::Port(80)));
         assert!(
-            !listens(&tcp.replace(" 0A ", " 01 "), Table::Tcp, 8080),
+            !listens(&tcp.replace(" 0A ", " 01 "), Table::Tcp, Local::Port(8080)),
             "a connection is no listener"
         );
         let udp = "  sl  local_address rem_address   st\n  5: 00000000:0035 00000000:0000 07 0:0\n";
-        assert!(listens(udp, Table::Udp, 53));
+        assert!(listens(udp, Table::Udp, Local::Port(53)));
     }
 }
