@@ -52,6 +52,13 @@ impl Engine {
                 waiting = Some(format!("never worked so far; {}", verdict.sentence));
                 continue;
             }
+            if let Some(node) = self.only_its_prober(unit, judgement, finding) {
+                waiting = Some(format!(
+                    "the prober on node {node} answers nobody, and the other pods there do: look at the prober, not at the \
+                     node"
+                ));
+                continue;
+            }
             reports.push(Report {
                 scope: self.scope(unit, judgement, finding),
                 region: finding.region,

@@ -8,6 +8,7 @@ mod judging;
 mod pacing;
 mod pooling;
 mod subjects;
+mod vouching;
 
 pub(crate) use concluding::Leaning;
 

@@ -242,6 +242,44 @@ fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered
     );
 }
 
+/// Found in the lab: a prober that stands still answers no echo either.
+#[test]
+fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answers() {
+    let mut mesh = Mesh::new(cluster(4, &[1, 2], 1, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let no_echo = |p: &Probe| {
+        (p.channel == "mesh" && p.node.as_deref() == Some("n2")).then_some(("body", "first_byte_timeout"))
+    };
+    for round in 3..9 {
+        let view = mesh.round(round, &no_echo);
+        assert_eq!(view.incidents, []);
+    }
+    let view = mesh.round(9, &no_echo);
+    let said: Vec<_> = view.investigating.iter().map(|i| i.sentence.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "the prober on node n2 answers nobody, and the other pods there do: look at the prober, not at the node"
+        ]
+    );
+
+    // From now on the endpoint there cannot be reached either.
+    let mut view = None;
+    for round in 10..16 {
+        view = Some(mesh.round(round, &|p| {
+            (p.client != "n2" && p.channel != "dns" && p.node.as_deref() == Some("n2"))
+                .then_some(("connect", "connect_timeout"))
+        }));
+    }
+    let named = view.unwrap().incidents;
+    assert!(
+        named.iter().any(|i| i.verdict.region.members == ["n2"]),
+        "{named:?}"
+    );
+}
+
 #[test]
 fn a_broken_node_is_one_incident_about_the_node_over_all_fronts() {
     let mut mesh = Mesh::new(cluster(5, &[1, 2], 3, "Cluster"));
