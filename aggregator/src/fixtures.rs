@@ -85,6 +85,7 @@ pub(crate) fn waiting() -> View {
         not_excluded: Vec::new(),
         names: Vec::new(),
         exposures: Vec::new(),
+        forbidden: Vec::new(),
         asks: Vec::new(),
         counters: Counters::default(),
     }

@@ -24,8 +24,17 @@ pub(crate) struct Route {
     pub(crate) front: Option<Front>,
     /// The Service that selects its endpoints, and their port.
     pub(crate) entry: Option<(ServiceIx, u16)>,
-    /// Asked for where it does not belong: no evidence of what users meet.
-    pub(crate) apart: bool,
+    /// Asked where no answer is due: no evidence of what users meet.
+    pub(crate) apart: Option<Apart>,
+}
+
+/// Why a question is asked where no answer is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// A host of one ingress class at a front of another.
+    Exposure,
+    /// A target says itself that there must be none.
+    Forbidden,
 }
 
 /// The routes of a topology.
@@ -43,7 +52,7 @@ const NO_ROUTE: &Route = &Route {
     plain: None,
     front: None,
     entry: None,
-    apart: false,
+    apart: None,
 };
 
 impl Routes {
@@ -75,13 +84,15 @@ impl Routes {
                     .map(|name| world.names.intern(&plain(name))),
                 front: default_front(topology, id),
                 entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
-                apart: false,
+                apart: None,
             };
             routes.put(world.targets.intern(id), route);
         }
-        for id in topology.exposures().keys() {
+        let exposures = topology.exposures().keys().map(|id| (id, Apart::Exposure));
+        let forbidden = topology.forbidden().keys().map(|id| (id, Apart::Forbidden));
+        for (id, apart) in exposures.chain(forbidden) {
             let route = Route {
-                apart: true,
+                apart: Some(apart),
                 ..Route::default()
             };
             routes.put(world.targets.intern(id), route);

@@ -235,7 +235,7 @@ fn numbered(
         },
         assigned: observation.assignment.is_some(),
         dns: observation.dns.clone().map(Box::new),
-        whole: looked_at(observation, routes.of(target).apart).then(|| Box::new(recorded.clone())),
+        whole: looked_at(observation, routes.of(target).apart.is_some()).then(|| Box::new(recorded.clone())),
     })
 }
 

@@ -299,19 +299,30 @@ pub fn besides(view: &View, style: Style) -> String {
             style,
         );
     }
-    let unknown = view
-        .exposures
-        .iter()
-        .filter(|exposure| exposure.state == ExposureState::Unknown)
-        .count();
-    if unknown > 0 {
-        let _ = writeln!(
-            out,
-            "{} {unknown} of {} hosts at fronts of another ingress class: not known yet whether they are served there",
-            style.state(CellState::Unknown),
-            view.exposures.len()
-        );
-    }
+    let mut unknown = |all: usize, known: usize, of: &str, what: &str| {
+        let unknown = all - known;
+        if unknown > 0 {
+            let state = style.state(CellState::Unknown);
+            let _ = writeln!(
+                out,
+                "{state} {unknown} of {all} {of}: not known yet whether {what}"
+            );
+        }
+    };
+    let exposures = view.exposures.iter().map(|exposure| exposure.state);
+    unknown(
+        view.exposures.len(),
+        exposures.filter(|state| *state != ExposureState::Unknown).count(),
+        "hosts at fronts of another ingress class",
+        "they are served there",
+    );
+    let forbidden = view.forbidden.iter().map(|question| question.state);
+    unknown(
+        view.forbidden.len(),
+        forbidden.filter(|state| *state != ExposureState::Unknown).count(),
+        "questions that must stay without an answer",
+        "they do",
+    );
     if !view.not_excluded.is_empty() {
         let lines: Vec<_> = view
             .not_excluded

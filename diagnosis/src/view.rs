@@ -4,7 +4,7 @@ use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vanta
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    findings::{ExposureView, Finding, Hazard, NameView},
+    findings::{ExposureView, Finding, ForbiddenView, Hazard, NameView},
     verdict::{Incident, NotExcluded},
 };
 
@@ -41,6 +41,9 @@ pub struct View {
     /// Hosts of one ingress class at the fronts of another.
     #[serde(default)]
     pub exposures: Vec<ExposureView>,
+    /// Questions that must stay without an answer, as targets say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<ForbiddenView>,
     /// Probes asked for beyond the plan, to settle what is open.
     #[serde(default)]
     pub asks: Vec<crate::ask::Ask>,

@@ -64,7 +64,7 @@ pub use probe::{
     TlsVersion,
 };
 pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
-pub use target::{InvalidTarget, Target, TargetSpec};
+pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
 pub use time::{EventTime, Micros, ReportSeq, Round};
 pub use vantage::{InvalidVantage, Network, Reach, Vantage};
 pub use wire::{Recorded, ReportHeader, WIRE_VERSION};

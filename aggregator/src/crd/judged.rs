@@ -41,32 +41,37 @@ pub(super) fn judge(objects: &BTreeMap<Key, DynamicObject>, bare: &Topology, sco
         let count = counts.entry(&key.0).or_default();
         let verdict = match read(object, scope) {
             Err((reason, message)) => refused(reason, message),
-            Ok((_, id)) if bare.targets().contains_key(&id) => refused(
-                "AlreadyProbed",
-                format!(
-                    "{id} is published by the cluster or listed in the configuration, which say how it is probed"
-                ),
-            ),
-            Ok((_, id)) if owners.contains_key(&id) => {
-                let (namespace, name) = owners[&id];
+            Ok((_, target)) if let Some(message) = already_probed(bare, &target) => {
+                refused("AlreadyProbed", message)
+            }
+            Ok((_, target)) if owners.contains_key(&target.id) => {
+                let (namespace, name) = owners[&target.id];
                 refused(
                     "Duplicate",
-                    format!("{id} is the Target {namespace}/{name} already, which is older"),
+                    format!(
+                        "{} is the Target {namespace}/{name} already, which is older",
+                        target.id
+                    ),
                 )
             }
-            Ok(_) if *count >= MOST.0 || judged.ids.len() >= MOST.1 => refused(
+            Ok(_) if *count >= MOST.0 || judged.accepted.len() >= MOST.1 => refused(
                 "TooMany",
                 format!(
                     "at most {} Targets of a namespace and {} in all are probed",
                     MOST.0, MOST.1
                 ),
             ),
-            Ok((spec, id)) => {
+            Ok((spec, target)) => {
                 *count += 1;
-                owners.insert(id.clone(), key);
                 judged.accepted.push(spec);
-                judged.ids.insert(id.clone());
-                Verdict::Accepted(id)
+                let questions = target.forbidden.iter().map(|question| question.id.clone());
+                judged.ids.extend(questions);
+                // What the cluster publishes is the operator's, whoever adds a question to it.
+                if !bare.targets().contains_key(&target.id) {
+                    judged.ids.insert(target.id.clone());
+                }
+                owners.insert(target.id.clone(), key);
+                Verdict::Accepted(target.id)
             }
         };
         judged.verdicts.insert(key.clone(), verdict);
@@ -74,7 +79,7 @@ pub(super) fn judge(objects: &BTreeMap<Key, DynamicObject>, bare: &Topology, sco
     judged
 }
 
-fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, TargetId), (&'static str, String)> {
+fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (&'static str, String)> {
     let spec: TargetSpec = serde_json::from_value(object.data["spec"].clone())
         .map_err(|error| ("Invalid", format!("spec: {error}")))?;
     let target = Target::try_from(spec.clone()).map_err(|error| ("Invalid", format!("spec.{error}")))?;
@@ -84,11 +89,40 @@ fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, TargetId),
         ProbeSpec::Dns(dns) => dns.resolver.map(|resolver| resolver.ip()),
         ProbeSpec::Echo { .. } => None,
     };
-    if let Some((address, why)) = literal.and_then(|address| Some((address, scope.refuses(address)?))) {
+    let named = literal.iter().map(|address| ("url", address));
+    let mut named = named.chain(
+        spec.must_not_answer_at
+            .iter()
+            .map(|address| ("mustNotAnswerAt", address)),
+    );
+    let refused = named.find_map(|(field, address)| Some((field, address, scope.refuses(*address)?)));
+    if let Some((field, address, why)) = refused {
+        let words = why.words();
         return Err((
             "Forbidden",
-            format!("spec.url: {address} is {}, which no Target may name", why.words()),
+            format!("spec.{field}: {address} is {words}, which no Target may name"),
         ));
     }
-    Ok((spec, target.id))
+    Ok((spec, target))
+}
+
+/// Why a target that the cluster or the configuration says how to probe cannot take this one in. Where it must not answer
+/// may be said beside it.
+fn already_probed(bare: &Topology, target: &Target) -> Option<String> {
+    let mut known = bare.targets().get(&target.id)?.target.clone();
+    if target.forbidden.is_empty() {
+        return Some(format!(
+            "{} is published by the cluster or listed in the configuration, which say how it is probed",
+            target.id
+        ));
+    }
+    if target.forbidden.iter().any(|question| question.at.is_none()) {
+        // Else whoever may create a Target could keep others' hosts from being probed.
+        return Some(format!(
+            "{} is published by the cluster or listed in the configuration, which say who is answered; mustNotAnswerAt \
+             may be said here",
+            target.id
+        ));
+    }
+    known.forbid(target).err()
 }

@@ -78,7 +78,10 @@ fn verdicts(
     objects: impl IntoIterator<Item = ((String, String), DynamicObject)>,
 ) -> BTreeMap<String, String> {
     let bare = Topology::try_from(TopologySpec {
-        targets: vec![TargetSpec::of("http://published.example.test/")],
+        targets: vec![
+            TargetSpec::of("http://published.example.test/"),
+            TargetSpec::of("http://other.example.test/"),
+        ],
         ..TopologySpec::default()
     })
     .unwrap();
@@ -140,9 +143,31 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
             1,
             json!({"url": "dns://a.example.test", "resolver": "127.0.0.1:53"}),
         ),
+        object(
+            "shop",
+            "inner",
+            1,
+            json!({"url": "http://published.example.test/", "mustNotAnswerAt": ["203.0.113.10"]}),
+        ),
+        object(
+            "evil",
+            "hush",
+            2,
+            json!({"url": "http://other.example.test/", "mustNotAnswerFrom": ["nodes"]}),
+        ),
+        object(
+            "evil",
+            "silent",
+            1,
+            json!({"url": "https://b.example.test/", "mustNotAnswerAt": ["169.254.169.254"]}),
+        ),
         object("evil", "empty", 1, Value::Null),
     ]);
     assert_eq!(said["good"], "https://pay.example.test/");
+    assert_eq!(
+        said["inner"], "http://published.example.test/",
+        "where a published host must not answer may be said beside it"
+    );
     for (name, words) in [
         (
             "younger",
@@ -161,6 +186,14 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
             "Forbidden: spec.url: 10.96.0.1 is an address of the API server",
         ),
         ("resolver", "Forbidden: spec.url: 127.0.0.1 is a loopback address"),
+        (
+            "silent",
+            "Forbidden: spec.mustNotAnswerAt: 169.254.169.254 is a link-local address",
+        ),
+        (
+            "hush",
+            "AlreadyProbed: http://other.example.test/ is published by the cluster or listed in the configuration, which say who",
+        ),
         ("empty", "Invalid: spec: "),
     ] {
         assert!(said[name].starts_with(words), "{name}: {}", said[name]);

@@ -283,7 +283,7 @@ impl Engine {
         let observation = &recorded.observation;
         let known_target = observation.channel == Channel::Mesh
             || self.topology.targets().contains_key(&observation.target)
-            || self.topology.exposures().contains_key(&observation.target);
+            || self.topology.is_apart(&observation.target);
         if !known_target || !is_known(&self.known, &self.topology, &recorded.vantage) {
             self.counters.unknown += 1;
             return Booked::Unknown;
@@ -474,6 +474,7 @@ impl Engine {
             not_excluded,
             names: self.findings.names(&self.topology, &self.world),
             exposures: self.findings.exposures(&self.topology),
+            forbidden: self.findings.forbidden(&self.topology),
             asks: self.asking.asks().to_vec(),
             counters: self.counters,
         }

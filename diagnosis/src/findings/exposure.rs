@@ -6,41 +6,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{
-    AnswerPrint, Digest, EventTime, FailureKind, Front, Micros, Outcome, Recorded, TargetId, Vantage,
-};
+use parallax_model::{AnswerPrint, Digest, EventTime, Front, Micros, Outcome, Recorded, TargetId, Vantage};
 
 use super::{ExposureState, ExposureView, Finding, FindingKind, Severity, is_private};
 use crate::{
     engine::Settings,
-    ids::World,
     plan::exposure_interval,
-    row::{End, Row},
     topology::{Exposure, Topology},
     verdict::Remedy,
 };
 
 /// Answers in a row before anything is said.
-const STABLE: u32 = 2;
-
-/// Targets that must not answer and do, remembered; each is one of the configuration's.
-const BREACHES: usize = 4096;
+pub(super) const STABLE: u32 = 2;
 
 /// The newest answer to one question at one vantage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Last {
-    at: EventTime,
-    first: EventTime,
+pub(super) struct Last {
+    pub(super) at: EventTime,
+    pub(super) first: EventTime,
     /// Absent where nothing like an answer came.
-    print: Option<AnswerPrint>,
-    in_a_row: u32,
+    pub(super) print: Option<AnswerPrint>,
+    pub(super) in_a_row: u32,
 }
 
-/// Answers to all pairs, and targets that answered though they must not.
+/// Answers to all pairs.
 #[derive(Debug, Default)]
 pub(super) struct Exposures {
     last: BTreeMap<(TargetId, Vantage), Last>,
-    declared: BTreeMap<(TargetId, Vantage), Last>,
 }
 
 impl Exposures {
@@ -60,42 +52,10 @@ impl Exposures {
         put(&mut self.last, key, observation.at, observation.print);
     }
 
-    /// Takes the outcome of a target that must not answer in.
-    pub(super) fn declared(&mut self, row: &Row, world: &World) {
-        let key = || {
-            let target = world.targets.name(row.target).clone();
-            (target, world.vantages.name(row.client).clone())
-        };
-        let forbidden = |kind| *world.kinds.name(kind) == FailureKind::AnsweredThoughForbidden;
-        match row.end {
-            End::Failed(_, (kind, status)) if forbidden(kind) && self.declared.len() < BREACHES => {
-                let print = AnswerPrint {
-                    status,
-                    ..AnswerPrint::default()
-                };
-                put(&mut self.declared, key(), row.at, Some(print));
-            }
-            End::NotAsked => {}
-            End::Ok | End::Failed(..) => {
-                if !self.declared.is_empty() {
-                    self.declared.remove(&key());
-                }
-            }
-        }
-    }
-
     pub(super) fn forget(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
-        let patience =
-            |interval: Micros| Micros(interval.0.saturating_mul(3)).max(Micros(settings.timeout.0));
-        let seldom = patience(exposure_interval(topology, settings.interval));
+        let seldom = patience(exposure_interval(topology, settings.interval), settings);
         self.last
             .retain(|(target, _), last| topology.exposures().contains_key(target) && end - last.at <= seldom);
-        self.declared.retain(|(target, _), last| {
-            topology.targets().get(target).is_some_and(|placed| {
-                let interval = placed.target.interval.unwrap_or(settings.interval);
-                end - last.at <= patience(interval.max(settings.interval))
-            })
-        });
     }
 
     pub(super) fn views(&self, topology: &Topology) -> Vec<ExposureView> {
@@ -116,62 +76,21 @@ impl Exposures {
 
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
         let court = Court::of(self, topology);
-        let mut found: Vec<Finding> = topology
+        topology
             .exposures()
             .iter()
             .filter(|(_, exposure)| !exposure.is_reference())
             .filter_map(|(id, exposure)| court.finding(self, id, exposure))
-            .collect();
-        found.extend(self.breaches());
-        found
-    }
-
-    /// Targets that are declared silent and are not.
-    fn breaches(&self) -> Vec<Finding> {
-        let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &Last)>> = BTreeMap::new();
-        for ((target, vantage), last) in &self.declared {
-            if last.in_a_row >= STABLE {
-                by_target.entry(target).or_default().push((vantage, last));
-            }
-        }
-        by_target
-            .into_iter()
-            .map(|(target, seen)| {
-                let vantages: Vec<Vantage> = seen.iter().map(|(vantage, _)| (*vantage).clone()).collect();
-                let names: Vec<String> = vantages.iter().map(ToString::to_string).collect();
-                Finding {
-                    id: format!("{}:{target}", FindingKind::Exposed),
-                    kind: FindingKind::Exposed,
-                    severity: Severity::Critical,
-                    subject: target.to_string(),
-                    sentence: format!(
-                        "{target} must not answer and does, to {}",
-                        crate::evidence::listed(&names)
-                    ),
-                    evidence: seen
-                        .iter()
-                        .map(|(vantage, last)| format!("{vantage}: {}", status_words(last.print)))
-                        .collect(),
-                    vantages,
-                    remedies: vec![
-                        Remedy::new(
-                            "find out which controller serves the host, and take it out of its routes",
-                            Some("kubectl get ingress -A -o wide".to_owned()),
-                            "whoever uses the host that way loses it",
-                        )
-                        .not_when(
-                            "the answer comes from outside the cluster: then its own server must be told",
-                        ),
-                    ],
-                    targets: vec![target.clone()],
-                    since: seen.iter().map(|(_, last)| last.first).min().unwrap_or_default(),
-                }
-            })
             .collect()
     }
 }
 
-fn put(
+/// How long an answer to a question of this interval counts.
+pub(super) fn patience(interval: Micros, settings: Settings) -> Micros {
+    Micros(interval.0.saturating_mul(3)).max(settings.timeout)
+}
+
+pub(super) fn put(
     all: &mut BTreeMap<(TargetId, Vantage), Last>,
     key: (TargetId, Vantage),
     at: EventTime,
@@ -366,7 +285,7 @@ impl<'a> Court<'a> {
     }
 }
 
-fn status_words(print: Option<AnswerPrint>) -> String {
+pub(super) fn status_words(print: Option<AnswerPrint>) -> String {
     print
         .and_then(|print| print.status)
         .map_or_else(|| "answered".to_owned(), |status| format!("answered {status}"))

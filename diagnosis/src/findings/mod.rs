@@ -3,6 +3,7 @@
 //! ```text
 //! dns answers ─▶ answers    what each name is told to be, by whom, and where that differs (I3)
 //! exposure probes ─▶ exposure    a host of one ingress class served by the fronts of another (I4)
+//! forbidden questions ─▶ silence    a target answers where, or to whom, it must not
 //! topology + facts ─▶ hazards    who would fail though nobody does yet (I6, I8.3)
 //! ```
 //!
@@ -13,10 +14,11 @@ mod answers;
 mod exposure;
 mod facts;
 mod hazards;
+mod silence;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::SocketAddr};
 
-use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Round, TargetId, Vantage};
+use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Round, TargetId, Vantage, Whence};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use address::is_private;
@@ -25,7 +27,14 @@ pub use facts::Facts;
 pub(crate) use hazards::quota;
 pub use hazards::{Hazard, HazardKind, Who, hazards};
 
-use crate::{engine::Settings, ids::World, routes::Routes, row::Row, topology::Topology, verdict::Remedy};
+use crate::{
+    engine::Settings,
+    ids::World,
+    routes::{Apart, Routes},
+    row::Row,
+    topology::Topology,
+    verdict::Remedy,
+};
 
 macro_rules! kinds {
     ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident = $label:literal, $catalogue:literal, $title:literal;)+ }) => {
@@ -163,11 +172,27 @@ pub enum ExposureState {
     Served,
 }
 
+/// A question that must stay without an answer, and what became of asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForbiddenView {
+    /// The target that must not answer.
+    pub target: TargetId,
+    /// Where, instead of what its name resolves to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<SocketAddr>,
+    /// Who must get no answer; everybody where empty.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub from: BTreeSet<Whence>,
+    /// What is known: `served` where somebody got an answer twice in a row.
+    pub state: ExposureState,
+}
+
 /// Everything that was found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     answers: answers::Answers,
     exposure: exposure::Exposures,
+    silence: silence::Silence,
     found: Vec<Finding>,
 }
 
@@ -175,18 +200,17 @@ impl Findings {
     /// Takes rows of a round in. Leaves those that the diagnosis of regions is to see: a host asked for at a stranger's front
     /// says nothing of either.
     pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &World) {
-        let apart = |row: &Row| routes.of(row.target).apart;
-        for recorded in rows
-            .iter()
-            .filter(|row| apart(row))
-            .filter_map(|row| row.whole.as_deref())
-        {
-            self.exposure.take(recorded);
+        for row in rows.iter() {
+            match (routes.of(row.target).apart, &row.whole) {
+                (Some(Apart::Exposure), Some(recorded)) => self.exposure.take(recorded),
+                (Some(Apart::Forbidden), _) => self.silence.somewhere(row, world),
+                (Some(Apart::Exposure), None) | (None, _) => {}
+            }
         }
-        rows.retain(|row| !apart(row));
+        rows.retain(|row| routes.of(row.target).apart.is_none());
         for row in rows.iter() {
             self.answers.take(round, row, routes, world);
-            self.exposure.declared(row, world);
+            self.silence.everywhere(row, world);
         }
     }
 
@@ -201,8 +225,10 @@ impl Findings {
         self.answers.forget(round, routes);
         let end = round.end(settings.interval);
         self.exposure.forget(end, topology, settings);
+        self.silence.forget(end, topology, settings);
         self.found = self.answers.findings(round, topology, world, settings.interval);
         self.found.extend(self.exposure.findings(topology));
+        self.found.extend(self.silence.findings(topology));
         self.found
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }
@@ -235,6 +261,10 @@ impl Findings {
 
     pub(crate) fn exposures(&self, topology: &Topology) -> Vec<ExposureView> {
         self.exposure.views(topology)
+    }
+
+    pub(crate) fn forbidden(&self, topology: &Topology) -> Vec<ForbiddenView> {
+        self.silence.views(topology)
     }
 
     /// What answers say that hazards rest on.

@@ -1,9 +1,16 @@
-//! Hosts of one ingress class asked for at the fronts of another: now and then, by few.
+//! What must not answer: hosts of one ingress class at the fronts of another, now and then, by few; and what targets say
+//! themselves, as often as the target is asked for.
+
+use std::net::SocketAddr;
 
 use parallax_model::{Channel, Dial, Micros, NodeName, ProbeSpec, Reach, Vantage};
 
 use super::Planner;
-use crate::{findings::is_private, hash, topology::Topology};
+use crate::{
+    findings::is_private,
+    hash,
+    topology::{PlacedTarget, Topology},
+};
 
 /// Nodes that ask for one host, at its own front and at the others, so that what they get can be compared.
 const ASKING: usize = 2;
@@ -31,14 +38,9 @@ impl Planner<'_> {
         let interval = interval(self.topology, self.config.interval);
         let timeout = self.config.timeout;
         for (id, exposure) in self.topology.exposures() {
-            let beyond_reach = matches!(
-                self.vantage,
-                Vantage::Outside {
-                    reach: Reach::Internet,
-                    ..
-                }
-            ) && is_private(exposure.front.address.ip());
-            if beyond_reach || !asks(self.topology, exposure.host.as_str(), self.vantage) {
+            if is_beyond_reach(self.vantage, exposure.front.address)
+                || !asks(self.topology, exposure.host.as_str(), self.vantage)
+            {
                 continue;
             }
             self.add(&format!("exposure|{id}"), |name| parallax_model::Assignment {
@@ -54,6 +56,42 @@ impl Planner<'_> {
             });
         }
     }
+
+    /// The questions about a target that must stay without an answer.
+    pub(super) fn forbidden(&mut self, placed: &PlacedTarget) {
+        let config = self.config;
+        for question in &placed.target.forbidden {
+            let reached = question.at.is_none_or(|at| !is_beyond_reach(self.vantage, at));
+            if !reached || !question.is_asked_from(self.vantage) {
+                continue;
+            }
+            self.add(&format!("forbidden|{}", question.id), |name| {
+                parallax_model::Assignment {
+                    id: name,
+                    target: question.id.clone(),
+                    channel: Channel::Vip,
+                    probe: question.probe.clone(),
+                    dial: question.at.or(placed.dial).map_or(Dial::Resolve, Dial::Address),
+                    entry: None,
+                    peer: None,
+                    interval: placed.target.interval.unwrap_or(config.interval),
+                    timeout: placed.target.timeout.unwrap_or(config.timeout),
+                }
+            });
+        }
+    }
+}
+
+/// Nobody on the internet can ask at a private address.
+fn is_beyond_reach(vantage: &Vantage, address: SocketAddr) -> bool {
+    let internet = matches!(
+        vantage,
+        Vantage::Outside {
+            reach: Reach::Internet,
+            ..
+        }
+    );
+    internet && is_private(address.ip())
 }
 
 fn asks(topology: &Topology, host: &str, vantage: &Vantage) -> bool {

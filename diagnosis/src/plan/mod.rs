@@ -56,6 +56,10 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
         if !own.map_or_else(|| may_ask(vantage, placed), |own| index.asks(sampled, own)) {
             continue;
         }
+        planner.forbidden(placed);
+        if !placed.target.answers(vantage) {
+            continue;
+        }
         planner.approach(id, placed);
         if sampled.direct && vantage.node().is_some() {
             planner.direct(id, placed, |endpoints| {
@@ -87,6 +91,7 @@ pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, V
         clients.extend(also.copied().cloned());
         let others = elsewhere.iter().filter(|vantage| may_ask(vantage, placed));
         clients.extend(others.copied().cloned());
+        clients.retain(|vantage| placed.target.answers(vantage));
         (id, clients)
     })
 }

@@ -263,6 +263,35 @@ fn a_vantage_outside_asks_as_a_user_would_and_nothing_else() {
 }
 
 #[test]
+fn who_must_get_no_answer_asks_for_silence_and_an_address_that_must_be_silent_is_asked_by_all_who_reach_it() {
+    let mut spec = cluster(2, 1, 0).spec().clone();
+    spec.targets = serde_json::from_value(serde_json::json!([{"url": "http://wiki.example.test/",
+        "mustNotAnswerAt": ["10.0.0.8", "203.0.113.10"], "mustNotAnswerFrom": ["internet"]}]))
+    .unwrap();
+    let topology = Topology::try_from(spec).unwrap();
+    let asked = |vantage: &str| {
+        let plan = assignments(&topology, &config(), &vantage.parse().unwrap());
+        let own = plan.iter().filter(|a| a.id.as_str().contains("wiki"));
+        own.map(|a| a.id.as_str().replace("http://wiki.example.test/", ""))
+            .collect::<Vec<_>>()
+    };
+    let everywhere = [
+        "forbidden|#silent-at=10.0.0.8:80",
+        "forbidden|#silent-at=203.0.113.10:80",
+    ];
+    assert_eq!(asked("n0/pod"), [&everywhere[..], &["vip|"]].concat());
+    assert_eq!(asked("vpc:bastion"), [&everywhere[..], &["vip|"]].concat());
+    assert_eq!(
+        asked("internet:laptop"),
+        [
+            "forbidden|#silent-at=203.0.113.10:80",
+            "forbidden|#silent-from=internet"
+        ],
+        "nobody on the internet reaches the private address, and it must not be answered as users are"
+    );
+}
+
+#[test]
 fn a_dns_target_is_asked_on_its_own_channel() {
     let spec = TopologySpec {
         targets: vec![TargetSpec::of("dns://a.example.test")],

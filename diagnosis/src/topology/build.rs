@@ -366,6 +366,7 @@ impl Builder {
         origin: Option<ServiceKey>,
     ) {
         let id = target.id.clone();
+        let forbidden = target.forbidden.clone();
         let placed = PlacedTarget {
             target,
             entry,
@@ -375,11 +376,20 @@ impl Builder {
         match self.topology.targets.entry(id) {
             Entry::Vacant(free) => {
                 free.insert(placed);
+                let questions = forbidden
+                    .into_iter()
+                    .map(|question| (question.id.clone(), question));
+                self.topology.forbidden.extend(questions);
             }
-            Entry::Occupied(taken) => {
-                let message = format!("the target {} is listed twice", taken.key());
-                self.wrong(path, message);
-            }
+            Entry::Occupied(mut taken) => match taken.get_mut().target.forbid(&placed.target) {
+                Ok(()) => {
+                    let questions = forbidden
+                        .into_iter()
+                        .map(|question| (question.id.clone(), question));
+                    self.topology.forbidden.extend(questions);
+                }
+                Err(message) => self.wrong(path, message),
+            },
         }
     }
 }

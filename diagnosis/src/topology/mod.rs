@@ -16,7 +16,9 @@ use std::{
     sync::Arc,
 };
 
-use parallax_model::{Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName};
+use parallax_model::{
+    Forbidden, Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName,
+};
 
 use crate::plan::Index;
 
@@ -39,6 +41,7 @@ pub struct Topology {
     fronts: BTreeMap<Front, FrontInfo>,
     /// Hosts of one ingress class at the fronts of another.
     exposures: BTreeMap<TargetId, Exposure>,
+    forbidden: BTreeMap<TargetId, Forbidden>,
     public_resolvers: BTreeSet<IpAddr>,
     balancers: Vec<BalancerSpec>,
     /// Fronts that lead to a port of a Service's endpoints, in order.
@@ -197,6 +200,18 @@ impl Topology {
     #[must_use]
     pub const fn exposures(&self) -> &BTreeMap<TargetId, Exposure> {
         &self.exposures
+    }
+
+    /// Questions that must stay without an answer, as targets say.
+    #[must_use]
+    pub const fn forbidden(&self) -> &BTreeMap<TargetId, Forbidden> {
+        &self.forbidden
+    }
+
+    /// Whether a question is asked apart: what comes of it is no evidence of what users meet.
+    #[must_use]
+    pub fn is_apart(&self, target: &TargetId) -> bool {
+        self.exposures.contains_key(target) || self.forbidden.contains_key(target)
     }
 
     /// Resolvers that answer as the internet sees a name.

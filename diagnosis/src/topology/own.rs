@@ -40,6 +40,7 @@ pub(super) fn cluster_ip_target(
         probe,
         interval: spec.probe.interval_ms.map(Micros::from_millis),
         timeout: None,
+        forbidden: Vec::new(),
     }))
 }
 

@@ -2,10 +2,10 @@
 
 use url::Url;
 
-use super::{InvalidTarget, Target, TargetSpec};
+use super::{InvalidTarget, Target, TargetSpec, Whence};
 use crate::{
-    DnsProbe, DnsTransport, ExpectedStatus, HostName, HttpProbe, HttpVersion, Method, Micros, ProbeSpec,
-    RecordType, Scheme, SearchManner, TargetId, TcpProbe,
+    DnsProbe, DnsTransport, ExpectedStatus, HostName, HttpProbe, HttpVersion, Method, Micros, MustNotAnswer,
+    ProbeSpec, RecordType, Scheme, SearchManner, TargetId, TcpProbe,
 };
 
 /// Shortest and longest interval, in milliseconds: below the first the probe is a load test, above the second a
@@ -24,6 +24,9 @@ const MOST_BODY: u64 = 16 * 1024;
 
 /// Most headers expected of one answer.
 const MOST_HEADERS: u64 = 32;
+
+/// Most addresses that must not answer for one target: each is asked by everybody who asks for the target.
+const MOST_FORBIDDEN: u64 = 16;
 
 impl TryFrom<TargetSpec> for Target {
     type Error = InvalidTarget;
@@ -53,6 +56,18 @@ impl TryFrom<TargetSpec> for Target {
             within("intervalMs", "milliseconds", INTERVAL_MS, spec.interval_ms)?.map(Micros::from_millis);
         let timeout =
             within("timeoutMs", "milliseconds", TIMEOUT_MS, spec.timeout_ms)?.map(Micros::from_millis);
+        within(
+            "mustNotAnswerAt",
+            "addresses",
+            (0, MOST_FORBIDDEN),
+            Some(spec.must_not_answer_at.len() as u64),
+        )?;
+        if spec.must_not_answer_from.len() == Whence::ALL.len() {
+            return Err(InvalidTarget::Conflict {
+                field: "mustNotAnswerFrom",
+                why: "nobody would be left who is answered; use mustNotAnswer alone",
+            });
+        }
         let (probe, id) = match url.scheme() {
             "http" => spec.http(&url, Scheme::Http, host)?,
             "https" => spec.http(&url, Scheme::Https, host)?,
@@ -60,8 +75,10 @@ impl TryFrom<TargetSpec> for Target {
             "dns" => spec.dns(host),
             other => return Err(wrong(&format!("the scheme {other:?} is not known"))),
         };
+        let id = TargetId::new(id)?;
         Ok(Self {
-            id: TargetId::new(id)?,
+            forbidden: spec.forbidden(&id, &probe)?,
+            id,
             probe,
             interval,
             timeout,
@@ -70,6 +87,13 @@ impl TryFrom<TargetSpec> for Target {
 }
 
 impl TargetSpec {
+    /// What counts as silence for a target that is to be silent to all.
+    fn silent_everywhere(&self) -> Option<MustNotAnswer> {
+        self.must_not_answer
+            .clone()
+            .filter(|_| !self.is_forbidden_somewhere())
+    }
+
     /// Refuses every field that means nothing for the scheme.
     fn fields_for(&self, scheme: &str) -> Result<(), InvalidTarget> {
         let http = ("http and https", &["http", "https"][..]);
@@ -93,6 +117,12 @@ impl TargetSpec {
             ("expectTls", self.expect_tls.is_some(), tls),
             ("tlsVerify", self.tls_verify.is_some(), tls),
             ("mustNotAnswer", self.must_not_answer.is_some(), streams),
+            ("mustNotAnswerAt", !self.must_not_answer_at.is_empty(), streams),
+            (
+                "mustNotAnswerFrom",
+                !self.must_not_answer_from.is_empty(),
+                streams,
+            ),
             ("proxyHeader", self.proxy_header.is_some(), streams),
             ("send", self.send.is_some(), tcp),
             ("expect", self.expect.is_some(), tcp),
@@ -131,7 +161,7 @@ impl TargetSpec {
             expect_body_matches: self.expect_body_matches.clone(),
             expect_headers: self.expect_headers.iter().map(lower).collect(),
             expect_tls: self.expect_tls.clone(),
-            must_not_answer: self.must_not_answer.clone(),
+            must_not_answer: self.silent_everywhere(),
             max_body: self.max_body_bytes,
             method: self.method.unwrap_or(Method::Get),
             body: self.body.clone(),
@@ -228,7 +258,9 @@ impl TargetSpec {
                 "an HTTP/2 connection is always kept; ask for HTTP/1.1",
             );
         }
-        if self.keep_alive && (self.redirects.is_some() || self.must_not_answer.is_some()) {
+        if self.keep_alive
+            && (self.redirects.is_some() || self.must_not_answer.is_some() || self.is_forbidden_somewhere())
+        {
             return conflict(
                 "keepAlive",
                 "it repeats one request on one connection; leave out redirects and mustNotAnswer",
@@ -256,7 +288,7 @@ impl TargetSpec {
             any_certificate: self.tls_verify == Some(false),
             send: self.send.clone(),
             expect: self.expect.clone(),
-            must_not_answer: self.must_not_answer.clone(),
+            must_not_answer: self.silent_everywhere(),
             proxy_header: self.proxy_header,
             search: self.search,
             ..TcpProbe::connect(host, port)

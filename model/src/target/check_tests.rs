@@ -200,6 +200,22 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
             "refused, timeout",
         ),
         (
+            json!({"url": "http://a/", "mustNotAnswerAt": ["shop"]}),
+            "invalid IP address",
+        ),
+        (
+            json!({"url": "dns://a", "mustNotAnswerAt": ["192.0.2.1"]}),
+            "mustNotAnswerAt: only for http, https, tcp and tls",
+        ),
+        (
+            json!({"url": "http://a/", "mustNotAnswerFrom": ["nodes", "vpc", "internet"]}),
+            "mustNotAnswerFrom: nobody would be left",
+        ),
+        (
+            json!({"url": "http://a/", "mustNotAnswerFrom": ["moon"]}),
+            "unknown variant `moon`",
+        ),
+        (
             json!({"url": "http://a/", "method": "PUT"}),
             "unknown variant `PUT`",
         ),
@@ -216,4 +232,30 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
         let said = checked(spec.clone()).unwrap_err();
         assert!(said.contains(words), "{spec}: {said}");
     }
+}
+
+#[test]
+fn silence_somewhere_leaves_the_target_itself_as_it_is() {
+    let target = checked(json!({
+        "url": "https://wiki.example.test/", "mustNotAnswer": "refused,403", "mustNotAnswerAt": ["203.0.113.10"],
+        "mustNotAnswerFrom": ["internet"],
+    }))
+    .unwrap();
+    let ProbeSpec::Http(own) = &target.probe else {
+        panic!()
+    };
+    assert_eq!(own.must_not_answer, None, "everybody else must be answered");
+    let asked: Vec<_> = target.forbidden.iter().map(|q| q.id.as_str()).collect();
+    assert_eq!(
+        asked,
+        [
+            "https://wiki.example.test/#silent-at=203.0.113.10:443",
+            "https://wiki.example.test/#silent-from=internet"
+        ]
+    );
+    let ProbeSpec::Http(asked) = &target.forbidden[0].probe else {
+        panic!()
+    };
+    assert_eq!(asked.must_not_answer.as_ref().unwrap().to_string(), "refused,403");
+    assert!(target.answers_from(Whence::Nodes) && !target.answers_from(Whence::Internet));
 }

@@ -1,15 +1,21 @@
 //! What should be reachable: as written by people, and as checked.
 
 mod check;
+mod silence;
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+};
 
 use serde::{Deserialize, Serialize};
+
+pub use silence::{Forbidden, Whence};
 
 use crate::{
     BodyPattern, DnsTransport, EscapedBytes, ExpectedStatus, HttpVersion, InvalidName, Method, Micros,
     MustNotAnswer, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, SearchManner, TargetId,
-    TlsExpectation,
+    TlsExpectation, Vantage,
 };
 
 /// A target as written in YAML, a `ConfigMap` or a custom resource. Becomes a [`Target`] by `TryFrom`; only that
@@ -40,10 +46,19 @@ pub struct TargetSpec {
     /// What must hold of the TLS handshake (`minVersion`, `name`, `daysLeft`, `issuer`). https and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_tls: Option<TlsExpectation>,
-    /// The target must be silent in one of these ways (`"refused,timeout,404"`). HTTP, tcp and tls.
+    /// The target must be silent in one of these ways (`"refused,timeout,404"`): everywhere, or where the next two say.
+    /// HTTP, tcp and tls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub must_not_answer: Option<MustNotAnswer>,
+    /// Addresses that must not answer for this name, whatever it resolves to; the URL's port. HTTP, tcp and tls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
+    pub must_not_answer_at: Vec<IpAddr>,
+    /// Vantages that must get no answer (`nodes`, `vpc`, `internet`); the others must. HTTP, tcp and tls.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[cfg_attr(feature = "schemars", schemars(with = "BTreeSet<String>"))]
+    pub must_not_answer_from: BTreeSet<Whence>,
     /// Most bytes the answer may have, at most 1 GiB. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body_bytes: Option<u64>,
@@ -123,6 +138,25 @@ pub struct Target {
     pub interval: Option<Micros>,
     /// Its own timeout.
     pub timeout: Option<Micros>,
+    /// Questions about it that must stay without an answer.
+    pub forbidden: Vec<Forbidden>,
+}
+
+impl Target {
+    /// Whether a vantage is to be answered: not where the target must be silent to it.
+    #[must_use]
+    pub fn answers(&self, vantage: &Vantage) -> bool {
+        self.answers_from(Whence::of(vantage))
+    }
+
+    /// The same for all vantages of a kind.
+    #[must_use]
+    pub fn answers_from(&self, whence: Whence) -> bool {
+        !self
+            .forbidden
+            .iter()
+            .any(|question| question.at.is_none() && question.from.contains(&whence))
+    }
 }
 
 /// Why a target cannot be used. The text names the field and what was expected.

@@ -174,10 +174,18 @@ impl Veil {
     fn apart(&mut self, word: &str) -> String {
         match word {
             "keep-alive" | "A" | "AAAA" | "udp" | "tcp" | "glibc" | "musl" | "" => word.to_owned(),
-            _ => match word.strip_prefix('@').and_then(|address| address.parse().ok()) {
-                Some(resolver) => format!("@{}", self.socket(resolver)),
-                None => self.word(word),
-            },
+            _ if says_whence(word) => word.to_owned(),
+            _ => {
+                // A resolver, and where a host is asked for though it does not belong there.
+                let addressed = ["@", "at=", "silent-at="].into_iter().find_map(|before| {
+                    let address: SocketAddr = word.strip_prefix(before)?.parse().ok()?;
+                    Some((before, address))
+                });
+                match addressed {
+                    Some((before, address)) => format!("{before}{}", self.socket(address)),
+                    None => self.word(word),
+                }
+            }
         }
     }
 
@@ -217,4 +225,15 @@ impl Veil {
             .and_then(|url| url.host_str().map(ToOwned::to_owned));
         self.name(plain.as_deref().unwrap_or(host))
     }
+}
+
+/// Whether the word behind a target's `#` says who must get no answer: nothing of it is anybody's name.
+fn says_whence(word: &str) -> bool {
+    word.strip_prefix("silent-from=").is_some_and(|kinds| {
+        kinds.split('+').all(|kind| {
+            parallax_model::Whence::ALL
+                .iter()
+                .any(|whence| whence.label() == kind)
+        })
+    })
 }

@@ -467,6 +467,8 @@ impl Veil {
             expect_headers: _,
             expect_tls,
             must_not_answer,
+            must_not_answer_at,
+            must_not_answer_from,
             max_body_bytes,
             method,
             body: _,
@@ -494,6 +496,11 @@ impl Veil {
             expect_headers: BTreeMap::new(),
             expect_tls: expect_tls.map(|expected| self.tls(expected)),
             must_not_answer,
+            must_not_answer_at: must_not_answer_at
+                .into_iter()
+                .map(|address| self.ip(address))
+                .collect(),
+            must_not_answer_from,
             max_body_bytes,
             method,
             body: None,

@@ -201,25 +201,3 @@ fn pairs_are_asked_for_seldom_by_two_nodes_and_by_everybody_outside_who_can() {
 fn without_classes_nothing_is_asked() {
     assert!(topology(&cluster()).exposures().is_empty());
 }
-
-#[test]
-fn a_declared_target_that_answers_though_it_must_not_is_a_finding_of_its_own() {
-    let mut spec = cluster();
-    spec["targets"] = json!([{"url": "http://wiki.example.test/", "mustNotAnswer": "refused,404"}]);
-    let mut stage = Stage::new(&spec);
-    let line = json!({"target": "http://wiki.example.test/", "channel": "vip", "front": "203.0.113.10:80",
-        "result": "failed", "phase": "check", "kind": "answered_though_forbidden", "status": 200});
-    let mut view = None;
-    for round in 0..2 {
-        stage.observe(round, "internet:laptop", line.clone());
-        stage.observe(round, "n1/pod", line.clone());
-        view = Some(stage.close(round));
-    }
-    let view = view.unwrap();
-    assert_eq!(kinds(&view), ["exposed"]);
-    assert_eq!(
-        view.findings[0].evidence,
-        ["n1/pod: answered 200"],
-        "the laptop is not enrolled"
-    );
-}

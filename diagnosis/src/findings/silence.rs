@@ -1,0 +1,169 @@
+//! Targets that must not answer: at all, at an address, or to some vantages.
+//!
+//! Two answers in a row are a finding. What a target says of itself needs no comparison with another answer: the prober
+//! knows what counts as silence.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{AnswerPrint, EventTime, FailureKind, Forbidden, TargetId, Vantage};
+
+use super::{
+    ExposureState, Finding, FindingKind, ForbiddenView, Severity,
+    exposure::{Last, STABLE, patience, put, status_words},
+};
+use crate::{
+    engine::Settings,
+    ids::World,
+    row::{End, Row},
+    topology::Topology,
+    verdict::Remedy,
+};
+
+/// Answers remembered, over all targets and vantages; each belongs to something that somebody has written.
+const REMEMBERED: usize = 4096;
+
+/// The newest outcome of each question at each vantage. Of targets that must be silent to all only answers are kept: their
+/// silence is their success, which the cells show.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    last: BTreeMap<(TargetId, Vantage), Last>,
+}
+
+impl Silence {
+    /// Takes the outcome of a target that must not answer in.
+    pub(super) fn everywhere(&mut self, row: &Row, world: &World) {
+        let key = || {
+            let target = world.targets.name(row.target).clone();
+            (target, world.vantages.name(row.client).clone())
+        };
+        let forbidden = |kind| *world.kinds.name(kind) == FailureKind::AnsweredThoughForbidden;
+        match row.end {
+            End::Failed(_, (kind, status)) if forbidden(kind) && self.last.len() < REMEMBERED => {
+                let print = AnswerPrint {
+                    status,
+                    ..AnswerPrint::default()
+                };
+                put(&mut self.last, key(), row.at, Some(print));
+            }
+            End::NotAsked => {}
+            End::Ok | End::Failed(..) => {
+                if !self.last.is_empty() {
+                    self.last.remove(&key());
+                }
+            }
+        }
+    }
+
+    /// Takes the outcome of a question that must stay without an answer in. Silence is remembered as well: that nobody
+    /// asked must not look like it.
+    pub(super) fn somewhere(&mut self, row: &Row, world: &World) {
+        let target = world.targets.name(row.target).clone();
+        let key = (target, world.vantages.name(row.client).clone());
+        let print = match row.end {
+            End::NotAsked => return,
+            End::Ok => None,
+            End::Failed(_, (kind, status)) => {
+                if *world.kinds.name(kind) != FailureKind::AnsweredThoughForbidden {
+                    // Neither the silence that was asked for nor an answer.
+                    self.last.remove(&key);
+                    return;
+                }
+                Some(AnswerPrint {
+                    status,
+                    ..AnswerPrint::default()
+                })
+            }
+        };
+        if self.last.len() < REMEMBERED || self.last.contains_key(&key) {
+            put(&mut self.last, key, row.at, print);
+        }
+    }
+
+    pub(super) fn forget(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
+        self.last.retain(|(target, _), last| {
+            let asked = topology
+                .forbidden()
+                .get(target)
+                .map_or(target, |question| &question.of);
+            topology.targets().get(asked).is_some_and(|placed| {
+                let interval = placed.target.interval.unwrap_or(settings.interval);
+                end - last.at <= patience(interval.max(settings.interval), settings)
+            })
+        });
+    }
+
+    /// Every question that must stay without an answer, with the worst that is known of it.
+    pub(super) fn views(&self, topology: &Topology) -> Vec<ForbiddenView> {
+        let state = |id: &TargetId| {
+            let known = self.last.iter().filter(|((target, _), _)| target == id);
+            let stable = known.filter(|(_, last)| last.in_a_row >= STABLE);
+            let states = stable.map(|(_, last)| match last.print {
+                Some(_) => ExposureState::Served,
+                None => ExposureState::NotServed,
+            });
+            states.max().unwrap_or(ExposureState::Unknown)
+        };
+        let all = topology.forbidden().iter();
+        all.map(|(id, question)| ForbiddenView {
+            target: question.of.clone(),
+            at: question.at,
+            from: question.from.clone(),
+            state: state(id),
+        })
+        .collect()
+    }
+
+    /// Targets that are declared silent and are not.
+    pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
+        let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &Last)>> = BTreeMap::new();
+        for ((target, vantage), last) in &self.last {
+            if last.in_a_row >= STABLE && last.print.is_some() {
+                by_target.entry(target).or_default().push((vantage, last));
+            }
+        }
+        by_target
+            .into_iter()
+            .map(|(target, seen)| {
+                let vantages: Vec<Vantage> = seen.iter().map(|(vantage, _)| (*vantage).clone()).collect();
+                let names: Vec<String> = vantages.iter().map(ToString::to_string).collect();
+                let question = topology.forbidden().get(target);
+                let asked = question.map_or(target, |question| &question.of);
+                let place = match question {
+                    Some(Forbidden { at: Some(at), .. }) => format!(" at {at}"),
+                    Some(Forbidden { at: None, from, .. }) => {
+                        let kinds: Vec<String> = from.iter().map(ToString::to_string).collect();
+                        format!(" to {}", crate::evidence::listed(&kinds))
+                    }
+                    None => String::new(),
+                };
+                Finding {
+                    id: format!("{}:{target}", FindingKind::Exposed),
+                    kind: FindingKind::Exposed,
+                    severity: Severity::Critical,
+                    subject: format!("{asked}{place}"),
+                    sentence: format!(
+                        "{asked} must not answer{place} and does, to {}",
+                        crate::evidence::listed(&names)
+                    ),
+                    evidence: seen
+                        .iter()
+                        .map(|(vantage, last)| format!("{vantage}: {}", status_words(last.print)))
+                        .collect(),
+                    vantages,
+                    remedies: vec![
+                        Remedy::new(
+                            "find out which controller serves the host, and take it out of its routes",
+                            Some("kubectl get ingress -A -o wide".to_owned()),
+                            "whoever uses the host that way loses it",
+                        )
+                        .not_when(
+                            "the answer comes from outside the cluster: then its own server must be told",
+                        ),
+                    ],
+                    targets: vec![asked.clone()],
+                    since: seen.iter().map(|(_, last)| last.first).min().unwrap_or_default(),
+                }
+            })
+            .collect()
+    }
+}
