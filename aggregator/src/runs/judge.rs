@@ -31,9 +31,14 @@ pub(super) struct Judgement {
     pub(super) verdict: Option<Box<Incident>>,
 }
 
-/// Which probes ask as a user would; the others are there to tell causes apart.
-pub(super) const fn counts(channel: Channel) -> bool {
-    matches!(channel, Channel::Vip | Channel::Dns)
+/// Which probes ask as a user would, and in a run of the mesh itself those between its probers; the others are there to
+/// tell causes apart.
+pub(super) const fn counts(channel: Channel, of_the_mesh: bool) -> bool {
+    match channel {
+        Channel::Vip | Channel::Dns => !of_the_mesh,
+        Channel::Mesh => of_the_mesh,
+        Channel::Direct | Channel::Proxied | Channel::NodePort => false,
+    }
 }
 
 pub(super) fn judge(case: &Case) -> Judgement {

@@ -11,18 +11,24 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
+    MESH,
     api::{Run, RunEvent, RunState, VantageResult},
     judge::{Case, Judgement, counts},
 };
 
 /// What each vantage is asked, as far as it counts.
-pub(super) fn planned(parts: &BTreeMap<Vantage, Vec<Assignment>>, rounds: u32) -> Vec<VantageResult> {
+pub(super) fn planned(
+    parts: &BTreeMap<Vantage, Vec<Assignment>>,
+    rounds: u32,
+    of_the_mesh: bool,
+) -> Vec<VantageResult> {
+    let asked = |own: &[Assignment]| own.iter().filter(|a| counts(a.channel, of_the_mesh)).count() as u64;
     parts
         .iter()
         .map(|(vantage, own)| VantageResult {
             vantage: vantage.clone(),
             placement: Placement::Unknown,
-            planned: own.iter().filter(|a| counts(a.channel)).count() as u64 * u64::from(rounds),
+            planned: asked(own) * u64::from(rounds),
             probes: 0,
             failures: 0,
             not_asked: 0,
@@ -129,7 +135,7 @@ impl Live {
         self.run.answered += 1;
         let after = observation.at - self.run.asked;
         self.run.first_probe = Some(self.run.first_probe.map_or(after, |first| first.min(after)));
-        if counts(observation.channel) {
+        if counts(observation.channel, self.run.target.as_str() == MESH) {
             part.probes += 1;
             match &observation.outcome {
                 Outcome::Ok { .. } => {

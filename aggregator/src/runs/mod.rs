@@ -13,22 +13,17 @@ mod judge;
 mod limit;
 mod live;
 mod scope;
+mod subject;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
-use parallax_diagnosis::{
-    Settings,
-    plan::{PlanConfig, on_demand},
-    topology::Topology,
-    view::{VantageState, View},
-};
+use parallax_diagnosis::{Settings, plan::PlanConfig, topology::Topology, view::View};
 use parallax_model::{
-    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Target, TargetId,
-    TargetSpec, Vantage,
+    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Vantage,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -38,6 +33,8 @@ use api::{Run, RunFrom, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
 pub(crate) use scope::{Forbidden, scope as scope_of};
+pub(crate) use subject::MESH;
+use subject::{Subject, chosen};
 
 use crate::{
     clock::Clock,
@@ -58,8 +55,6 @@ const KEPT: usize = 100;
 const KEPT_VANTAGES: usize = 200;
 /// Probes of one run over all vantages and rounds.
 const MOST_PROBES: u64 = 60_000;
-/// Beyond this many vantages the endpoints are asked by some of them only, and controls by none.
-const SMALL: usize = 24;
 /// After the last probe's deadline, what is on its way may still arrive.
 const GRACE: Micros = Micros::from_secs(1);
 
@@ -166,25 +161,9 @@ impl Desk {
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
         let rounds = rounds.map_or(ROUNDS.0, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
         let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
-        // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
-        let named = TargetId::new(request.url.as_str()).ok();
-        let target = match named.and_then(|id| topology.targets().get(&id)) {
-            Some(placed) => placed.target.clone(),
-            None => Target::try_from(TargetSpec::of(&request.url))?,
-        };
-        let topology = match scope::admitted(topology, &target, &self.options)? {
-            Some(with) => Arc::new(with),
-            None => Arc::clone(topology),
-        };
-        let scope = scope::scope(&topology, &self.options);
-        let placed = &topology.targets()[&target.id];
-        scope::literal(
-            &placed.target.probe,
-            placed.dial.map(|address| address.ip()),
-            &scope,
-        )?;
-        let timeout = timeout.or(placed.target.timeout).unwrap_or(self.config.timeout);
-        let vantages = chosen(&topology, view, request.from);
+        let subject = Subject::of(&request.url, topology, &self.options)?;
+        let timeout = timeout.or(subject.timeout).unwrap_or(self.config.timeout);
+        let vantages = chosen(&subject.topology, view, request.from);
         if vantages.is_empty() {
             return Err(NoRun::Nobody(request.from));
         }
@@ -194,34 +173,11 @@ impl Desk {
             echo_nonce: self.config.echo_nonce.clone(),
         };
         let id = new_id();
-        let mut parts = BTreeMap::new();
-        for (i, vantage) in vantages.iter().enumerate() {
-            let endpoints = vantages.len() <= SMALL || i % (vantages.len() / SMALL + 1) == 0;
-            let controls = vantages.len() <= SMALL;
-            let own: Vec<Assignment> = on_demand(&topology, &config, vantage, &target.id, endpoints)
-                .into_iter()
-                .filter(|a| controls || a.peer.is_none())
-                .filter_map(|assignment| {
-                    // Only a length could be refused; such a probe is left out.
-                    let own =
-                        AssignmentId::new(format!("{}{id}|{}", AssignmentId::RUN, assignment.id)).ok()?;
-                    Some(Assignment {
-                        id: own,
-                        probe: assignment.probe.within(&scope),
-                        interval: INTERVAL,
-                        timeout,
-                        ..assignment
-                    })
-                })
-                .collect();
-            if own.iter().any(|a| judge::counts(a.channel)) {
-                parts.insert(vantage.clone(), own);
-            }
-        }
+        let parts = subject.parts(&id, &vantages, &config);
         if parts.is_empty() {
             return Err(NoRun::NotFromThere {
                 from: request.from,
-                target: target.id.to_string(),
+                target: request.url.clone(),
             });
         }
         let probes = parts.values().map(|own| own.len() as u64).sum::<u64>() * u64::from(rounds);
@@ -234,7 +190,7 @@ impl Desk {
             .plus(GRACE);
         let run = Run {
             id: id.clone(),
-            target: target.id,
+            target: subject.id,
             from: request.from,
             rounds,
             interval: INTERVAL,
@@ -246,7 +202,7 @@ impl Desk {
             first_probe: None,
             expected: probes,
             answered: 0,
-            vantages: live::planned(&parts, rounds),
+            vantages: live::planned(&parts, rounds, subject.of_the_mesh),
             ended: None,
             outcome: None,
             sentence: String::new(),
@@ -256,7 +212,7 @@ impl Desk {
             interval: INTERVAL,
             timeout,
         };
-        self.enter(run.clone(), topology, settings, parts)?;
+        self.enter(run.clone(), subject.topology, settings, parts)?;
         self.bell.notify_one();
         Ok(run)
     }
@@ -418,31 +374,6 @@ fn within(field: &'static str, (low, high): (u64, u64), found: Option<u64>) -> R
         }),
         found => Ok(found),
     }
-}
-
-/// The vantages that report and are meant.
-fn chosen(topology: &Topology, view: &View, from: RunFrom) -> Vec<Vantage> {
-    let reporting: BTreeSet<&Vantage> = view
-        .vantages
-        .iter()
-        .filter(|vantage| vantage.state == VantageState::Reporting)
-        .map(|vantage| &vantage.vantage)
-        .collect();
-    let expected = topology.vantages();
-    let known = expected.iter().filter(|vantage| reporting.contains(vantage));
-    let mut zones = BTreeSet::new();
-    known
-        .filter(|vantage| match from {
-            RunFrom::All => true,
-            RunFrom::Nodes => vantage.node().is_some(),
-            RunFrom::Outside => vantage.node().is_none(),
-            RunFrom::Zones => vantage.node().is_some_and(|node| {
-                let zone = topology.nodes().get(node).and_then(|node| node.zone.clone());
-                zones.insert(zone)
-            }),
-        })
-        .cloned()
-        .collect()
 }
 
 /// A name that nobody can guess: whoever may read runs may read all of them, but links are passed around.

@@ -1,4 +1,4 @@
-use parallax_diagnosis::topology::TopologySpec;
+use parallax_diagnosis::{topology::TopologySpec, view::VantageState};
 use parallax_model::{Channel, Observation};
 use serde_json::{Value, json};
 
@@ -204,6 +204,33 @@ async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked
         (4, Some("refused in connect"))
     );
     assert!(run.vantages[0].failures > 0, "failing ones first");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_of_the_mesh_asks_every_echo_from_every_node_and_names_the_node_that_nobody_reaches() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench.begin(json!({"url": "mesh", "rounds": 6})).unwrap();
+    assert_eq!(run.vantages.len(), 3, "from outside there is no mesh");
+    let told = bench.told();
+    assert_eq!(told.len(), 6);
+    assert!(told.iter().all(|(_, a)| a.channel == Channel::Mesh));
+    let timeout = json!({"result": "failed", "phase": "connect", "kind": "connect_timeout"});
+    bench.answer(6, |vantage, assignment| {
+        if assignment.peer.as_ref().is_some_and(|node| node.as_str() == "n3") {
+            timeout.clone()
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Failed));
+    assert_eq!(
+        run.verdict.unwrap().verdict.region.members,
+        ["n3"],
+        "{}",
+        run.sentence
+    );
     bench.stop().await;
 }
 

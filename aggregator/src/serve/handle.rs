@@ -1,6 +1,6 @@
 //! Handling incidents over HTTP: by machine as JSON, by the page as forms.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, net::IpAddr};
 
 use axum::{
     Json,
@@ -9,7 +9,11 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use parallax_diagnosis::verdict::Incident;
+use parallax_diagnosis::{
+    topology::{PlacedTarget, Topology},
+    verdict::{Incident, Subject, Verdict},
+};
+use parallax_model::ProbeSpec;
 use ring::hmac;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -21,7 +25,10 @@ use crate::{
         NotDone,
         api::{AcknowledgeRequest, Handling, SilenceRequest, WindowRequest},
     },
-    runs::api::{Run, RunRequest},
+    runs::{
+        MESH,
+        api::{Run, RunRequest},
+    },
     store::AskError,
 };
 
@@ -136,26 +143,52 @@ async fn verified(shared: &Shared, id: &str, person: &Person) -> Result<Run, Api
     };
     let topology = shared.topology.borrow().topology.clone();
     let view = shared.outlook.views.borrow().clone();
-    // All of its targets fail by one cause, so one of them shows whether it is gone.
-    let target = incident
-        .verdict
-        .targets
-        .iter()
-        .find(|target| topology.targets().contains_key(*target))
-        .ok_or_else(|| {
-            ApiError::new(
-                StatusCode::CONFLICT,
-                "the incident is of no single target (of nodes or the network between them), so no run can repeat what decided it; the mesh goes on asking by itself",
-            )
-        })?;
+    let url = deciding(&incident.verdict, &topology).ok_or_else(|| {
+        ApiError::new(
+            StatusCode::CONFLICT,
+            "nothing that the incident is about is probed any more, so no run can repeat what decided it",
+        )
+    })?;
     let request = RunRequest {
-        url: target.to_string(),
+        url,
         ..RunRequest::default()
     };
     // The run is of the target as planned, also where its id says more than a URL.
     let run = shared.runs.begin(&request, &person.name, &topology, &view)?;
     shared.handling.verify(id, &person.name, run.id.clone()).await?;
     Ok(run)
+}
+
+/// What a run must ask for to repeat the probes that decided.
+fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
+    // All of its targets fail by one cause, so one of them shows whether it is gone.
+    let of_targets = verdict
+        .targets
+        .iter()
+        .find(|target| topology.targets().contains_key(*target));
+    if let Some(target) = of_targets {
+        return Some(target.to_string());
+    }
+    match &verdict.subject {
+        Subject::Node(_) | Subject::Network => Some(MESH.to_owned()),
+        // A target is asked for by its name; where all names fail any of them shows it.
+        Subject::Name(name) => {
+            let asks = |placed: &&PlacedTarget, name: Option<&str>| {
+                let host = match &placed.target.probe {
+                    ProbeSpec::Http(http) => http.host.as_str(),
+                    ProbeSpec::Tcp(tcp) => tcp.host.as_str(),
+                    ProbeSpec::Dns(dns) => dns.name.as_str(),
+                    ProbeSpec::Echo { .. } => return false,
+                };
+                name.map_or_else(|| host.parse::<IpAddr>().is_err(), |name| host == name)
+            };
+            let mut all = topology.targets().values();
+            let own = all.clone().find(|placed| asks(placed, Some(name)));
+            let any = own.or_else(|| all.find(|placed| asks(placed, None)));
+            any.map(|placed| placed.target.id.to_string())
+        }
+        Subject::Front(_) | Subject::Target(_) => None,
+    }
 }
 
 /// `GET /v1/maintenance`.
@@ -316,4 +349,37 @@ fn same_origin(headers: &HeaderMap) -> bool {
     text("origin")
         .and_then(|origin| origin.split_once("://"))
         .is_some_and(|(_, origin)| !host.is_empty() && origin.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::TopologySpec;
+
+    use super::*;
+    use crate::fixtures;
+
+    /// What is asked for to verify an incident about a subject that covers no target of its own.
+    fn asked(subject: Subject) -> Option<String> {
+        let spec: TopologySpec = serde_json::from_value(json!({"targets": [
+            {"url": "http://192.0.2.1/"}, {"url": "http://b.example.test/"}, {"url": "tcp://a.example.test:5432"}]}))
+        .unwrap();
+        let mut verdict = fixtures::outage().incidents[0].verdict.clone();
+        verdict.targets = Vec::new();
+        verdict.subject = subject;
+        deciding(&verdict, &Topology::try_from(spec).unwrap())
+    }
+
+    #[test]
+    fn what_decided_is_asked_again_also_where_no_target_is_concerned() {
+        assert_eq!(asked(Subject::Network).as_deref(), Some(MESH));
+        assert_eq!(asked(Subject::Node("n1".parse().unwrap())).as_deref(), Some(MESH));
+        let name = |name: &str| asked(Subject::Name(name.to_owned()));
+        assert_eq!(
+            name("a.example.test").as_deref(),
+            Some("tcp://a.example.test:5432")
+        );
+        // Any name shows whether names are answered; an address does not.
+        assert_eq!(name("every name").as_deref(), Some("http://b.example.test/"));
+        assert_eq!(asked(Subject::Front("203.0.113.10:80".parse().unwrap())), None);
+    }
 }

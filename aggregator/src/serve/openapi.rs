@@ -220,7 +220,10 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         Operation {
             answer: ("201", "application/json", run.clone()),
             refusals: &[
-                ("409", "It is of no single target, or no vantage reports."),
+                (
+                    "409",
+                    "Nothing that it is about is probed any more, or no vantage reports.",
+                ),
                 ("429", "Too many runs."),
             ],
             ..Operation::write(

@@ -12,7 +12,7 @@ mod ondemand;
 mod rings;
 
 pub use asked::with_asks;
-pub use ondemand::on_demand;
+pub use ondemand::{mesh, on_demand};
 
 use std::{
     collections::{BTreeMap, BTreeSet},

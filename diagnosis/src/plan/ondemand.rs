@@ -43,3 +43,16 @@ pub fn on_demand(
     planner.mesh();
     planner.out.into_values().collect()
 }
+
+/// What one vantage is to do in a run of the mesh itself: every peer's echo. Empty outside the cluster.
+#[must_use]
+pub fn mesh(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
+    let mut planner = Planner {
+        topology,
+        config,
+        vantage,
+        out: std::collections::BTreeMap::new(),
+    };
+    planner.mesh();
+    planner.out.into_values().collect()
+}

@@ -1,0 +1,139 @@
+//! What a run is about, who takes part, and what each of them is asked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parallax_diagnosis::{
+    plan::{PlanConfig, mesh, on_demand},
+    topology::Topology,
+    view::{VantageState, View},
+};
+use parallax_model::{
+    Assignment, AssignmentId, InvalidTarget, Micros, RunId, Scope, Target, TargetId, TargetSpec, Vantage,
+};
+
+use super::{NoRun, api::RunFrom, judge, scope};
+use crate::config::RunOptions;
+
+/// What is asked for in place of a URL when the network between nodes is meant.
+pub(crate) const MESH: &str = "mesh";
+
+/// Beyond this many vantages the endpoints are asked by some of them only, and controls by none.
+const SMALL: usize = 24;
+
+/// What a run is about, and what it is held to.
+pub(super) struct Subject {
+    pub(super) id: TargetId,
+    /// Every prober asks the others' echoes, and no target at all.
+    pub(super) of_the_mesh: bool,
+    /// The present topology, with the target where it was not in it.
+    pub(super) topology: Arc<Topology>,
+    /// Where its probes may go.
+    scope: Scope,
+    /// The target's own.
+    pub(super) timeout: Option<Micros>,
+}
+
+impl Subject {
+    pub(super) fn of(url: &str, topology: &Arc<Topology>, options: &RunOptions) -> Result<Self, NoRun> {
+        if url == MESH {
+            return Ok(Self {
+                id: TargetId::new(MESH).map_err(InvalidTarget::from)?,
+                of_the_mesh: true,
+                topology: Arc::clone(topology),
+                scope: scope::scope(topology, options),
+                timeout: None,
+            });
+        }
+        // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
+        let named = TargetId::new(url).ok();
+        let target = match named.and_then(|id| topology.targets().get(&id)) {
+            Some(placed) => placed.target.clone(),
+            None => Target::try_from(TargetSpec::of(url))?,
+        };
+        let topology = match scope::admitted(topology, &target, options)? {
+            Some(with) => Arc::new(with),
+            None => Arc::clone(topology),
+        };
+        let scope = scope::scope(&topology, options);
+        let placed = &topology.targets()[&target.id];
+        scope::literal(
+            &placed.target.probe,
+            placed.dial.map(|address| address.ip()),
+            &scope,
+        )?;
+        Ok(Self {
+            timeout: placed.target.timeout,
+            id: target.id,
+            of_the_mesh: false,
+            topology,
+            scope,
+        })
+    }
+
+    /// What each vantage is asked; those that cannot ask are left out.
+    pub(super) fn parts(
+        &self,
+        run: &RunId,
+        vantages: &[Vantage],
+        config: &PlanConfig,
+    ) -> BTreeMap<Vantage, Vec<Assignment>> {
+        let few = vantages.len() <= SMALL;
+        let mut parts = BTreeMap::new();
+        for (i, vantage) in vantages.iter().enumerate() {
+            let endpoints = few || i % (vantages.len() / SMALL + 1) == 0;
+            let planned = if self.of_the_mesh {
+                mesh(&self.topology, config, vantage)
+            } else {
+                on_demand(&self.topology, config, vantage, &self.id, endpoints)
+            };
+            let own: Vec<Assignment> = planned
+                .into_iter()
+                .filter(|a| few || self.of_the_mesh || a.peer.is_none())
+                .filter_map(|assignment| {
+                    // Only a length could be refused; such a probe is left out.
+                    let id =
+                        AssignmentId::new(format!("{}{run}|{}", AssignmentId::RUN, assignment.id)).ok()?;
+                    Some(Assignment {
+                        id,
+                        probe: assignment.probe.within(&self.scope),
+                        interval: config.interval,
+                        timeout: config.timeout,
+                        ..assignment
+                    })
+                })
+                .collect();
+            if own.iter().any(|a| judge::counts(a.channel, self.of_the_mesh)) {
+                parts.insert(vantage.clone(), own);
+            }
+        }
+        parts
+    }
+}
+
+/// The vantages that report and are meant.
+pub(super) fn chosen(topology: &Topology, view: &View, from: RunFrom) -> Vec<Vantage> {
+    let reporting: BTreeSet<&Vantage> = view
+        .vantages
+        .iter()
+        .filter(|vantage| vantage.state == VantageState::Reporting)
+        .map(|vantage| &vantage.vantage)
+        .collect();
+    let expected = topology.vantages();
+    let known = expected.iter().filter(|vantage| reporting.contains(vantage));
+    let mut zones = BTreeSet::new();
+    known
+        .filter(|vantage| match from {
+            RunFrom::All => true,
+            RunFrom::Nodes => vantage.node().is_some(),
+            RunFrom::Outside => vantage.node().is_none(),
+            RunFrom::Zones => vantage.node().is_some_and(|node| {
+                let zone = topology.nodes().get(node).and_then(|node| node.zone.clone());
+                zones.insert(zone)
+            }),
+        })
+        .cloned()
+        .collect()
+}
