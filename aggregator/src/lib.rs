@@ -22,6 +22,7 @@ mod ingest;
 mod metrics;
 mod plan;
 mod record;
+mod replicas;
 pub mod runs;
 mod serve;
 mod severity;

@@ -10,7 +10,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     body::{Body, Bytes},
     extract::{Query, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures_util::{Stream, stream};
@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Clock,
     crd::Owned,
+    replicas::{Changes, Part, Replica},
     runs::Ordered,
     serve::{ApiError, Shared},
     watch::{Timing, TopologyState},
@@ -77,8 +78,6 @@ impl Asked {
 pub(crate) struct Planner {
     /// As at the start; a changed configuration says otherwise in the state of the topology.
     pub(crate) config: PlanConfig,
-    /// Start of this aggregator in seconds: a restarted one counts on.
-    pub(crate) epoch: u64,
     /// Targets of custom resources, whose probes are kept to a scope.
     pub(crate) owned: watch::Receiver<Arc<Owned>>,
 }
@@ -107,10 +106,13 @@ pub(crate) async fn stream_plan(
         .transpose()
         .map_err(ApiError::bad_request)?;
     shared.expect_vantage(&vantage)?;
+    let Some(epoch) = Epoch::of(&shared.replica) else {
+        return Ok(elsewhere(&shared.replica.part()));
+    };
     tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
     let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
     let feed = Feed::new(
-        shared.planner.clone(),
+        (shared.planner.clone(), epoch),
         (vantage, only_answers),
         shared.topology.clone(),
         shared.outlook.asks.clone(),
@@ -120,6 +122,56 @@ pub(crate) async fn stream_plan(
     .until(admitted.until());
     let body = Body::from_stream(feed.into_stream());
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+/// A plan is asked of a replica that makes none. The prober asks the next one; a connection kept would lead here again.
+fn elsewhere(part: &Part) -> Response {
+    let leader = match part {
+        Part::StandsBy { leader: Some(leader) } => leader.name.as_str(),
+        _ => "",
+    };
+    let body = serde_json::json!({
+        "error": "this aggregator stands by and makes no plans; ask the one that leads",
+        "leader": leader,
+    });
+    let mut response = ApiError::with_body(StatusCode::SERVICE_UNAVAILABLE, body).into_response();
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// The epoch that a plan belongs to. It ends with it.
+struct Epoch {
+    number: u64,
+    nonce: Arc<str>,
+    replica: Replica,
+    changes: Changes,
+}
+
+impl Epoch {
+    fn of(replica: &Replica) -> Option<Self> {
+        let changes = replica.changes();
+        let (number, nonce) = replica.part().planning()?;
+        Some(Self {
+            number,
+            nonce,
+            replica: replica.clone(),
+            changes,
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        let now = self.replica.part().planning();
+        now.is_none_or(|(number, _)| number != self.number)
+    }
+
+    /// Ends with the epoch.
+    async fn end(&mut self) {
+        while !self.is_over() {
+            self.changes.next().await;
+        }
+    }
 }
 
 /// What a plan is made from.
@@ -133,6 +185,7 @@ struct Current {
 /// One reader's plan.
 struct Feed {
     planner: Arc<Planner>,
+    epoch: Epoch,
     vantage: Vantage,
     /// Whether it only answers, so that its plan is always empty.
     only_answers: bool,
@@ -154,7 +207,7 @@ struct Feed {
 
 impl Feed {
     fn new(
-        planner: Arc<Planner>,
+        (planner, epoch): (Arc<Planner>, Epoch),
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<Asked>,
@@ -165,6 +218,7 @@ impl Feed {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             planner,
+            epoch,
             vantage,
             only_answers,
             topology,
@@ -201,6 +255,7 @@ impl Feed {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
+                () = self.epoch.end() => return None,
                 () = sleep_until(self.until.unwrap_or_else(Instant::now)), if self.until.is_some() => return None,
                 // Before anything else that changes: somebody waits for it.
                 changed = self.runs.changed() => changed.ok()?,
@@ -222,10 +277,13 @@ impl Feed {
         let asked = self.asks.borrow_and_update();
         // Both only ever grow, so their sum does, and it changes whenever one of them does.
         let revision = PlanRevision {
-            epoch: self.planner.epoch,
+            epoch: self.epoch.number,
             n: state.number + asked.number,
         };
-        let mut config = self.planner.config.clone();
+        let mut config = PlanConfig {
+            echo_nonce: self.epoch.nonce.to_string(),
+            ..self.planner.config.clone()
+        };
         if let Some(Timing { interval, timeout }) = state.timing {
             (config.interval, config.timeout) = (interval, timeout);
         }
@@ -257,7 +315,7 @@ impl Feed {
         let snapshot = PlanLine::Snapshot {
             revision,
             settings: PlanSettings {
-                echo_nonce: self.planner.config.echo_nonce.clone(),
+                echo_nonce: self.epoch.nonce.to_string(),
                 heartbeat: Micros::from(HEARTBEAT),
             },
             assignments: plan,

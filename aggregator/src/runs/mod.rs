@@ -42,6 +42,7 @@ pub(crate) use scope::{Forbidden, scope as scope_of};
 use crate::{
     clock::Clock,
     config::RunOptions,
+    replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
 };
 
@@ -87,6 +88,8 @@ pub(crate) enum NoRun {
         "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
     )]
     TooLarge(u64),
+    #[error("the leading aggregator changes at present; ask again")]
+    StandsBy,
     #[error("too many runs; ask again in {} s", .0.0.div_ceil(1_000_000))]
     TooMany(Micros),
 }
@@ -121,6 +124,7 @@ pub(crate) struct Desk {
     clock: Clock,
     options: RunOptions,
     config: PlanConfig,
+    replica: Replica,
     store: StoreHandle,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
@@ -137,11 +141,18 @@ struct Inner {
 }
 
 impl Desk {
-    pub(crate) fn new(clock: Clock, options: RunOptions, config: PlanConfig, store: StoreHandle) -> Self {
+    pub(crate) fn new(
+        clock: Clock,
+        options: RunOptions,
+        config: PlanConfig,
+        replica: Replica,
+        store: StoreHandle,
+    ) -> Self {
         Self {
             clock,
             options,
             config,
+            replica,
             store,
             inner: Mutex::default(),
             orders: watch::Sender::new(Arc::from([])),
@@ -162,6 +173,7 @@ impl Desk {
         topology: &Arc<Topology>,
         view: &View,
     ) -> Result<Run, NoRun> {
+        let (_, nonce) = self.replica.part().planning().ok_or(NoRun::StandsBy)?;
         let asked = self.clock.now();
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
         let rounds = rounds.map_or(ROUNDS.0, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
@@ -191,7 +203,7 @@ impl Desk {
         let config = PlanConfig {
             interval: INTERVAL,
             timeout,
-            echo_nonce: self.config.echo_nonce.clone(),
+            echo_nonce: nonce.to_string(),
         };
         let id = new_id();
         let mut parts = BTreeMap::new();
