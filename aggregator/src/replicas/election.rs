@@ -41,6 +41,9 @@ enum Trouble {
     Forbidden(&'static str, String),
     #[error("the API server does not answer")]
     Silent,
+    /// It is not there.
+    #[error("the Lease, or its namespace, is not there")]
+    Missing,
     /// Somebody else was quicker: no trouble, the next look shows who.
     #[error("somebody else changed it meanwhile")]
     Conflict,
@@ -149,7 +152,11 @@ impl Election {
         let patience = self
             .term()
             .map_or(patience, |term| patience.min(self.start + term.until));
-        let read = self.within("get", patience, api.get_opt(&name)).await?;
+        let read = match self.within("get", patience, api.get(&name)).await {
+            Ok(lease) => Some(lease),
+            Err(Trouble::Missing) => None,
+            Err(trouble) => return Err(trouble),
+        };
         let record = read.as_ref().map(record);
         let (begun, wall) = (self.own(Instant::now()), Timestamp::now().as_second());
         let wall = u64::try_from(wall).unwrap_or(0);
@@ -282,6 +289,7 @@ impl Election {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(kube::Error::Api(status))) => Err(match status.code {
                 403 => Trouble::Forbidden(what, self.place.namespace.to_string()),
+                404 => Trouble::Missing,
                 409 => Trouble::Conflict,
                 _ => Trouble::Other(kube::Error::Api(status)),
             }),
