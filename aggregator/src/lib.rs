@@ -8,6 +8,9 @@
 mod access;
 mod aggregator;
 mod api_client;
+#[cfg(test)]
+#[path = "../tests/api_server/mod.rs"]
+mod api_server;
 mod clock;
 mod config;
 mod crd;

@@ -3,11 +3,11 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{api_client::ApiClient, metrics::Metrics};
-
-#[path = "../../tests/api_server/mod.rs"]
-mod api_server;
-use api_server::{ApiServer, Manner};
+use crate::{
+    api_client::ApiClient,
+    api_server::{ApiServer, Manner},
+    metrics::Metrics,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
