@@ -166,7 +166,9 @@ impl Metrics {
                 gone.remove(&replica);
                 shown.insert(replica.clone());
                 let reports = i64::try_from(reports).unwrap_or(i64::MAX);
-                self.replicas.get_or_create(&ReplicaLabel { replica }).set(reports);
+                self.replicas
+                    .get_or_create(&ReplicaLabel { replica })
+                    .set(reports);
             }
         }
         for replica in gone {

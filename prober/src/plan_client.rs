@@ -63,10 +63,7 @@ enum Ended {
     #[error("a line cannot be read: {0}")]
     Line(#[from] serde_json::Error),
     #[error("a plan of the epoch {} came from it, and one of {} is known", .found.epoch, .known)]
-    Former {
-        found: PlanRevision,
-        known: u64,
-    },
+    Former { found: PlanRevision, known: u64 },
     #[error("no aggregator is known")]
     Nobody,
     #[error("the agent is gone")]

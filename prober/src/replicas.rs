@@ -172,12 +172,21 @@ mod tests {
 
     #[test]
     fn a_pod_with_an_address_of_each_family_is_one_aggregator() {
-        let all = ["[fd00::1]:8443", "[fd00::2]:8443", "10.0.0.1:8443", "10.0.0.2:8443"];
-        let parsed = |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|t| t.parse().unwrap()).collect() };
+        let all = [
+            "[fd00::1]:8443",
+            "[fd00::2]:8443",
+            "10.0.0.1:8443",
+            "10.0.0.2:8443",
+        ];
+        let parsed =
+            |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|t| t.parse().unwrap()).collect() };
         let family = one_family(parsed(&all).into_iter());
         assert_eq!(Vec::from_iter(family), parsed(&all[..2]));
         let mixed = ["[::1]:8443", "10.0.0.1:8443", "10.0.0.2:8443"];
-        assert_eq!(Vec::from_iter(one_family(parsed(&mixed).into_iter())), parsed(&mixed[1..]));
+        assert_eq!(
+            Vec::from_iter(one_family(parsed(&mixed).into_iter())),
+            parsed(&mixed[1..])
+        );
         let many = (0..40).map(|n| SocketAddr::from(([10, 0, 0, n], 1)));
         assert_eq!(one_family(many).len(), MOST);
     }

@@ -193,12 +193,8 @@ impl Reporter {
                 Delivery::Later(_) if stopping => return,
                 Delivery::Later(reason) => {
                     log.failed(&reason);
-                    let wait = jitter::backoff(
-                        FIRST_RETRY,
-                        LAST_RETRY,
-                        attempt,
-                        self.sender.incarnation.as_str(),
-                    );
+                    let wait =
+                        jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.sender.incarnation.as_str());
                     attempt += 1;
                     tokio::select! {
                         () = cancel.cancelled() => {}

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use parallax_model::{EventTime, Observation, ReportSeq};
 
-
 /// Observations in one report at most; about half a megabyte before compression.
 pub(crate) const BATCH: usize = 2_000;
 
@@ -143,7 +142,8 @@ mod tests {
         }
 
         fn push(&mut self, result: ProbeResult) {
-            self.0.put(Line::of(&result.into_observation(ReportSeq(self.1))).unwrap());
+            self.0
+                .put(Line::of(&result.into_observation(ReportSeq(self.1))).unwrap());
             self.1 += 1;
         }
     }

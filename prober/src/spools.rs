@@ -48,7 +48,12 @@ impl Spools {
     /// From now on there are these. One that is new goes on with what waited for one that is gone: an aggregator that was
     /// replaced has another address. Without such it begins now.
     pub(crate) fn keep(&mut self, keys: &BTreeSet<ReplicaKey>) {
-        let gone: Vec<ReplicaKey> = self.each.keys().filter(|key| !keys.contains(key)).cloned().collect();
+        let gone: Vec<ReplicaKey> = self
+            .each
+            .keys()
+            .filter(|key| !keys.contains(key))
+            .cloned()
+            .collect();
         let mut left: Vec<Spool> = gone.iter().filter_map(|key| self.each.remove(key)).collect();
         // The longest last, to be taken first.
         left.sort_by_key(Spool::len);
@@ -135,8 +140,20 @@ mod tests {
             spools.of_mut(&key(1)).unwrap().batch();
             spools.of_mut(&key(1)).unwrap().acknowledge();
         }
-        assert_eq!((spools.of(&key(1)).unwrap().dropped(), spools.of(&key(1)).unwrap().len()), (0, 0));
-        assert_eq!((spools.of(&key(2)).unwrap().dropped(), spools.of(&key(2)).unwrap().len()), (3, 2));
+        assert_eq!(
+            (
+                spools.of(&key(1)).unwrap().dropped(),
+                spools.of(&key(1)).unwrap().len()
+            ),
+            (0, 0)
+        );
+        assert_eq!(
+            (
+                spools.of(&key(2)).unwrap().dropped(),
+                spools.of(&key(2)).unwrap().len()
+            ),
+            (3, 2)
+        );
         assert_eq!(spools.dropped(), 3);
     }
 
@@ -150,7 +167,11 @@ mod tests {
         assert_eq!(numbers(&mut spools, 2), [] as [u64; 0]);
         spools.push(result());
         spools.keep(&keys(&[2, 3]));
-        assert_eq!(spools.of(&key(3)).unwrap().len(), 2, "what the first had not taken");
+        assert_eq!(
+            spools.of(&key(3)).unwrap().len(),
+            2,
+            "what the first had not taken"
+        );
         assert!(spools.of(&key(1)).is_none());
     }
 }

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use crate::{
     clock::Clock,
     metrics::{Exposition, Metrics},
-    result::ProbeResult,
     replicas::ReplicaKey,
+    result::ProbeResult,
     spool::{Line, Spool},
     spools::Spools,
 };

@@ -182,9 +182,7 @@ impl Config {
         let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
-        let replicas = raw
-            .replicas
-            .and_then(|raw| replicas::replicas(&raw, &mut wrong));
+        let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let vantages = raw
             .vantages
             .iter()

@@ -34,7 +34,11 @@ fn a_holder_that_is_silent_for_a_whole_duration_since_we_first_saw_its_last_word
     let mut b = candidate("b");
     assert_eq!(b.decide(S * 50, 9_000, Some(&record("a", 7, "1"))), Action::Wait);
     assert_eq!(b.decide(S * 59, 9_000, Some(&record("a", 7, "1"))), Action::Wait);
-    assert_eq!(b.decide(S * 60, 9_000, Some(&record("a", 7, "2"))), Action::Wait, "it lives");
+    assert_eq!(
+        b.decide(S * 60, 9_000, Some(&record("a", 7, "2"))),
+        Action::Wait,
+        "it lives"
+    );
     assert_eq!(b.decide(S * 69, 9_000, Some(&record("a", 7, "2"))), Action::Wait);
     assert_eq!(
         b.decide(S * 70, 9_000, Some(&record("a", 7, "2"))),
@@ -51,7 +55,10 @@ fn a_holder_that_asks_for_more_patience_gets_it() {
     };
     assert_eq!(b.decide(S, 9_000, Some(&long)), Action::Wait);
     assert_eq!(b.decide(S * 30, 9_000, Some(&long)), Action::Wait);
-    assert_eq!(b.decide(S * 31, 9_000, Some(&long)), Action::Take { epoch: 9_000 });
+    assert_eq!(
+        b.decide(S * 31, 9_000, Some(&long)),
+        Action::Take { epoch: 9_000 }
+    );
 }
 
 #[test]
@@ -85,7 +92,10 @@ fn who_sees_that_somebody_else_holds_it_leads_no_more() {
     let mut a = candidate("a");
     a.decide(S, 1_000, None);
     a.wrote(S, 1_000, "1".to_owned());
-    assert_eq!(a.decide(S * 2, 1_001, Some(&record("b", 1_001, "2"))), Action::Wait);
+    assert_eq!(
+        a.decide(S * 2, 1_001, Some(&record("b", 1_001, "2"))),
+        Action::Wait
+    );
     assert!(a.leads(S * 2).is_none());
 }
 
@@ -103,7 +113,10 @@ fn a_lease_that_somebody_removes_is_made_anew_by_its_holder_at_once_and_by_other
     let (mut a, mut b) = (candidate("a"), candidate("b"));
     a.decide(S, 1_000, None);
     a.wrote(S, 1_000, "1".to_owned());
-    assert_eq!(b.decide(S * 2, 1_001, Some(&record("a", 1_000, "1"))), Action::Wait);
+    assert_eq!(
+        b.decide(S * 2, 1_001, Some(&record("a", 1_000, "1"))),
+        Action::Wait
+    );
     assert_eq!(b.decide(S * 4, 1_003, None), Action::Wait);
     assert_eq!(a.decide(S * 4, 1_003, None), Action::Create { epoch: 1_003 });
     assert_eq!(b.decide(S * 14, 1_013, None), Action::Create { epoch: 1_013 });
@@ -142,17 +155,39 @@ struct Turn {
 }
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
-    let turn = (0_usize..3, 0_u64..6_000, (0_u64..9_000, 0_u64..9_000), prop::bool::weighted(0.2));
+    let turn = (
+        0_usize..3,
+        0_u64..6_000,
+        (0_u64..9_000, 0_u64..9_000),
+        prop::bool::weighted(0.2),
+    );
     prop::collection::vec(
-        turn.prop_map(|(who, after, way, lost)| Turn { who, after, way, lost }),
+        turn.prop_map(|(who, after, way, lost)| Turn {
+            who,
+            after,
+            way,
+            lost,
+        }),
         1..120,
     )
 }
 
 /// What is under way of a candidate, in milliseconds of true time.
 enum Way {
-    Write { at: u64, action: Action, begun: Duration, rests_on: Option<String>, then: u64, lost: bool },
-    Word { at: u64, epoch: u64, version: String, begun: Duration },
+    Write {
+        at: u64,
+        action: Action,
+        begun: Duration,
+        rests_on: Option<String>,
+        then: u64,
+        lost: bool,
+    },
+    Word {
+        at: u64,
+        epoch: u64,
+        version: String,
+        begun: Duration,
+    },
 }
 
 impl Way {

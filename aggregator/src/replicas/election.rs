@@ -7,10 +7,7 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{
-    Api,
-    api::{PostParams},
-};
+use kube::{Api, api::PostParams};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -37,7 +34,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What went wrong with one call.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    #[error("the aggregator's account may not {0} leases in {1}; apply the manifests (its Role names coordination.k8s.io/leases)")]
+    #[error(
+        "the aggregator's account may not {0} leases in {1}; apply the manifests (its Role names coordination.k8s.io/leases)"
+    )]
     Forbidden(&'static str, String),
     #[error("the API server does not answer")]
     Silent,
@@ -171,7 +170,8 @@ impl Election {
         };
         let parameters = PostParams::default();
         let written = if matches!(action, Action::Create { .. }) {
-            self.within("create", patience, api.create(&parameters, &lease)).await?
+            self.within("create", patience, api.create(&parameters, &lease))
+                .await?
         } else {
             // With the version that was read: of two that are as quick, one is refused.
             self.within("update", patience, api.replace(&name, &parameters, &lease))
@@ -209,9 +209,15 @@ impl Election {
         }
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         let other = spec.holder_identity.as_deref() != Some(&*self.name);
-        let acquired = i64::try_from(epoch).ok().and_then(|epoch| Timestamp::from_second(epoch).ok());
+        let acquired = i64::try_from(epoch)
+            .ok()
+            .and_then(|epoch| Timestamp::from_second(epoch).ok());
         let transitions = spec.lease_transitions.unwrap_or(0);
-        spec.lease_transitions = Some(if other { transitions.saturating_add(1) } else { transitions });
+        spec.lease_transitions = Some(if other {
+            transitions.saturating_add(1)
+        } else {
+            transitions
+        });
         spec.holder_identity = Some(self.name.to_string());
         spec.lease_duration_seconds = i32::try_from(self.terms.duration.as_secs().max(1)).ok();
         spec.acquire_time = acquired.map(MicroTime);
@@ -225,7 +231,9 @@ impl Election {
         *self.until.lock() = term.map(|term| self.start + term.until);
         let part = match term {
             Some(term) => {
-                let uid = lease.and_then(|lease| lease.metadata.uid.as_deref()).unwrap_or("");
+                let uid = lease
+                    .and_then(|lease| lease.metadata.uid.as_deref())
+                    .unwrap_or("");
                 Part::Leads {
                     epoch: term.epoch,
                     nonce: nonce_of(uid),
@@ -259,7 +267,9 @@ impl Election {
         let led = self.term().is_some();
         self.candidate.resign();
         self.publish(None);
-        let Some(mut lease) = held.filter(|_| led) else { return };
+        let Some(mut lease) = held.filter(|_| led) else {
+            return;
+        };
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = Some(String::new());
             spec.renew_time = Some(MicroTime(Timestamp::now()));

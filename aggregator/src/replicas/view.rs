@@ -58,7 +58,10 @@ mod tests {
         let start = EventTime(1_000_000);
         let at = |seconds| start.plus(Micros::from_secs(seconds));
         let early = replica.view(at(119), start, interval);
-        assert_eq!((early.part, early.epoch, early.warming), ("alone", Some(7), Some(at(120))));
+        assert_eq!(
+            (early.part, early.epoch, early.warming),
+            ("alone", Some(7), Some(at(120)))
+        );
         assert_eq!(replica.view(at(120), start, interval).warming, None);
     }
 }

@@ -115,8 +115,7 @@ impl Forwarder {
             .ok()?;
         head.version = axum::http::Version::HTTP_11;
         strip(&mut head.headers);
-        head.headers
-            .insert(FORWARDED, HeaderValue::from_str(name).ok()?);
+        head.headers.insert(FORWARDED, HeaderValue::from_str(name).ok()?);
         let answer = self.0.request(Request::from_parts(head, body)).await;
         match answer {
             Ok(response) => {

@@ -300,11 +300,9 @@ fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
         _ => {
             let key = ("leases".to_owned(), path[at + 1].to_owned(), (*name).to_owned());
             match store.objects.get(&key) {
-                Some(object) => (
-                    [(header::CONTENT_TYPE, "application/json")],
-                    object.to_string(),
-                )
-                    .into_response(),
+                Some(object) => {
+                    ([(header::CONTENT_TYPE, "application/json")], object.to_string()).into_response()
+                }
                 None => status(404, "not found"),
             }
         }
@@ -339,7 +337,13 @@ fn put(shared: &Shared, namespace: &str, resource: &str, name: Option<&str>, bod
 fn change(shared: &Shared, method: &Method, path: &[&str], body: &[u8]) -> Response {
     let at = path.iter().position(|part| *part == "namespaces").unwrap();
     if *method == Method::POST || *method == Method::PUT {
-        return put(shared, path[at + 1], path[at + 2], path.get(at + 3).copied(), body);
+        return put(
+            shared,
+            path[at + 1],
+            path[at + 2],
+            path.get(at + 3).copied(),
+            body,
+        );
     }
     let (namespace, resource, name) = (path[at + 1], path[at + 2], path[at + 3]);
     let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());

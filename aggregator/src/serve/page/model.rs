@@ -173,7 +173,13 @@ impl Overview {
         if let Some(until) = replica.warming {
             let title = format!("{name} is warming up for another {}", words::span(until - now));
             let line = "It has started a short while ago: what few probes notice is not judged yet, and what happened before is known to the other aggregator only.";
-            self.warnings.insert(0, Warning { title, lines: vec![line.to_owned()] });
+            self.warnings.insert(
+                0,
+                Warning {
+                    title,
+                    lines: vec![line.to_owned()],
+                },
+            );
         }
         if replica.part == "stands_by" {
             let title = match &replica.leader {
@@ -181,7 +187,13 @@ impl Overview {
                 None => format!("{name} stands by; no aggregator leads at present"),
             };
             let line = "Shown is what this aggregator sees and judges by itself. Runs, and whatever is done about incidents, wait for the one that leads.";
-            self.warnings.insert(0, Warning { title, lines: vec![line.to_owned()] });
+            self.warnings.insert(
+                0,
+                Warning {
+                    title,
+                    lines: vec![line.to_owned()],
+                },
+            );
         }
         self
     }

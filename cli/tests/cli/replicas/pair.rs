@@ -7,7 +7,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use parallax_prober::{Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, Role, SPOOL_CAPACITY, Token};
+use parallax_prober::{
+    Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, Role, SPOOL_CAPACITY, Token,
+};
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -92,11 +94,18 @@ impl Pair {
             .iter()
             .enumerate()
             .map(|(i, node)| {
-                format!("{{name: {node}, prober: {{pod: prober-uid-{node}, address: '127.0.0.{}:9'}}}}", i + 1)
+                format!(
+                    "{{name: {node}, prober: {{pod: prober-uid-{node}, address: '127.0.0.{}:9'}}}}",
+                    i + 1
+                )
             })
             .collect();
         let targets: Vec<String> = targets.iter().map(|url| format!("{{url: '{url}'}}")).collect();
-        let text = format!("nodes: [{}]\ntargets: [{}]\n", nodes.join(", "), targets.join(", "));
+        let text = format!(
+            "nodes: [{}]\ntargets: [{}]\n",
+            nodes.join(", "),
+            targets.join(", ")
+        );
         let path = self.mesh.file("topology.yaml");
         fs::write(path.with_extension("new"), text).unwrap();
         fs::rename(path.with_extension("new"), path).unwrap();
@@ -107,7 +116,7 @@ impl Pair {
             "listen: 127.0.0.1:0\nintervalMs: {INTERVAL_MS}\ntimeoutMs: 500\ntopology: topology.yaml\n\
              tls: {{listen: '127.0.0.1:0', hosts: [127.0.0.1], publish: [parallax/parallax-ca]}}\n\
              identity: {{audience: parallax, probers: [{ACCOUNT}]}}\n\
-             access: {{tokenFile: people}}\nstore: {{path: {name}.db}}\n\
+             access: {{tokenFile: people}}\nruns: {{allow: [127.0.0.0/8]}}\nstore: {{path: {name}.db}}\n\
              replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n"
         );
         let path = self.mesh.file(&format!("{name}.yaml"));
@@ -151,7 +160,11 @@ impl Pair {
             .pod_token(ACCOUNT, &format!("uid-{node}"), node, node);
         let path = self.mesh.file(&format!("token-{node}"));
         fs::write(&path, token).unwrap();
-        let urls: Vec<url::Url> = self.replicas.values().map(|one| one.tls.parse().unwrap()).collect();
+        let urls: Vec<url::Url> = self
+            .replicas
+            .values()
+            .map(|one| one.tls.parse().unwrap())
+            .collect();
         let config = AgentConfig {
             vantage: format!("{node}/pod").parse().unwrap(),
             pod: format!("prober-uid-{node}").parse().unwrap(),
@@ -185,9 +198,13 @@ impl Pair {
             for name in self.replicas.keys() {
                 let replica = self.own(name).await["replica"].clone();
                 let known = replica["leader"].as_str().map(ToOwned::to_owned);
-                parts.insert(replica["part"].as_str().unwrap().to_owned(), (name.clone(), known));
+                parts.insert(
+                    replica["part"].as_str().unwrap().to_owned(),
+                    (name.clone(), known),
+                );
             }
-            if let (Some((leader, _)), Some((standby, Some(known)))) = (parts.get("leads"), parts.get("stands_by"))
+            if let (Some((leader, _)), Some((standby, Some(known)))) =
+                (parts.get("leads"), parts.get("stands_by"))
                 && leader == known
             {
                 found = Some((leader.clone(), standby.clone()));
@@ -235,19 +252,29 @@ impl Pair {
         assert!(child.wait().unwrap().success());
     }
 
-    /// The longest time, in milliseconds, between two failures of a target that one vantage reported to one aggregator.
-    pub(crate) async fn longest_gap(&self, name: &str, target: &str) -> u64 {
-        let path = format!("/v1/history/failures?limit=1000&target={target}");
-        let failures = self.get(name, &path).await.2["failures"].clone();
+    /// The longest time, in milliseconds, between two failures of a target that one vantage reported to one aggregator. The
+    /// last of each is later than `since`.
+    pub(crate) async fn longest_gap(&self, name: &str, target: &str, since: u64) -> u64 {
+        let path = format!("/v1/history/failures?limit=500&target={target}");
+        let (status, _, answer) = self.get(name, &path).await;
+        assert_eq!(status, 200, "{answer}");
+        let failures = &answer["failures"];
         let mut times: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for failure in failures.as_array().unwrap() {
             let vantage = failure["vantage"].as_str().unwrap().to_owned();
-            times.entry(vantage).or_default().push(failure["t_us"].as_u64().unwrap());
+            times
+                .entry(vantage)
+                .or_default()
+                .push(failure["t_us"].as_u64().unwrap());
         }
         assert_eq!(times.len(), NODES.len(), "{failures}");
         let gaps = times.values_mut().flat_map(|times| {
             times.sort_unstable();
-            times.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000).collect::<Vec<_>>()
+            assert!(times.last().unwrap() > &since, "{failures}");
+            times
+                .windows(2)
+                .map(|pair| (pair[1] - pair[0]) / 1_000)
+                .collect::<Vec<_>>()
         });
         gaps.max().unwrap()
     }
