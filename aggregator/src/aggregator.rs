@@ -59,6 +59,9 @@ pub enum StartError {
         "replicas: expected a name for this aggregator among them; give the name of its Pod as --pod or PARALLAX_POD"
     )]
     Nameless,
+    /// There is no API server to ask for the Lease.
+    #[error("replicas: expected an API server that keeps the Lease; run in a cluster, or set KUBECONFIG")]
+    Leaseless,
     /// Any other reason.
     #[error("cannot listen on {address}: {source}; set another `listen` address")]
     Listen {
@@ -351,10 +354,11 @@ fn seat(
     metrics: &Metrics,
     epoch: u64,
 ) -> Result<(Replica, Option<Election>), StartError> {
-    let (Some(options), Some(client)) = (&config.replicas, door.client()) else {
+    let Some(options) = &config.replicas else {
         metrics.leads(true);
         return Ok((Replica::alone(epoch, &nonce()), None));
     };
+    let client = door.client().ok_or(StartError::Leaseless)?;
     let name = config.own.name.as_deref().ok_or(StartError::Nameless)?;
     let address = config
         .own

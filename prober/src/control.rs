@@ -303,6 +303,31 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn one_of_several_addresses_of_a_name_is_asked_by_the_name() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let base = format!("http://aggregator.example.test:{}", address.port());
+        let pinned = control(&base).unwrap().at(address).unwrap();
+        let asked = pinned.get(["v1", "plan"], &[]).unwrap().send();
+        let answering = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 1_024];
+            let read = stream.read(&mut head).await.unwrap();
+            stream
+                .write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+                .await
+                .unwrap();
+            String::from_utf8_lossy(&head[..read]).to_lowercase()
+        };
+        let (answer, head) = tokio::join!(asked, answering);
+        assert_eq!(answer.unwrap().status(), 204);
+        assert!(head.contains("host: aggregator.example.test"), "{head}");
+    }
+
     #[test]
     fn an_address_that_is_no_http_url_is_refused() {
         assert!(matches!(control("unix:/run/agg"), Err(NoControl::Url)));

@@ -15,7 +15,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use ring::digest;
@@ -154,7 +154,7 @@ impl Changes {
             // Nobody is left to say anything: this one is alone, or its election has ended with everything else.
             self.0 = None;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -162,10 +162,15 @@ impl Changes {
 /// network can know.
 fn nonce_of(uid: &str) -> Arc<str> {
     let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());
-    let mut text = String::new();
-    for byte in &tag.as_ref()[..16] {
-        text.push_str(&format!("{byte:02x}"));
-    }
+    let text = tag
+        .as_ref()
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut text, byte| {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
     Arc::from(text)
 }
 

@@ -9,7 +9,7 @@ use crate::{
     metrics::Metrics,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An election under way, of one that can be killed.
 struct Running {
