@@ -206,9 +206,26 @@ mod tests {
         String::from_utf8(exposition.body).unwrap()
     }
 
+    /// With what shows only where there are several aggregators.
+    fn of_two() -> Metrics {
+        let metrics = Metrics::new();
+        let keys = [1, 2].map(|n| ReplicaKey::at(0, ([10, 0, 0, n], 8_443).into()));
+        metrics.replicas(keys.iter().map(|key| (key, 7)));
+        metrics
+    }
+
+    #[test]
+    fn each_of_several_aggregators_has_its_queue_and_a_single_one_has_no_series() {
+        let metrics = of_two();
+        let series = "parallax_prober_replica_spool_reports{replica=\"10.0.0.2:8443\"} 7";
+        assert!(text(&metrics).contains(series), "{}", text(&metrics));
+        metrics.replicas([(&ReplicaKey::default(), 3)].into_iter());
+        assert!(!text(&metrics).contains("replica_spool"), "{}", text(&metrics));
+    }
+
     #[test]
     fn names_types_and_help_are_an_api() {
-        let described: Vec<String> = text(&Metrics::new())
+        let described: Vec<String> = text(&of_two())
             .lines()
             .filter(|line| line.starts_with("# "))
             .map(str::to_owned)
@@ -243,7 +260,7 @@ mod tests {
             Some(format!("parallax_prober_{}", name.trim_end_matches("_total")))
         };
         let listed: BTreeSet<String> = page.lines().filter_map(row).collect();
-        let text = text(&Metrics::new());
+        let text = text(&of_two());
         let exposed: BTreeSet<String> = text
             .lines()
             .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))

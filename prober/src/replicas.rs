@@ -1,8 +1,8 @@
 //! Which aggregators there are: all addresses that the aggregator's name leads to. Reports go to each of them.
 //!
 //! With a single address the name itself is asked at each connection. With several, each is reached by its address (its
-//! certificate is for the name all the same), and an answer without one of them takes it away. Addresses stay while the
-//! name cannot be resolved: DNS is one of the things that fail.
+//! certificate is for the name all the same). What was known stays while the name cannot be resolved: DNS is one of the
+//! things that fail.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -66,8 +66,6 @@ pub(crate) type Known = BTreeMap<ReplicaKey, Control>;
 #[derive(Debug)]
 pub(crate) struct Replicas {
     named: Vec<Control>,
-    /// Names that have led to several addresses; from then on they are pinned.
-    several: BTreeSet<usize>,
     known: watch::Sender<Arc<Known>>,
     status: Arc<Status>,
 }
@@ -81,17 +79,12 @@ impl Replicas {
             .collect();
         status.keep(&begin.keys().cloned().collect());
         let (known, out) = watch::channel(Arc::new(begin));
-        let replicas = Self {
-            named,
-            several: BTreeSet::new(),
-            known,
-            status,
-        };
+        let replicas = Self { named, known, status };
         (replicas, out)
     }
 
     /// Looks again and again until cancelled.
-    pub(crate) async fn follow(mut self, who: String, cancel: CancellationToken) {
+    pub(crate) async fn follow(self, who: String, cancel: CancellationToken) {
         let mut turn = 0_u32;
         loop {
             tokio::select! {
@@ -107,26 +100,28 @@ impl Replicas {
         }
     }
 
-    async fn look(&mut self) {
+    async fn look(&self) {
         let before = self.known.borrow().clone();
         let mut now = Known::new();
         for (url, control) in self.named.iter().enumerate() {
             let addresses = match control.place() {
                 Some((Host::Domain(host), port)) => match lookup_host((host, port)).await {
-                    Ok(found) => one_family(found),
+                    Ok(found) => Some(one_family(found)).filter(|found| !found.is_empty()),
                     Err(error) => {
                         tracing::debug!(%error, host, "the aggregator's name cannot be resolved");
-                        BTreeSet::new()
+                        None
                     }
                 },
-                _ => BTreeSet::new(),
+                // An address leads to itself.
+                _ => Some(BTreeSet::new()),
             };
-            if addresses.len() > 1 {
-                self.several.insert(url);
-            }
-            if addresses.is_empty() || !self.several.contains(&url) {
+            let Some(addresses) = addresses else {
                 let same = before.iter().filter(|(key, _)| key.url == url);
                 now.extend(same.map(|(key, control)| (key.clone(), control.clone())));
+                continue;
+            };
+            if addresses.len() < 2 {
+                now.insert(ReplicaKey::by_name(url), control.clone());
                 continue;
             }
             for address in addresses {

@@ -1,6 +1,6 @@
 //! Observations that wait for one aggregator: bounded, in order, each until it is acknowledged. Pure.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use parallax_model::{EventTime, Observation, ReportSeq};
@@ -34,7 +34,7 @@ impl Line {
 }
 
 /// The bounded buffer. When it is full the oldest success goes first, and failures only when nothing else is left.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Spool {
     capacity: usize,
     /// Two queues, each in order of number; reports take from both in order.
@@ -65,6 +65,25 @@ impl Spool {
         };
         queue.push_back(line);
         while self.len() > self.capacity && self.drop_one() {}
+    }
+
+    /// Everything that waits in one or the other, once.
+    pub(crate) fn joined(self, other: Self) -> Self {
+        let dropped = self.dropped.max(other.dropped);
+        let capacity = self.capacity.max(other.capacity);
+        let lines: BTreeMap<u64, Line> = [self, other]
+            .into_iter()
+            .flat_map(|spool| spool.batch.into_iter().chain(spool.failures).chain(spool.others))
+            .map(|line| (line.seq.0, line))
+            .collect();
+        let mut joined = Self {
+            dropped,
+            ..Self::new(capacity)
+        };
+        for line in lines.into_values() {
+            joined.put(line);
+        }
+        joined
     }
 
     fn drop_one(&mut self) -> bool {

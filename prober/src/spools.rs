@@ -45,21 +45,14 @@ impl Spools {
         }
     }
 
-    /// From now on there are these. One that is new goes on with what waited for one that is gone: an aggregator that was
-    /// replaced has another address. Without such it begins now.
+    /// From now on there are these. One that is new goes on with what waited for those that are gone: an aggregator that was
+    /// replaced has another address. Where none is gone it begins now.
     pub(crate) fn keep(&mut self, keys: &BTreeSet<ReplicaKey>) {
-        let gone: Vec<ReplicaKey> = self
-            .each
-            .keys()
-            .filter(|key| !keys.contains(key))
-            .cloned()
-            .collect();
-        let mut left: Vec<Spool> = gone.iter().filter_map(|key| self.each.remove(key)).collect();
-        // The longest last, to be taken first.
-        left.sort_by_key(Spool::len);
+        let gone = self.each.extract_if(.., |key, _| !keys.contains(key));
+        let left = gone.map(|(_, spool)| spool).reduce(Spool::joined);
         for key in keys {
             if !self.each.contains_key(key) {
-                let spool = left.pop().unwrap_or_else(|| Spool::new(self.capacity));
+                let spool = left.clone().unwrap_or_else(|| Spool::new(self.capacity));
                 self.each.insert(key.clone(), spool);
             }
         }
@@ -173,5 +166,24 @@ mod tests {
             "what the first had not taken"
         );
         assert!(spools.of(&key(1)).is_none());
+    }
+
+    #[test]
+    fn what_waited_for_two_that_are_gone_waits_once_for_each_that_is_new() {
+        let mut spools = Spools::new(10);
+        spools.keep(&keys(&[1, 2]));
+        for _ in 0..3 {
+            spools.push(result());
+        }
+        // The first took what was there, then only the second did.
+        for n in [1, 2] {
+            spools.of_mut(&key(n)).unwrap().batch();
+        }
+        spools.of_mut(&key(1)).unwrap().acknowledge();
+        spools.push(result());
+        spools.keep(&keys(&[3, 4]));
+        for n in [3, 4] {
+            assert_eq!(numbers(&mut spools, n), [0, 1, 2, 3]);
+        }
     }
 }

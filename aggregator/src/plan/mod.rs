@@ -3,6 +3,7 @@
 //! A snapshot first, then what changes, and a heartbeat when nothing does. The stream is pulled: a reader that does not
 //! read costs one socket and skips to the newest topology when it reads again; nothing is queued for it.
 
+mod epoch;
 mod questions;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -10,7 +11,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     body::{Body, Bytes},
     extract::{Query, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use futures_util::{Stream, stream};
@@ -29,10 +30,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use epoch::{Epoch, elsewhere};
+
 use crate::{
     clock::Clock,
     crd::Owned,
-    replicas::{Changes, Part, Replica},
     runs::Ordered,
     serve::{ApiError, Shared},
     watch::{Timing, TopologyState},
@@ -122,56 +124,6 @@ pub(crate) async fn stream_plan(
     .until(admitted.until());
     let body = Body::from_stream(feed.into_stream());
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
-}
-
-/// A plan is asked of a replica that makes none. The prober asks the next one; a connection kept would lead here again.
-fn elsewhere(part: &Part) -> Response {
-    let leader = match part {
-        Part::StandsBy { leader: Some(leader) } => leader.name.as_str(),
-        _ => "",
-    };
-    let body = serde_json::json!({
-        "error": "this aggregator stands by and makes no plans; ask the one that leads",
-        "leader": leader,
-    });
-    let mut response = ApiError::with_body(StatusCode::SERVICE_UNAVAILABLE, body).into_response();
-    response
-        .headers_mut()
-        .insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-/// The epoch that a plan belongs to. It ends with it.
-struct Epoch {
-    number: u64,
-    nonce: Arc<str>,
-    replica: Replica,
-    changes: Changes,
-}
-
-impl Epoch {
-    fn of(replica: &Replica) -> Option<Self> {
-        let changes = replica.changes();
-        let (number, nonce) = replica.part().planning()?;
-        Some(Self {
-            number,
-            nonce,
-            replica: replica.clone(),
-            changes,
-        })
-    }
-
-    fn is_over(&self) -> bool {
-        let now = self.replica.part().planning();
-        now.is_none_or(|(number, _)| number != self.number)
-    }
-
-    /// Ends with the epoch.
-    async fn end(&mut self) {
-        while !self.is_over() {
-            self.changes.next().await;
-        }
-    }
 }
 
 /// What a plan is made from.

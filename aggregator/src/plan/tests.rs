@@ -3,6 +3,7 @@ use parallax_model::TargetSpec;
 use tokio::time::Instant;
 
 use super::*;
+use crate::replicas::Replica;
 
 fn feed() -> (
     watch::Sender<TopologyState>,
