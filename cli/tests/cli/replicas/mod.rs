@@ -116,10 +116,12 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
     let (status, _, said) = pair.post(&standby, "/v1/runs", &json!({"url": target})).await;
     assert_eq!(status, 503);
     assert!(said["error"].as_str().unwrap().contains("stands by"), "{said}");
-    assert_eq!(
-        pair.get(&standby, "/").await.0,
-        200,
-        "the page is there all the same"
+    let (status, _, page) = pair.get(&standby, "/").await;
+    let page = page.as_str().unwrap();
+    assert_eq!(status, 200, "the page is there all the same");
+    assert!(
+        page.contains("stands by") && page.contains("warming up"),
+        "{page}"
     );
     pair.mesh.api.away(false);
     let (leader, standby) = pair.parts().await;

@@ -225,7 +225,7 @@ impl Pair {
         answer(request.header("parallax-forwarded-by", "test")).await.2
     }
 
-    /// Status, who answered, and the answer.
+    /// Status, who answered, and the answer: text where it is no JSON.
     pub(crate) async fn get(&self, name: &str, path: &str) -> (u16, String, Value) {
         answer(self.client.get(self.url(name, path))).await
     }
@@ -299,7 +299,11 @@ async fn answer(request: RequestBuilder) -> (u16, String, Value) {
         .unwrap_or_default();
     let status = response.status().as_u16();
     let text = response.text().await.unwrap();
-    (status, by, serde_json::from_str(&text).unwrap_or(Value::Null))
+    (
+        status,
+        by,
+        serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    )
 }
 
 fn said(log: &std::path::Path) -> String {
