@@ -21,6 +21,7 @@ use crate::{
     metrics::{Live, Metrics},
     plan::Planner,
     record::{RecordError, Recorder, Writer},
+    replicas::{Election, Replica},
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
@@ -53,6 +54,14 @@ pub enum StartError {
     /// What is seen was to be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// One of several aggregators must have a name.
+    #[error(
+        "replicas: expected a name for this aggregator among them; give the name of its Pod as --pod or PARALLAX_POD"
+    )]
+    Nameless,
+    /// There is no API server to ask for the Lease.
+    #[error("replicas: expected an API server that keeps the Lease; run in a cluster, or set KUBECONFIG")]
+    Leaseless,
     /// Any other reason.
     #[error("cannot listen on {address}: {source}; set another `listen` address")]
     Listen {
@@ -88,6 +97,7 @@ pub struct Aggregator {
     shared: Shared,
     door: Door,
     joining: Option<Joining>,
+    election: Option<Election>,
     resources: Option<(ApiClient, Targets)>,
     source: TopologySource,
     topology: watch::Sender<TopologyState>,
@@ -120,6 +130,8 @@ impl Aggregator {
             tracing::warn!(%local, "anybody who reaches this address can report observations; set tokenFile");
         }
 
+        let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
+        let (replica, election) = seat(&config, &door, local, &metrics, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
@@ -132,6 +144,7 @@ impl Aggregator {
                 let targets = Targets {
                     client: client.clone(),
                     options: config.runs.clone(),
+                    replica: replica.clone(),
                     bare: topology_out,
                     full,
                     owned,
@@ -148,9 +161,9 @@ impl Aggregator {
             config: PlanConfig {
                 interval: config.interval,
                 timeout: config.timeout,
-                echo_nonce: nonce(),
+                // That of the epoch.
+                echo_nonce: String::new(),
             },
-            epoch: u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0),
             owned: owned_out,
         };
         let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
@@ -176,6 +189,7 @@ impl Aggregator {
             clock,
             config.runs.clone(),
             planner.config.clone(),
+            replica.clone(),
             store.clone(),
         ));
         hub.follow_runs(runs.clone());
@@ -193,6 +207,8 @@ impl Aggregator {
             runs,
             handling: Arc::new(handling::Desk::new(clock, store.clone())),
             form_key: serve::FormKey::new(),
+            forwarder: serve::Forwarder::new(),
+            replica,
             outlook,
             topology: topology_out,
             store,
@@ -213,6 +229,7 @@ impl Aggregator {
             shared,
             door,
             joining,
+            election,
             resources,
             source: config.source,
             topology,
@@ -296,11 +313,14 @@ impl Aggregator {
         if let Some(joining) = self.joining {
             joining.run(&mut parts, &mut start, &stopping);
         }
+        if let Some(election) = self.election {
+            start("election", parts.spawn(election.run(stopping.clone())));
+        }
         if let Some((client, targets)) = self.resources {
             start("Targets", parts.spawn(targets.follow(stopping.clone())));
             let following = crd::follow_runs(
                 client,
-                shared.runs.clone(),
+                (shared.runs.clone(), shared.replica.clone()),
                 shared.topology.clone(),
                 shared.outlook.views.clone(),
                 stopping.clone(),
@@ -324,6 +344,29 @@ impl Aggregator {
         }
         failure.map_or(Ok(()), Err)
     }
+}
+
+/// Whether this aggregator is one of several, and what decides which of them leads.
+fn seat(
+    config: &Config,
+    door: &Door,
+    local: SocketAddr,
+    metrics: &Metrics,
+    epoch: u64,
+) -> Result<(Replica, Option<Election>), StartError> {
+    let Some(options) = &config.replicas else {
+        metrics.leads(true);
+        return Ok((Replica::alone(epoch, &nonce()), None));
+    };
+    let client = door.client().ok_or(StartError::Leaseless)?;
+    let name = config.own.name.as_deref().ok_or(StartError::Nameless)?;
+    let address = config
+        .own
+        .address
+        .or_else(|| Some(local.ip()).filter(|own| !own.is_unspecified()));
+    let page = address.map(|address| SocketAddr::new(address, local.port()).to_string());
+    let (election, replica) = Election::new(client.clone(), options, name, page, metrics.clone());
+    Ok((replica, Some(election)))
 }
 
 /// A number nobody can guess, new at each start: an echo must not answer to strangers, nor to yesterday's mesh.

@@ -43,7 +43,7 @@ pub enum DoorError {
     Authority(#[from] AuthorityError),
     /// The API server is needed and not known.
     #[error(
-        "cannot find the API server that `identity`, `access.kubernetes`, `customResources` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
     )]
     Cluster(#[source] Box<kube::Error>),
 }
@@ -82,6 +82,7 @@ impl Door {
     /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
     pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, DoorError> {
         let needed = config.identity.is_some()
+            || config.replicas.is_some()
             || config.custom_resources
             || config
                 .access

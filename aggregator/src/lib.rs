@@ -8,6 +8,9 @@
 mod access;
 mod aggregator;
 mod api_client;
+#[cfg(test)]
+#[path = "../tests/api_server/mod.rs"]
+mod api_server;
 mod clock;
 mod config;
 mod crd;
@@ -22,6 +25,7 @@ mod ingest;
 mod metrics;
 mod plan;
 mod record;
+mod replicas;
 pub mod runs;
 mod serve;
 mod severity;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, EventTime, Front, Micros, ServiceKey, TargetId};
+use parallax_model::{Channel, EventTime, Front, Micros, Round, ServiceKey, TargetId};
 
 use crate::{
     cells::{CellKey, Dest, RoundCells},
@@ -89,6 +89,8 @@ struct RoundOfIncident {
 pub(crate) struct Incidents {
     tracked: Vec<Tracked>,
     events: Vec<Event>,
+    /// The round that is judged.
+    round: Round,
 }
 
 const KEPT_CLOSED: usize = 100;
@@ -163,8 +165,9 @@ impl Tracked {
 
 impl Incidents {
     /// Starts a judged round.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, round: Round) {
         self.events.clear();
+        self.round = round;
     }
 
     pub(crate) fn note(&mut self, event: Event) {
@@ -237,7 +240,8 @@ impl Incidents {
         } else {
             let region = report.region.describe(world);
             let subject = report.verdict.subject.to_string();
-            let opened = at.0.to_string();
+            // Not the time: two aggregators that see the same, each by its own clock, are to say that it is the same.
+            let opened = self.round.0.to_string();
             let mut parts = vec![subject.as_str(), region.region.as_str()];
             parts.extend(region.members.iter().map(String::as_str));
             parts.push(&opened);

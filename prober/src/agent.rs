@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use rustls::pki_types::CertificateDer;
 use tokio::{
     net::TcpListener,
-    sync::{Notify, mpsc, watch},
+    sync::{mpsc, watch},
     task::JoinSet,
     time::{self, Instant},
 };
@@ -20,9 +20,10 @@ use crate::{
     facts::{Collector, Desk, FactSources},
     plan_client::PlanClient,
     probe::Context,
-    report::Reporter,
+    replicas::Replicas,
+    report::Sender,
     runner::Runner,
-    spool::Spool,
+    spools::Spools,
     status::Status,
 };
 
@@ -111,7 +112,7 @@ pub struct Agent {
     listener: TcpListener,
     echo_addr: SocketAddr,
     context: Arc<Context>,
-    control: Control,
+    controls: Vec<Control>,
     incarnation: Incarnation,
     collector: Collector,
     questions: watch::Sender<FactQuestions>,
@@ -130,19 +131,7 @@ impl Agent {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let echo_addr = listener.local_addr().map_err(listen)?;
         let context = Context::new(config.resolv_conf.clone(), &config.extra_roots);
-        let control = Control::new(
-            config.aggregator.clone(),
-            config.token.clone(),
-            &context.tls,
-            &config.aggregator_roots,
-        )
-        .map_err(|error| AgentError::Aggregator {
-            url: config.aggregator.clone(),
-            reason: match error {
-                NoControl::Url => error.to_string(),
-                NoControl::Client(error) => chain(&error),
-            },
-        })?;
+        let control = control(&config, &context, config.aggregator.clone())?;
         let (questions, asked) = watch::channel(FactQuestions::default());
         let collector = Collector::new(&config.vantage, config.facts.clone(), asked).map_err(|error| {
             AgentError::Aggregator {
@@ -156,10 +145,19 @@ impl Agent {
             collector,
             questions,
             context: Arc::new(context),
-            control,
+            controls: vec![control],
             incarnation: incarnation()?,
             config,
         })
+    }
+
+    /// Reports to these aggregators as well, and takes its plan from whichever makes one.
+    pub fn also_reporting_to(mut self, others: Vec<Url>) -> Result<Self, AgentError> {
+        for url in others {
+            let control = control(&self.config, &self.context, url)?;
+            self.controls.push(control);
+        }
+        Ok(self)
     }
 
     /// Where the echo listens.
@@ -176,8 +174,9 @@ impl Agent {
 
     /// Probes until cancelled; then lets running probes end for a second and delivers what is left.
     pub async fn run(self, cancel: CancellationToken) -> Result<(), AgentError> {
-        let status = Arc::new(Status::new(Spool::new(self.config.spool_capacity)));
-        let bell = Arc::new(Notify::new());
+        let status = Arc::new(Status::new(Spools::new(self.config.spool_capacity)));
+        let (bell, rung) = watch::channel(());
+        let (replicas, known) = Replicas::new(self.controls, Arc::clone(&status));
         let echo = Arc::new(Echo {
             pod: self.config.pod.clone(),
             node: node_of(&self.config.vantage),
@@ -189,7 +188,7 @@ impl Agent {
         // Reports and echo outlive the probes: the last results must go out, and others may still be asking.
         let farewell = CancellationToken::new();
         let plan = PlanClient {
-            control: self.control.clone(),
+            known: known.clone(),
             status: Arc::clone(&status),
             incarnation: self.incarnation.clone(),
             vantage: self.config.vantage.clone(),
@@ -198,19 +197,23 @@ impl Agent {
             role: self.config.role,
         };
         let facts = Arc::new(Desk::default());
-        let reports = Reporter {
+        let reports = Sender {
             facts: Arc::clone(&facts),
-            control: self.control,
             status: Arc::clone(&status),
-            bell: Arc::clone(&bell),
+            bell: rung,
             clock: self.context.clock,
             incarnation: self.incarnation,
             vantage: self.config.vantage.clone(),
         };
         let mut parts = JoinSet::new();
+        let who = self.config.vantage.to_string();
+        parts.spawn(named(
+            "look for aggregators",
+            replicas.follow(who, farewell.clone()),
+        ));
         parts.spawn(named("plan stream", plan.follow(lines_in, cancel.clone())));
         if self.config.role == Role::Prober {
-            parts.spawn(named("reporter", reports.run(farewell.clone())));
+            parts.spawn(named("reporter", reports.run(known, farewell.clone())));
         }
         parts.spawn(named(
             "echo",
@@ -228,6 +231,23 @@ impl Agent {
         }
         ended
     }
+}
+
+/// The way to an aggregator.
+fn control(config: &AgentConfig, context: &Context, url: Url) -> Result<Control, AgentError> {
+    let made = Control::new(
+        url.clone(),
+        config.token.clone(),
+        &context.tls,
+        &config.aggregator_roots,
+    );
+    made.map_err(|error| AgentError::Aggregator {
+        url,
+        reason: match error {
+            NoControl::Url => error.to_string(),
+            NoControl::Client(error) => chain(&error),
+        },
+    })
 }
 
 async fn named(part: &'static str, running: impl Future<Output = ()>) -> &'static str {

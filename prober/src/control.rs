@@ -1,6 +1,6 @@
 //! The way to the aggregator. Ordinary HTTP with pooled connections; the only place that uses reqwest (R1).
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use reqwest::{Client, RequestBuilder, redirect};
@@ -8,7 +8,7 @@ use rustls::{
     ClientConfig,
     pki_types::{CertificateDer, pem::PemObject},
 };
-use url::Url;
+use url::{Host, Url};
 
 use crate::tls::Tls;
 
@@ -68,12 +68,17 @@ pub(crate) struct Control {
     way: Way,
     base: Url,
     token: Option<Token>,
+    /// The one address that is meant, of those that the name leads to.
+    pinned: Option<SocketAddr>,
 }
 
 /// How the aggregator is reached.
 #[derive(Debug, Clone)]
 enum Way {
-    Settled(Client),
+    Settled {
+        http: Client,
+        tls: Box<ClientConfig>,
+    },
     Following {
         files: Vec<PathBuf>,
         current: Arc<Mutex<Option<Current>>>,
@@ -107,22 +112,60 @@ impl Control {
             return Err(NoControl::Url);
         }
         let way = match roots {
-            AggregatorRoots::AsProbes => Way::Settled(client(probes.control())?),
+            AggregatorRoots::AsProbes => Way::settled(probes.control(), None)?,
             AggregatorRoots::Only(roots) => {
-                Way::Settled(client(Tls::with_roots(roots.iter().cloned()).control())?)
+                Way::settled(Tls::with_roots(roots.iter().cloned()).control(), None)?
             }
             AggregatorRoots::Files(files) => Way::Following {
                 files: files.clone(),
                 current: Arc::default(),
             },
         };
-        Ok(Self { way, base, token })
+        Ok(Self {
+            way,
+            base,
+            token,
+            pinned: None,
+        })
+    }
+
+    /// The same, reached at this address. Its certificate is still to be for the name.
+    pub(crate) fn at(&self, address: SocketAddr) -> Result<Self, NoControl> {
+        let pin = self.place().and_then(|(host, _)| match host {
+            Host::Domain(name) => Some((name, address)),
+            Host::Ipv4(_) | Host::Ipv6(_) => None,
+        });
+        let way = match &self.way {
+            Way::Settled { tls, .. } => Way::settled(ClientConfig::clone(tls), pin)?,
+            Way::Following { files, .. } => Way::Following {
+                files: files.clone(),
+                current: Arc::default(),
+            },
+        };
+        Ok(Self {
+            way,
+            base: self.base.clone(),
+            token: self.token.clone(),
+            pinned: Some(address),
+        })
+    }
+
+    /// Host and port of the URL.
+    pub(crate) fn place(&self) -> Option<(Host<&str>, u16)> {
+        Some((self.base.host()?, self.base.port_or_known_default()?))
+    }
+
+    fn pin(&self) -> Option<(&str, SocketAddr)> {
+        match (self.base.host()?, self.pinned) {
+            (Host::Domain(name), Some(address)) => Some((name, address)),
+            _ => None,
+        }
     }
 
     /// The client to use now.
     fn http(&self) -> io::Result<Client> {
         let (files, current) = match &self.way {
-            Way::Settled(http) => return Ok(http.clone()),
+            Way::Settled { http, .. } => return Ok(http.clone()),
             Way::Following { files, current } => (files, current),
         };
         let mut current = current.lock();
@@ -147,7 +190,7 @@ impl Control {
                 if known.is_some() {
                     tracing::info!("the aggregator has another CA now");
                 }
-                let http = client(Tls::with_roots(roots).control())
+                let http = client(Tls::with_roots(roots).control(), self.pin())
                     .map_err(|error| io::Error::other(chain(&error)))?;
                 *current = Some(Current {
                     pem,
@@ -184,8 +227,22 @@ impl Control {
     }
 }
 
-fn client(tls: ClientConfig) -> Result<Client, reqwest::Error> {
-    Client::builder()
+impl Way {
+    fn settled(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Self, reqwest::Error> {
+        Ok(Self::Settled {
+            http: client(tls.clone(), pin)?,
+            tls: Box::new(tls),
+        })
+    }
+}
+
+fn client(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Client, reqwest::Error> {
+    let builder = Client::builder();
+    let builder = match pin {
+        Some((name, address)) => builder.resolve(name, address),
+        None => builder,
+    };
+    builder
         .tls_backend_preconfigured(tls)
         .http1_only()
         .no_proxy()
@@ -246,6 +303,31 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn one_of_several_addresses_of_a_name_is_asked_by_the_name() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let base = format!("http://aggregator.example.test:{}", address.port());
+        let pinned = control(&base).unwrap().at(address).unwrap();
+        let asked = pinned.get(["v1", "plan"], &[]).unwrap().send();
+        let answering = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 1_024];
+            let read = stream.read(&mut head).await.unwrap();
+            stream
+                .write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+                .await
+                .unwrap();
+            String::from_utf8_lossy(&head[..read]).to_lowercase()
+        };
+        let (answer, head) = tokio::join!(asked, answering);
+        assert_eq!(answer.unwrap().status(), 204);
+        assert!(head.contains("host: aggregator.example.test"), "{head}");
+    }
+
     #[test]
     fn an_address_that_is_no_http_url_is_refused() {
         assert!(matches!(control("unix:/run/agg"), Err(NoControl::Url)));
@@ -260,7 +342,7 @@ mod tests {
         let control = Control::new(base, None, &Tls::with_roots([]), &roots).unwrap();
         let known = |control: &Control| match &control.way {
             Way::Following { current, .. } => current.lock().as_ref().map(|current| current.pem.clone()),
-            Way::Settled(_) => None,
+            Way::Settled { .. } => None,
         };
         let said = control.http().unwrap_err().to_string();
         assert!(said.contains("ca.crt"), "{said}");

@@ -1,8 +1,9 @@
 //! The prober's own metrics. Names are an API; a golden test holds them.
 
-use std::{fmt, sync::atomic::AtomicU64, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::atomic::AtomicU64, time::Duration};
 
 use parallax_model::{Outcome, ProbeSpec};
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeLabelSet, prometheus_protobuf, text},
     metrics::{
@@ -14,11 +15,19 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::replicas::ReplicaKey;
+
 /// Labels of `parallax_prober_probes_total`: 4 kinds × 3 results, whatever the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ProbeLabels {
     kind: &'static str,
     result: &'static str,
+}
+
+/// Labels of `parallax_prober_replica_spool_reports`: two, and one more while an aggregator is replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReplicaLabel {
+    replica: String,
 }
 
 const KINDS: [&str; 4] = ["http", "tcp", "dns", "echo"];
@@ -31,6 +40,9 @@ pub(crate) struct Metrics {
     late: Histogram,
     plan_age: Gauge<f64, AtomicU64>,
     spool: Gauge<i64>,
+    replicas: Family<ReplicaLabel, Gauge<i64>>,
+    /// Those that have a series.
+    shown: Mutex<BTreeSet<String>>,
     dropped: Counter,
     overrun: Counter,
 }
@@ -66,6 +78,8 @@ impl Metrics {
             late,
             plan_age: Gauge::default(),
             spool: Gauge::default(),
+            replicas: Family::default(),
+            shown: Mutex::default(),
             dropped: Counter::default(),
             overrun: Counter::default(),
         };
@@ -91,8 +105,13 @@ impl Metrics {
         );
         registry.register(
             "parallax_prober_spool_reports",
-            "Observations that are not acknowledged by the aggregator",
+            "Observations that are not acknowledged by the aggregator; with several, by the one that is most behind",
             self.spool.clone(),
+        );
+        registry.register(
+            "parallax_prober_replica_spool_reports",
+            "Observations that are not acknowledged by each of several aggregators; no series where there is one",
+            self.replicas.clone(),
         );
         registry.register(
             "parallax_prober_spool_dropped",
@@ -136,6 +155,27 @@ impl Metrics {
         self.dropped.inc_by(dropped.saturating_sub(self.dropped.get()));
     }
 
+    /// What waits for each of several aggregators.
+    pub(crate) fn replicas<'a>(&self, waiting: impl Iterator<Item = (&'a ReplicaKey, usize)>) {
+        let waiting: Vec<_> = waiting.collect();
+        let mut shown = self.shown.lock();
+        let mut gone = std::mem::take(&mut *shown);
+        if waiting.len() > 1 {
+            for (key, reports) in waiting {
+                let replica = key.to_string();
+                gone.remove(&replica);
+                shown.insert(replica.clone());
+                let reports = i64::try_from(reports).unwrap_or(i64::MAX);
+                self.replicas
+                    .get_or_create(&ReplicaLabel { replica })
+                    .set(reports);
+            }
+        }
+        for replica in gone {
+            self.replicas.remove(&ReplicaLabel { replica });
+        }
+    }
+
     /// Text, or protobuf where the scraper asks for it: native histograms travel only there (R42).
     pub(crate) fn expose(&self, accept: &str, plan_age: Duration) -> Result<Exposition, fmt::Error> {
         self.plan_age.set(plan_age.as_secs_f64());
@@ -166,9 +206,26 @@ mod tests {
         String::from_utf8(exposition.body).unwrap()
     }
 
+    /// With what shows only where there are several aggregators.
+    fn of_two() -> Metrics {
+        let metrics = Metrics::new();
+        let keys = [1, 2].map(|n| ReplicaKey::at(0, ([10, 0, 0, n], 8_443).into()));
+        metrics.replicas(keys.iter().map(|key| (key, 7)));
+        metrics
+    }
+
+    #[test]
+    fn each_of_several_aggregators_has_its_queue_and_a_single_one_has_no_series() {
+        let metrics = of_two();
+        let series = "parallax_prober_replica_spool_reports{replica=\"10.0.0.2:8443\"} 7";
+        assert!(text(&metrics).contains(series), "{}", text(&metrics));
+        metrics.replicas([(&ReplicaKey::default(), 3)].into_iter());
+        assert!(!text(&metrics).contains("replica_spool"), "{}", text(&metrics));
+    }
+
     #[test]
     fn names_types_and_help_are_an_api() {
-        let described: Vec<String> = text(&Metrics::new())
+        let described: Vec<String> = text(&of_two())
             .lines()
             .filter(|line| line.starts_with("# "))
             .map(str::to_owned)
@@ -182,8 +239,10 @@ mod tests {
                 "# TYPE parallax_prober_late_seconds histogram",
                 "# HELP parallax_prober_plan_age_seconds Time since the last word of the aggregator about the plan.",
                 "# TYPE parallax_prober_plan_age_seconds gauge",
-                "# HELP parallax_prober_spool_reports Observations that are not acknowledged by the aggregator.",
+                "# HELP parallax_prober_spool_reports Observations that are not acknowledged by the aggregator; with several, by the one that is most behind.",
                 "# TYPE parallax_prober_spool_reports gauge",
+                "# HELP parallax_prober_replica_spool_reports Observations that are not acknowledged by each of several aggregators; no series where there is one.",
+                "# TYPE parallax_prober_replica_spool_reports gauge",
                 "# HELP parallax_prober_spool_dropped Observations given up because the spool was full or the aggregator refused them.",
                 "# TYPE parallax_prober_spool_dropped counter",
                 "# HELP parallax_prober_overrun Starts passed over because the assignment's last probe still ran.",
@@ -201,7 +260,7 @@ mod tests {
             Some(format!("parallax_prober_{}", name.trim_end_matches("_total")))
         };
         let listed: BTreeSet<String> = page.lines().filter_map(row).collect();
-        let text = text(&Metrics::new());
+        let text = text(&of_two());
         let exposed: BTreeSet<String> = text
             .lines()
             .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))

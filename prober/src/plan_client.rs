@@ -3,16 +3,20 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use parallax_model::{Assignment, Incarnation, PlanLine, PodName, Vantage};
+use parallax_model::{Assignment, Incarnation, PlanLine, PlanRevision, PodName, Vantage};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
-use tokio::{sync::mpsc, time};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{self, Instant},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     agent::Role,
     control::{Control, chain},
     jitter,
+    replicas::{Known, ReplicaKey},
     status::Status,
 };
 
@@ -24,11 +28,14 @@ const FIRST_LINE: Duration = Duration::from_secs(15);
 const SILENCE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_mins(10));
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(15);
+/// A plan of a former epoch is not taken while one of a later epoch has been heard within this. After it there is nobody
+/// else to listen to: the clock that names epochs was wrong once, and is right now.
+const FORMER: Duration = Duration::from_secs(30);
 
 /// Keeps a plan stream open.
 #[derive(Debug)]
 pub(crate) struct PlanClient {
-    pub(crate) control: Control,
+    pub(crate) known: watch::Receiver<Arc<Known>>,
     pub(crate) status: Arc<Status>,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
@@ -55,27 +62,73 @@ enum Ended {
     TooLong,
     #[error("a line cannot be read: {0}")]
     Line(#[from] serde_json::Error),
+    #[error("a plan of the epoch {} came from it, and one of {} is known", .found.epoch, .known)]
+    Former { found: PlanRevision, known: u64 },
+    #[error("no aggregator is known")]
+    Nobody,
     #[error("the agent is gone")]
     NoListener,
+}
+
+/// The latest epoch, and when something of it was heard.
+#[derive(Debug, Default)]
+struct Latest(Option<(u64, Instant)>);
+
+impl Latest {
+    /// Whether a plan of this epoch is to be taken.
+    fn takes(&mut self, found: PlanRevision, now: Instant) -> Result<(), Ended> {
+        match self.0 {
+            Some((known, heard)) if found.epoch < known && now.duration_since(heard) < FORMER => {
+                Err(Ended::Former { found, known })
+            }
+            _ => {
+                self.0 = Some((found.epoch, now));
+                Ok(())
+            }
+        }
+    }
+
+    fn heard(&mut self, now: Instant) {
+        if let Some((_, heard)) = &mut self.0 {
+            *heard = now;
+        }
+    }
 }
 
 impl PlanClient {
     /// Runs until cancelled, or until nobody takes the lines.
     pub(crate) async fn follow(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
         let mut attempt = 0;
+        let mut latest = Latest::default();
+        let mut asked = None;
+        // How many have been asked in vain, one after the other.
+        let mut in_vain = 0;
         loop {
             let mut heard = false;
-            let ended = tokio::select! {
-                () = cancel.cancelled() => return,
-                Err(ended) = self.stream(&lines, &mut heard) => ended,
-                else => return,
+            let known = self.known.borrow().clone();
+            let next = next(&known, asked.as_ref());
+            let ended = match &next {
+                Some((_, control)) => tokio::select! {
+                    () = cancel.cancelled() => return,
+                    Err(ended) = self.stream(control, &lines, (&mut latest, &mut heard)) => ended,
+                    else => return,
+                },
+                None => Ended::Nobody,
             };
+            asked = next.map(|(key, _)| key);
             if matches!(ended, Ended::NoListener) {
                 return;
             }
             if heard {
-                attempt = 0;
+                (attempt, in_vain) = (0, 0);
             }
+            in_vain += 1;
+            // One of several that makes no plans, or that is gone: the next may be the one that does.
+            if in_vain < known.len() {
+                tracing::debug!(reason = %ended, "no plan from one aggregator; asking the next");
+                continue;
+            }
+            in_vain = 0;
             // The first failure of a row is worth a word, its repetitions are not.
             if attempt == 0 {
                 tracing::warn!(reason = %ended, "the plan stream ended; probing on from the last plan");
@@ -92,7 +145,12 @@ impl PlanClient {
     }
 
     /// One stream, to its end.
-    async fn stream(&self, lines: &mpsc::Sender<PlanLine>, heard: &mut bool) -> Result<(), Ended> {
+    async fn stream(
+        &self,
+        control: &Control,
+        lines: &mpsc::Sender<PlanLine>,
+        (latest, heard): (&mut Latest, &mut bool),
+    ) -> Result<(), Ended> {
         let (vantage, echo_port) = (self.vantage.to_string(), self.echo_port.to_string());
         let mut query = vec![
             ("vantage", vantage.as_str()),
@@ -103,7 +161,7 @@ impl PlanClient {
         if self.role == Role::Responder {
             query.push(("role", "responder"));
         }
-        let request = self.control.get(["v1", "plan"], &query)?;
+        let request = control.get(["v1", "plan"], &query)?;
         let mut silence = FIRST_LINE;
         let mut response = patiently(silence, request.send()).await??;
         if !response.status().is_success() {
@@ -113,9 +171,13 @@ impl PlanClient {
         let mut frames = Frames::default();
         loop {
             let line = self.line(&mut response, &mut frames, silence).await?;
+            let line = read(&line)?;
+            if let PlanLine::Snapshot { revision, .. } = &line {
+                latest.takes(*revision, Instant::now())?;
+            }
+            latest.heard(Instant::now());
             self.status.heard();
             *heard = true;
-            let line = read(&line)?;
             if let PlanLine::Snapshot { settings, .. } = &line {
                 let (least, most) = SILENCE;
                 silence = Duration::from(settings.heartbeat)
@@ -140,6 +202,13 @@ impl PlanClient {
             frames.push(&chunk.ok_or(Ended::Closed)?)?;
         }
     }
+}
+
+/// The one after the last that was asked.
+fn next(known: &Known, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, Control)> {
+    let after = asked.and_then(|asked| known.range(asked..).find(|(key, _)| *key != asked));
+    let (key, control) = after.or_else(|| known.first_key_value())?;
+    Some((key.clone(), control.clone()))
 }
 
 /// What the aggregator says about its refusal, as far as it fits a line of the log.
@@ -281,6 +350,22 @@ mod tests {
         );
         assert!(read(b"<html>").is_err());
         assert!(read(br#"{"type":"snapshot"}"#).is_err());
+    }
+
+    #[test]
+    fn a_plan_of_a_former_epoch_is_taken_only_when_nothing_of_a_later_one_was_heard_for_long() {
+        let (mut latest, start) = (Latest::default(), Instant::now());
+        let plan = |epoch| PlanRevision { epoch, n: 1 };
+        latest.takes(plan(7), start).unwrap();
+        latest.takes(plan(8), start).unwrap();
+        latest.heard(start + FORMER);
+        let late = start + FORMER + FORMER / 2;
+        assert!(matches!(
+            latest.takes(plan(7), late),
+            Err(Ended::Former { known: 8, .. })
+        ));
+        latest.takes(plan(8), late).unwrap();
+        latest.takes(plan(7), late + FORMER).unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Delivers the spool: failures at once, everything else each second, one request at a time, in order, until acknowledged.
+//! Delivers the spool of each aggregator: failures at once, everything else each second, one request at a time, in order, until acknowledged.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write},
     sync::Arc,
     time::{Duration, Instant},
@@ -9,14 +10,19 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use parallax_model::{Incarnation, ReportHeader, Vantage, WIRE_VERSION};
 use reqwest::{StatusCode, header};
-use tokio::{sync::Notify, time};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+    time,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
     control::{Control, chain},
-    facts::Desk,
+    facts::{Desk, Telling},
     jitter,
+    replicas::{Known, ReplicaKey},
     spool::{BATCH, Line},
     status::{Batch, Status},
 };
@@ -32,17 +38,72 @@ const FLUSH: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 
-/// Carries reports to the aggregator.
-#[derive(Debug)]
-pub(crate) struct Reporter {
-    pub(crate) control: Control,
+/// What every report needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender {
     pub(crate) status: Arc<Status>,
     /// Rung when a failure was spooled.
-    pub(crate) bell: Arc<Notify>,
+    pub(crate) bell: watch::Receiver<()>,
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
     pub(crate) facts: Arc<Desk>,
+}
+
+impl Sender {
+    /// Carries reports to every aggregator there is until cancelled; then delivers to each once more. One that does not
+    /// take them costs the others nothing.
+    pub(crate) async fn run(self, mut known: watch::Receiver<Arc<Known>>, cancel: CancellationToken) {
+        let mut reporters = JoinSet::new();
+        let mut running = BTreeMap::new();
+        loop {
+            let now = known.borrow_and_update().clone();
+            running.retain(|key, reporter: &mut AbortHandle| {
+                let stays = now.contains_key(key);
+                if !stays {
+                    reporter.abort();
+                }
+                stays
+            });
+            for (key, control) in now.iter() {
+                if !running.contains_key(key) {
+                    let reporter = Reporter {
+                        sender: self.clone(),
+                        key: key.clone(),
+                        control: control.clone(),
+                        telling: Telling::default(),
+                    };
+                    running.insert(key.clone(), reporters.spawn(reporter.run(cancel.clone())));
+                }
+            }
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                changed = known.changed() => if changed.is_err() {
+                    // Nobody looks for others any more: these are all until the end.
+                    cancel.cancelled().await;
+                    break;
+                },
+                Some(ended) = reporters.join_next() => match ended {
+                    Err(error) if error.is_panic() => {
+                        tracing::error!(%error, "a reporter panicked");
+                        return;
+                    }
+                    // Aborted, for it has nobody to report to any more.
+                    _ => {}
+                },
+            }
+        }
+        while reporters.join_next().await.is_some() {}
+    }
+}
+
+/// Carries reports to one aggregator.
+#[derive(Debug)]
+struct Reporter {
+    sender: Sender,
+    key: ReplicaKey,
+    control: Control,
+    telling: Telling,
 }
 
 /// What became of one request.
@@ -57,7 +118,7 @@ enum Delivery {
 
 impl Reporter {
     /// Runs until cancelled, then delivers once more within [`FLUSH`].
-    pub(crate) async fn run(self, cancel: CancellationToken) {
+    async fn run(mut self, cancel: CancellationToken) {
         let limit = async {
             cancel.cancelled().await;
             time::sleep(FLUSH).await;
@@ -66,17 +127,18 @@ impl Reporter {
             () = self.cycle(&cancel) => {}
             () = limit => {}
         }
-        let left = self.status.waiting();
+        let left = self.sender.status.waiting(&self.key);
         if left > 0 {
             tracing::warn!(
                 left,
+                aggregator = %self.key,
                 "stopping with observations that the aggregator has not taken"
             );
         }
     }
 
-    async fn cycle(&self, cancel: &CancellationToken) {
-        let mut log = Log::default();
+    async fn cycle(&mut self, cancel: &CancellationToken) {
+        let mut log = Log::of(&self.key);
         loop {
             self.work(cancel).await;
             let last = cancel.is_cancelled();
@@ -88,10 +150,14 @@ impl Reporter {
     }
 
     /// Waits until it is time to deliver.
-    async fn work(&self, cancel: &CancellationToken) {
+    async fn work(&mut self, cancel: &CancellationToken) {
+        let Sender { status, bell, .. } = &mut self.sender;
         let failure = async {
-            while !self.status.urgent() {
-                self.bell.notified().await;
+            while !status.urgent(&self.key) {
+                if bell.changed().await.is_err() {
+                    // Nobody rings any more: what is left goes out with the next delivery.
+                    std::future::pending::<()>().await;
+                }
             }
             time::sleep(COALESCE).await;
         };
@@ -104,27 +170,31 @@ impl Reporter {
 
     /// Delivers until less than a full report waits; while stopping, until the first failure. With nothing to deliver an empty report
     /// goes out, so that the aggregator knows that there is nothing and may close the round.
-    async fn deliver(&self, cancel: &CancellationToken, log: &mut Log) {
+    async fn deliver(&mut self, cancel: &CancellationToken, log: &mut Log) {
+        let status = Arc::clone(&self.sender.status);
         let mut attempt = 0;
         loop {
-            let batch = self.status.batch(self.clock);
+            let Some(batch) = status.batch(&self.key, self.sender.clock) else {
+                return;
+            };
             let stopping = cancel.is_cancelled();
             match self.post(&batch).await {
                 Delivery::Acknowledged => {
-                    self.status.acknowledge();
-                    self.facts.delivered(Instant::now());
+                    status.acknowledge(&self.key);
+                    self.telling.delivered(Instant::now());
                     log.delivered();
                     attempt = 0;
                 }
-                Delivery::Refused(status) => {
-                    self.status.refuse();
-                    log.refused(status, batch.lines.len());
+                Delivery::Refused(code) => {
+                    status.refuse(&self.key);
+                    log.refused(code, batch.lines.len());
                     attempt = 0;
                 }
                 Delivery::Later(_) if stopping => return,
                 Delivery::Later(reason) => {
                     log.failed(&reason);
-                    let wait = jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.incarnation.as_str());
+                    let wait =
+                        jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.sender.incarnation.as_str());
                     attempt += 1;
                     tokio::select! {
                         () = cancel.cancelled() => {}
@@ -133,7 +203,7 @@ impl Reporter {
                     continue;
                 }
             }
-            let waiting = self.status.waiting();
+            let waiting = status.waiting(&self.key);
             // What came meanwhile waits its second, but for a backlog, and for the last delivery of all.
             if waiting == 0 || (waiting < BATCH && !stopping) {
                 return;
@@ -141,16 +211,17 @@ impl Reporter {
         }
     }
 
-    async fn post(&self, batch: &Batch) -> Delivery {
+    async fn post(&mut self, batch: &Batch) -> Delivery {
+        let sender = &self.sender;
         let header = ReportHeader {
             v: WIRE_VERSION,
-            incarnation: self.incarnation.clone(),
-            vantage: self.vantage.clone(),
-            sent: self.clock.now(),
+            incarnation: sender.incarnation.clone(),
+            vantage: sender.vantage.clone(),
+            sent: sender.clock.now(),
             complete: Some(batch.complete),
             dropped: batch.dropped,
-            assignments: self.status.assignments(),
-            facts: self.facts.due(Instant::now()).map(Box::new),
+            assignments: sender.status.assignments(),
+            facts: self.telling.due(&sender.facts, Instant::now()).map(Box::new),
         };
         let prepared = encode(&header, &batch.lines)
             .and_then(|body| Ok((self.control.post(["v1", "observations"])?, body)));
@@ -198,28 +269,38 @@ fn encode(header: &ReportHeader, lines: &[Line]) -> io::Result<Vec<u8>> {
 }
 
 /// Says once that something changed, instead of once a request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Log {
+    aggregator: String,
     failing: bool,
     refused: bool,
 }
 
 impl Log {
+    fn of(key: &ReplicaKey) -> Self {
+        Self {
+            aggregator: key.to_string(),
+            failing: false,
+            refused: false,
+        }
+    }
+
     fn delivered(&mut self) {
         if std::mem::take(&mut self.failing) {
-            tracing::info!("the aggregator takes reports again");
+            tracing::info!(aggregator = self.aggregator, "the aggregator takes reports again");
         }
     }
 
     fn failed(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(%reason, "cannot deliver observations to the aggregator; keeping them and trying again");
+            tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and trying again");
         }
     }
 
     fn refused(&mut self, status: StatusCode, observations: usize) {
         if !std::mem::replace(&mut self.refused, true) {
             tracing::error!(
+                aggregator = self.aggregator,
                 %status,
                 observations,
                 "the aggregator refuses a report for good; dropping it (further ones are only counted)"

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parallax_model::{Assignment, EventTime, OwnFault, PlanLine, Vantage};
 use parking_lot::Mutex;
 use tokio::{
-    sync::Notify,
+    sync::watch,
     task::{Id, JoinError, JoinSet},
     time::{self, Instant},
 };
@@ -56,7 +56,7 @@ struct Running {
 struct Desk {
     context: Arc<Context>,
     status: Arc<Status>,
-    bell: Arc<Notify>,
+    bell: watch::Sender<()>,
     evidence: Mutex<Evidence>,
 }
 
@@ -64,7 +64,7 @@ impl Runner {
     pub(crate) fn new(
         context: Arc<Context>,
         status: Arc<Status>,
-        bell: Arc<Notify>,
+        bell: watch::Sender<()>,
         vantage: &Vantage,
     ) -> Self {
         Self {
@@ -247,7 +247,7 @@ impl Desk {
     fn book(&self, assignment: &Assignment, result: ProbeResult) {
         self.status.metrics.probed(&assignment.probe, &result.outcome);
         if self.status.push(result) {
-            self.bell.notify_one();
+            self.bell.send_replace(());
         }
     }
 }

@@ -1,11 +1,9 @@
-//! Observations that wait for the aggregator: bounded, in order, each until it is acknowledged. Pure.
+//! Observations that wait for one aggregator: bounded, in order, each until it is acknowledged. Pure.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use parallax_model::{EventTime, Observation, ReportSeq};
-
-use crate::result::ProbeResult;
 
 /// Observations in one report at most; about half a megabyte before compression.
 pub(crate) const BATCH: usize = 2_000;
@@ -36,10 +34,9 @@ impl Line {
 }
 
 /// The bounded buffer. When it is full the oldest success goes first, and failures only when nothing else is left.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Spool {
     capacity: usize,
-    next: ReportSeq,
     /// Two queues, each in order of number; reports take from both in order.
     failures: VecDeque<Line>,
     others: VecDeque<Line>,
@@ -52,7 +49,6 @@ impl Spool {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
-            next: ReportSeq(0),
             failures: VecDeque::new(),
             others: VecDeque::new(),
             batch: Vec::new(),
@@ -60,15 +56,8 @@ impl Spool {
         }
     }
 
-    /// Numbers a result and takes it.
-    pub(crate) fn push(&mut self, result: ProbeResult) {
-        let seq = self.next;
-        self.next = ReportSeq(seq.0 + 1);
-        // Plain data with string keys always serialises.
-        let Ok(line) = Line::of(&result.into_observation(seq)) else {
-            self.dropped += 1;
-            return;
-        };
+    /// Takes an observation. Numbers only grow.
+    pub(crate) fn put(&mut self, line: Line) {
         let queue = if line.urgent {
             &mut self.failures
         } else {
@@ -76,6 +65,25 @@ impl Spool {
         };
         queue.push_back(line);
         while self.len() > self.capacity && self.drop_one() {}
+    }
+
+    /// Everything that waits in one or the other, once.
+    pub(crate) fn joined(self, other: Self) -> Self {
+        let dropped = self.dropped.max(other.dropped);
+        let capacity = self.capacity.max(other.capacity);
+        let lines: BTreeMap<u64, Line> = [self, other]
+            .into_iter()
+            .flat_map(|spool| spool.batch.into_iter().chain(spool.failures).chain(spool.others))
+            .map(|line| (line.seq.0, line))
+            .collect();
+        let mut joined = Self {
+            dropped,
+            ..Self::new(capacity)
+        };
+        for line in lines.into_values() {
+            joined.put(line);
+        }
+        joined
     }
 
     fn drop_one(&mut self) -> bool {
@@ -142,6 +150,35 @@ mod tests {
     use parallax_model::{Assignment, EventTime, FailureKind, Outcome, OwnFault, Phase};
 
     use super::*;
+    use crate::result::ProbeResult;
+
+    /// A spool, and the number of its next observation.
+    struct Numbered(Spool, u64);
+
+    impl Numbered {
+        fn new(capacity: usize) -> Self {
+            Self(Spool::new(capacity), 0)
+        }
+
+        fn push(&mut self, result: ProbeResult) {
+            self.0
+                .put(Line::of(&result.into_observation(ReportSeq(self.1))).unwrap());
+            self.1 += 1;
+        }
+    }
+
+    impl std::ops::Deref for Numbered {
+        type Target = Spool;
+        fn deref(&self) -> &Spool {
+            &self.0
+        }
+    }
+
+    impl std::ops::DerefMut for Numbered {
+        fn deref_mut(&mut self) -> &mut Spool {
+            &mut self.0
+        }
+    }
 
     fn result(outcome: Outcome) -> ProbeResult {
         let assignment: Assignment = serde_json::from_value(serde_json::json!({
@@ -174,7 +211,7 @@ mod tests {
 
     #[test]
     fn reports_carry_everything_in_the_order_it_happened() {
-        let mut spool = Spool::new(10);
+        let mut spool = Numbered::new(10);
         for result in [ok(), failed(), ok(), failed()] {
             spool.push(result);
         }
@@ -183,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_report_under_way_stays_the_same_until_it_is_settled() {
-        let mut spool = Spool::new(10);
+        let mut spool = Numbered::new(10);
         spool.push(ok());
         assert_eq!(numbers(spool.batch()), [0]);
         spool.push(failed());
@@ -196,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_full_spool_drops_the_oldest_successes_first_and_failures_last() {
-        let mut spool = Spool::new(3);
+        let mut spool = Numbered::new(3);
         for result in [failed(), ok(), ok(), failed()] {
             spool.push(result);
         }
@@ -210,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_is_not_dropped() {
-        let mut spool = Spool::new(2);
+        let mut spool = Numbered::new(2);
         spool.push(ok());
         spool.push(ok());
         spool.batch();
@@ -222,7 +259,7 @@ mod tests {
 
     #[test]
     fn only_a_failure_is_urgent() {
-        let mut spool = Spool::new(5);
+        let mut spool = Numbered::new(5);
         spool.push(ok());
         spool.push(result(Outcome::NotAsked { own: OwnFault::Late }));
         assert!(!spool.urgent());
@@ -236,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_refused_report_is_counted_as_dropped() {
-        let mut spool = Spool::new(5);
+        let mut spool = Numbered::new(5);
         spool.push(ok());
         spool.push(failed());
         spool.batch();
@@ -246,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_waits_behind_a_report_is_known_by_its_earliest_start() {
-        let mut spool = Spool::new(9);
+        let mut spool = Numbered::new(9);
         let at = |at| ProbeResult {
             at: EventTime(at),
             ..ok()
@@ -261,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_long_backlog_goes_in_bounded_reports() {
-        let mut spool = Spool::new(BATCH * 3);
+        let mut spool = Numbered::new(BATCH * 3);
         for _ in 0..=BATCH {
             spool.push(ok());
         }

@@ -1,7 +1,7 @@
 //! What the parts of the agent tell each other and the scraper: plan size, plan age, spool.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     time::{Duration, Instant},
 };
@@ -12,15 +12,17 @@ use parking_lot::Mutex;
 use crate::{
     clock::Clock,
     metrics::{Exposition, Metrics},
+    replicas::ReplicaKey,
     result::ProbeResult,
     spool::{Line, Spool},
+    spools::Spools,
 };
 
 /// Shared by plan, probes, reports and echo. Its locks are held for moments only and never across a wait.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) metrics: Metrics,
-    spool: Mutex<Spool>,
+    spools: Mutex<Spools>,
     plan: Mutex<Plan>,
     /// Starts of the probes under way, with how many share each.
     running: Mutex<BTreeMap<EventTime, usize>>,
@@ -44,10 +46,10 @@ struct Plan {
 }
 
 impl Status {
-    pub(crate) fn new(spool: Spool) -> Self {
+    pub(crate) fn new(spools: Spools) -> Self {
         Self {
             metrics: Metrics::new(),
-            spool: Mutex::new(spool),
+            spools: Mutex::new(spools),
             plan: Mutex::new(Plan {
                 heard: Instant::now(),
                 assignments: None,
@@ -79,19 +81,24 @@ impl Status {
 
     /// Spools a result; whether it wants to be sent at once.
     pub(crate) fn push(&self, result: ProbeResult) -> bool {
-        self.with_spool(|spool| {
-            spool.push(result);
-            spool.urgent()
+        self.with_spools(|spools| {
+            spools.push(result);
+            spools.urgent()
         })
     }
 
-    /// A failure waits.
-    pub(crate) fn urgent(&self) -> bool {
-        self.spool.lock().urgent()
+    /// From now on there are these aggregators.
+    pub(crate) fn keep(&self, keys: &BTreeSet<ReplicaKey>) {
+        self.with_spools(|spools| spools.keep(keys));
     }
 
-    pub(crate) fn waiting(&self) -> usize {
-        self.spool.lock().len()
+    /// A failure waits for this one.
+    pub(crate) fn urgent(&self, key: &ReplicaKey) -> bool {
+        self.spools.lock().of(key).is_some_and(Spool::urgent)
+    }
+
+    pub(crate) fn waiting(&self, key: &ReplicaKey) -> usize {
+        self.spools.lock().of(key).map_or(0, Spool::len)
     }
 
     /// A probe is about to start. The clock is read under the lock, so that [`Status::batch`] either sees the probe
@@ -114,8 +121,8 @@ impl Status {
         }
     }
 
-    /// The next report.
-    pub(crate) fn batch(&self, clock: Clock) -> Batch {
+    /// The next report for one aggregator; nothing where it is no longer one.
+    pub(crate) fn batch(&self, key: &ReplicaKey, clock: Clock) -> Option<Batch> {
         // First who runs, then who waits: a probe goes the other way and is seen at least once.
         let oldest = {
             let running = self.running.lock();
@@ -123,30 +130,33 @@ impl Status {
                 .first_key_value()
                 .map_or_else(|| clock.now(), |(since, _)| *since)
         };
-        let mut spool = self.spool.lock();
+        let mut spools = self.spools.lock();
+        let spool = spools.of_mut(key)?;
         let lines = spool.batch().to_vec();
         let complete = spool
             .earliest_behind()
             .map_or(oldest, |behind| behind.min(oldest));
-        Batch {
+        Some(Batch {
             lines,
             dropped: spool.dropped(),
             complete,
-        }
+        })
     }
 
-    pub(crate) fn acknowledge(&self) {
-        self.with_spool(Spool::acknowledge);
+    pub(crate) fn acknowledge(&self, key: &ReplicaKey) {
+        self.with_spools(|spools| spools.of_mut(key).map(Spool::acknowledge));
     }
 
-    pub(crate) fn refuse(&self) {
-        self.with_spool(Spool::refuse);
+    pub(crate) fn refuse(&self, key: &ReplicaKey) {
+        self.with_spools(|spools| spools.of_mut(key).map(Spool::refuse));
     }
 
-    fn with_spool<T>(&self, change: impl FnOnce(&mut Spool) -> T) -> T {
-        let mut spool = self.spool.lock();
-        let result = change(&mut spool);
-        self.metrics.spool(spool.len(), spool.dropped());
+    fn with_spools<T>(&self, change: impl FnOnce(&mut Spools) -> T) -> T {
+        let mut spools = self.spools.lock();
+        let result = change(&mut spools);
+        let most = spools.waiting().map(|(_, waiting)| waiting).max().unwrap_or(0);
+        self.metrics.spool(most, spools.dropped());
+        self.metrics.replicas(spools.waiting());
         result
     }
 }
@@ -169,30 +179,30 @@ mod tests {
 
     #[test]
     fn a_report_is_complete_up_to_the_oldest_probe_that_still_runs() {
-        let (status, clock) = (Status::new(Spool::new(9)), Clock::start());
+        let (status, clock) = (Status::new(Spools::new(9)), Clock::start());
         let before = clock.now();
-        assert!(status.batch(clock).complete >= before);
+        assert!(status.batch(&ReplicaKey::default(), clock).unwrap().complete >= before);
         let slow = status.started(clock);
         let quick = status.started(clock);
         status.push(result(quick));
         status.settled(quick);
-        let batch = status.batch(clock);
+        let batch = status.batch(&ReplicaKey::default(), clock).unwrap();
         assert_eq!((batch.lines.len(), batch.complete), (1, slow));
     }
 
     #[test]
     fn a_report_sent_again_is_complete_only_up_to_what_came_since() {
-        let (status, clock) = (Status::new(Spool::new(9)), Clock::start());
+        let (status, clock) = (Status::new(Spools::new(9)), Clock::start());
         let first = status.started(clock);
         let second = status.started(clock);
         status.push(result(first));
         status.settled(first);
-        status.batch(clock);
+        status.batch(&ReplicaKey::default(), clock).unwrap();
         status.push(result(second));
         status.settled(second);
-        let again = status.batch(clock);
+        let again = status.batch(&ReplicaKey::default(), clock).unwrap();
         assert_eq!((again.lines.len(), again.complete), (1, second));
-        status.acknowledge();
-        assert!(status.batch(clock).complete >= second);
+        status.acknowledge(&ReplicaKey::default());
+        assert!(status.batch(&ReplicaKey::default(), clock).unwrap().complete >= second);
     }
 }

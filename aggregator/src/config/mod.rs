@@ -7,6 +7,7 @@ mod people;
 mod public_views;
 mod raw;
 mod read;
+mod replicas;
 mod store;
 mod token;
 mod tree;
@@ -15,7 +16,7 @@ mod wrong;
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -37,6 +38,7 @@ use crate::{
     api_client::ApiClient,
     identity::Pods,
     record::RecordOptions,
+    replicas::ReplicaOptions,
     store::StoreOptions,
     watch::kube::{Access, Defaults, Kubernetes, PROBERS, Pace},
 };
@@ -71,12 +73,23 @@ pub struct Config {
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
     pub(crate) pods: Option<Arc<dyn Pods>>,
+    /// What makes this one of several aggregators; the only one without.
+    pub(crate) replicas: Option<ReplicaOptions>,
+    /// What it is called among them, and the address at which the others reach it.
+    pub(crate) own: Own,
     /// Whether and where what is seen is recorded.
     pub record: Option<RecordOptions>,
     /// Where history outlives a restart, if anywhere.
     pub store: Option<StoreOptions>,
     pub(crate) initial: Arc<Topology>,
     pub(crate) source: TopologySource,
+}
+
+/// What the place where it runs says of this aggregator.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) name: Option<String>,
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// Where the topology comes from, with what the configuration adds to it.
@@ -169,6 +182,7 @@ impl Config {
         let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
+        let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let vantages = raw
             .vantages
             .iter()
@@ -208,6 +222,8 @@ impl Config {
                 runs,
                 client: None,
                 pods: None,
+                replicas,
+                own: Own::default(),
                 record: None,
                 store,
                 initial: Arc::new(topology),
@@ -234,6 +250,8 @@ impl Config {
             runs: RunOptions::default(),
             client: None,
             pods: None,
+            replicas: None,
+            own: Own::default(),
             record: None,
             store: None,
             initial: Arc::new(topology),
@@ -263,6 +281,14 @@ impl Config {
     #[must_use]
     pub fn with_client(mut self, client: kube::Client) -> Self {
         self.client = Some(ApiClient(client));
+        self
+    }
+
+    /// Is called so among several aggregators (the name of its Pod), and reached by the others at this address. Without an
+    /// address, at the one of `listen`.
+    #[must_use]
+    pub fn as_replica(mut self, name: Option<String>, address: Option<IpAddr>) -> Self {
+        self.own = Own { name, address };
         self
     }
 

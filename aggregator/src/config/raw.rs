@@ -9,7 +9,10 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::people::{RawAccess, RawRuns};
+use super::{
+    people::{RawAccess, RawRuns},
+    replicas::RawReplicas,
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -40,6 +43,8 @@ pub(super) struct RawConfig<T> {
     pub(super) custom_resources: Option<bool>,
     /// What a run may ask for.
     pub(super) runs: Option<RawRuns>,
+    /// That this is one of several aggregators.
+    pub(super) replicas: Option<RawReplicas>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     api_client::ApiClient,
+    replicas::Replica,
     runs::{
         Desk, NoRun,
         api::{Run, RunFrom, RunOutcome, RunRequest, RunState},
@@ -43,6 +44,7 @@ const MOST_WAITING: usize = 200;
 struct Following {
     objects: Objects,
     desk: Arc<Desk>,
+    replica: Replica,
     topology: watch::Receiver<TopologyState>,
     views: watch::Receiver<Arc<View>>,
     known: Known,
@@ -54,7 +56,7 @@ struct Following {
 /// Follows Run objects until cancelled.
 pub(crate) async fn follow(
     client: ApiClient,
-    desk: Arc<Desk>,
+    (desk, replica): (Arc<Desk>, Replica),
     topology: watch::Receiver<TopologyState>,
     views: watch::Receiver<Arc<View>>,
     cancelled: CancellationToken,
@@ -64,6 +66,7 @@ pub(crate) async fn follow(
     let mut following = Following {
         objects,
         desk,
+        replica,
         topology,
         views,
         known: Known::default(),
@@ -102,6 +105,11 @@ pub(crate) async fn follow(
 
 impl Following {
     async fn turn(&mut self) {
+        if !self.replica.leads() {
+            // Who leads makes them, from the beginning; what is under way here is nobody's any more.
+            self.under_way.clear();
+            return;
+        }
         let mut waiting = 0;
         let objects: Vec<(Key, DynamicObject)> = self
             .known
@@ -239,7 +247,7 @@ enum Refusal {
 impl Refusal {
     fn of(refused: &NoRun) -> Self {
         match refused {
-            NoRun::TooMany(_) | NoRun::Nobody(_) => Self::Later,
+            NoRun::TooMany(_) | NoRun::Nobody(_) | NoRun::StandsBy => Self::Later,
             NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
             NoRun::Target(_) | NoRun::Value { .. } | NoRun::NotFromThere { .. } | NoRun::TooLarge(_) => {
                 Self::Never("Invalid", refused.to_string())

@@ -14,7 +14,9 @@ use super::{
     objects::{Known, Objects, condition},
     types::TargetStatus,
 };
-use crate::{api_client::ApiClient, config::RunOptions, runs::scope_of, watch::TopologyState};
+use crate::{
+    api_client::ApiClient, config::RunOptions, replicas::Replica, runs::scope_of, watch::TopologyState,
+};
 
 /// Changes within this are taken together.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -44,6 +46,8 @@ impl Owned {
 pub(crate) struct Targets {
     pub(crate) client: ApiClient,
     pub(crate) options: RunOptions,
+    /// Only who leads answers; everybody probes and judges.
+    pub(crate) replica: Replica,
     pub(crate) bare: watch::Receiver<TopologyState>,
     pub(crate) full: watch::Sender<TopologyState>,
     pub(crate) owned: watch::Sender<Arc<Owned>>,
@@ -56,9 +60,11 @@ impl Targets {
         let mut events = objects.follow();
         let mut known = Known::default();
         let (mut failing, mut changes) = (false, 0);
+        let mut parts = self.replica.changes();
         loop {
             let own = tokio::select! {
                 () = cancelled.cancelled() => return,
+                () = parts.next() => false,
                 news = self.bare.changed() => match news {
                     Ok(()) => false,
                     Err(_) => return,
@@ -103,6 +109,9 @@ impl Targets {
                 topology,
                 ..state
             });
+            if !self.replica.leads() {
+                continue;
+            }
             let said = say(&objects, &known, &judged);
             tokio::select! {
                 () = cancelled.cancelled() => return,

@@ -158,6 +158,8 @@ pub(crate) struct Metrics {
     record_failing: Gauge,
     identity_refused: Family<ReasonLabel, Counter>,
     ca_unpublished: Gauge,
+    leader: Gauge,
+    lease_failures: Counter,
     store_written: Family<WhatLabel, Counter>,
     store_dropped: Family<WhatLabel, Counter>,
     store_surplus: Counter,
@@ -184,6 +186,8 @@ impl Metrics {
             record_failing: Gauge::default(),
             identity_refused: Family::default(),
             ca_unpublished: Gauge::default(),
+            leader: Gauge::default(),
+            lease_failures: Counter::default(),
             store_written: Family::default(),
             store_dropped: Family::default(),
             store_surplus: Counter::default(),
@@ -250,6 +254,16 @@ impl Metrics {
             "ca_unpublished",
             "1 while the CA of the aggregator cannot be published, so that probers do not trust it, else 0",
             self.ca_unpublished.clone(),
+        );
+        registry.register(
+            "aggregator_leader",
+            "1 on the aggregator that makes the plans and writes into the cluster, and where there is but one; 0 on one that stands by",
+            self.leader.clone(),
+        );
+        registry.register(
+            "aggregator_lease_failures",
+            "Looks at the Lease of the aggregators that failed; the log says why",
+            self.lease_failures.clone(),
         );
         registry.register(
             "store_written",
@@ -397,6 +411,16 @@ impl Metrics {
     /// Whether probers cannot be told whom to trust at present.
     pub(crate) fn ca_unpublished(&self, failing: bool) {
         self.ca_unpublished.set(i64::from(failing));
+    }
+
+    /// Whether this aggregator leads.
+    pub(crate) fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// Counts a look at the Lease that failed.
+    pub(crate) fn lease_failed(&self) {
+        self.lease_failures.inc();
     }
 
     /// Counts things that the store took.

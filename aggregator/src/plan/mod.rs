@@ -3,6 +3,7 @@
 //! A snapshot first, then what changes, and a heartbeat when nothing does. The stream is pulled: a reader that does not
 //! read costs one socket and skips to the newest topology when it reads again; nothing is queued for it.
 
+mod epoch;
 mod questions;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -28,6 +29,8 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
+
+use epoch::{Epoch, elsewhere};
 
 use crate::{
     clock::Clock,
@@ -77,8 +80,6 @@ impl Asked {
 pub(crate) struct Planner {
     /// As at the start; a changed configuration says otherwise in the state of the topology.
     pub(crate) config: PlanConfig,
-    /// Start of this aggregator in seconds: a restarted one counts on.
-    pub(crate) epoch: u64,
     /// Targets of custom resources, whose probes are kept to a scope.
     pub(crate) owned: watch::Receiver<Arc<Owned>>,
 }
@@ -107,10 +108,13 @@ pub(crate) async fn stream_plan(
         .transpose()
         .map_err(ApiError::bad_request)?;
     shared.expect_vantage(&vantage)?;
+    let Some(epoch) = Epoch::of(&shared.replica) else {
+        return Ok(elsewhere(&shared.replica.part()));
+    };
     tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
     let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
     let feed = Feed::new(
-        shared.planner.clone(),
+        (shared.planner.clone(), epoch),
         (vantage, only_answers),
         shared.topology.clone(),
         shared.outlook.asks.clone(),
@@ -133,6 +137,7 @@ struct Current {
 /// One reader's plan.
 struct Feed {
     planner: Arc<Planner>,
+    epoch: Epoch,
     vantage: Vantage,
     /// Whether it only answers, so that its plan is always empty.
     only_answers: bool,
@@ -154,7 +159,7 @@ struct Feed {
 
 impl Feed {
     fn new(
-        planner: Arc<Planner>,
+        (planner, epoch): (Arc<Planner>, Epoch),
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<Asked>,
@@ -165,6 +170,7 @@ impl Feed {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             planner,
+            epoch,
             vantage,
             only_answers,
             topology,
@@ -201,6 +207,7 @@ impl Feed {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
+                () = self.epoch.end() => return None,
                 () = sleep_until(self.until.unwrap_or_else(Instant::now)), if self.until.is_some() => return None,
                 // Before anything else that changes: somebody waits for it.
                 changed = self.runs.changed() => changed.ok()?,
@@ -222,10 +229,13 @@ impl Feed {
         let asked = self.asks.borrow_and_update();
         // Both only ever grow, so their sum does, and it changes whenever one of them does.
         let revision = PlanRevision {
-            epoch: self.planner.epoch,
+            epoch: self.epoch.number,
             n: state.number + asked.number,
         };
-        let mut config = self.planner.config.clone();
+        let mut config = PlanConfig {
+            echo_nonce: self.epoch.nonce.to_string(),
+            ..self.planner.config.clone()
+        };
         if let Some(Timing { interval, timeout }) = state.timing {
             (config.interval, config.timeout) = (interval, timeout);
         }
@@ -257,7 +267,7 @@ impl Feed {
         let snapshot = PlanLine::Snapshot {
             revision,
             settings: PlanSettings {
-                echo_nonce: self.planner.config.echo_nonce.clone(),
+                echo_nonce: self.epoch.nonce.to_string(),
                 heartbeat: Micros::from(HEARTBEAT),
             },
             assignments: plan,

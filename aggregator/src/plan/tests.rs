@@ -3,6 +3,7 @@ use parallax_model::TargetSpec;
 use tokio::time::Instant;
 
 use super::*;
+use crate::replicas::Replica;
 
 fn feed() -> (
     watch::Sender<TopologyState>,
@@ -21,11 +22,11 @@ fn feed() -> (
         config: PlanConfig {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
-            echo_nonce: "n".to_owned(),
+            echo_nonce: String::new(),
         },
-        epoch: 7,
         owned: watch::channel(Arc::default()).1,
     };
+    let epoch = Epoch::of(&Replica::alone(7, "n")).unwrap();
     let stopping = CancellationToken::new();
     let (asks, asked) = watch::channel(Asked::default());
     let (orders, runs) = watch::channel(Arc::from([]));
@@ -35,7 +36,7 @@ fn feed() -> (
         drop(orders);
     });
     let feed = Feed::new(
-        Arc::new(planner),
+        (Arc::new(planner), epoch),
         (vantage, false),
         receiver,
         asked,

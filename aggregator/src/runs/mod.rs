@@ -39,6 +39,7 @@ use subject::{Subject, chosen};
 use crate::{
     clock::Clock,
     config::RunOptions,
+    replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
 };
 
@@ -82,6 +83,8 @@ pub(crate) enum NoRun {
         "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
     )]
     TooLarge(u64),
+    #[error("the leading aggregator changes at present; ask again")]
+    StandsBy,
     #[error("too many runs; ask again in {} s", .0.0.div_ceil(1_000_000))]
     TooMany(Micros),
 }
@@ -116,6 +119,7 @@ pub(crate) struct Desk {
     clock: Clock,
     options: RunOptions,
     config: PlanConfig,
+    replica: Replica,
     store: StoreHandle,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
@@ -132,11 +136,18 @@ struct Inner {
 }
 
 impl Desk {
-    pub(crate) fn new(clock: Clock, options: RunOptions, config: PlanConfig, store: StoreHandle) -> Self {
+    pub(crate) fn new(
+        clock: Clock,
+        options: RunOptions,
+        config: PlanConfig,
+        replica: Replica,
+        store: StoreHandle,
+    ) -> Self {
         Self {
             clock,
             options,
             config,
+            replica,
             store,
             inner: Mutex::default(),
             orders: watch::Sender::new(Arc::from([])),
@@ -157,6 +168,7 @@ impl Desk {
         topology: &Arc<Topology>,
         view: &View,
     ) -> Result<Run, NoRun> {
+        let (_, nonce) = self.replica.part().planning().ok_or(NoRun::StandsBy)?;
         let asked = self.clock.now();
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
         let rounds = rounds.map_or(ROUNDS.0, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
@@ -170,7 +182,7 @@ impl Desk {
         let config = PlanConfig {
             interval: INTERVAL,
             timeout,
-            echo_nonce: self.config.echo_nonce.clone(),
+            echo_nonce: nonce.to_string(),
         };
         let id = new_id();
         let parts = subject.parts(&id, &vantages, &config);

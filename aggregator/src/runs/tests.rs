@@ -54,9 +54,15 @@ impl Bench {
         let config = PlanConfig {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
-            echo_nonce: "nonce".to_owned(),
+            echo_nonce: String::new(),
         };
-        let desk = Arc::new(Desk::new(clock, options, config, StoreHandle::off()));
+        let desk = Arc::new(Desk::new(
+            clock,
+            options,
+            config,
+            Replica::alone(1, "nonce"),
+            StoreHandle::off(),
+        ));
         let settings = Settings {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),

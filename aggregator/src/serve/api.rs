@@ -13,6 +13,7 @@ use super::{ApiError, Shared};
 use crate::{
     hub,
     ingest::ProberView,
+    replicas::ReplicaView,
     store::{Status, StoreState},
     watch::Note,
 };
@@ -31,6 +32,8 @@ struct StateAnswer<'a> {
     /// What was found odd in the cluster's objects.
     notes: &'a [Note],
     probers: &'a [ProberView],
+    /// Which of several aggregators says this.
+    replica: ReplicaView,
     store: StoreAnswer<'a>,
 }
 
@@ -77,6 +80,7 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
         topology_revision: topology.number,
         notes: &topology.notes,
         probers: &probers,
+        replica: shared.replica_view(view.interval),
         store: StoreAnswer::of(&store),
     })
     .into_response()

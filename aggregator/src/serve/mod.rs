@@ -3,6 +3,7 @@
 mod api;
 mod connections;
 mod error;
+mod forward;
 mod gate;
 mod handle;
 mod history;
@@ -20,7 +21,7 @@ use axum::{
     response::Response,
     routing::{any, get, post},
 };
-use parallax_model::Vantage;
+use parallax_model::{Micros, Vantage};
 use prometheus_client::registry::Registry;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,7 @@ use tower_http::{
 
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
+pub(crate) use forward::Forwarder;
 pub(crate) use gate::Gate;
 pub(crate) use handle::FormKey;
 
@@ -42,6 +44,7 @@ use crate::{
     ingest::{self, Report},
     metrics::{self, Metrics},
     plan::{self, Planner},
+    replicas::{Replica, ReplicaView},
     runs::Desk,
     store::StoreHandle,
     watch::TopologyState,
@@ -62,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) runs: Arc<Desk>,
     pub(crate) handling: Arc<handling::Desk>,
     pub(crate) form_key: FormKey,
+    pub(crate) replica: Replica,
+    pub(crate) forwarder: Forwarder,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: StoreHandle,
@@ -77,6 +82,11 @@ impl Shared {
     /// How many bodies may be read at one time.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(BODIES))
+    }
+
+    /// What is said of this replica.
+    fn replica_view(&self, interval: Micros) -> ReplicaView {
+        self.replica.view(self.clock.now(), self.clock.start(), interval)
     }
 
     /// Refuses a vantage that the topology does not name. One that is who it says may only have come before the
@@ -151,6 +161,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         probers()
     };
     let reading = middleware::from_fn_with_state(shared.clone(), may_read);
+    let forwarding = middleware::from_fn_with_state(shared.clone(), forward::to_leader);
     let api = Router::new()
         .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
         .route("/v1/incidents", get(history::incidents))
@@ -167,11 +178,14 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/history/rollups", get(history::rollups))
         .route("/v1/history/failures", get(history::failures))
         .route_layer(reading.clone())
+        // Who leads also says who may.
+        .route_layer(forwarding.clone())
         .route("/healthz", get(api::healthz))
         .route("/readyz", get(api::readyz))
         .merge(probers);
     let people = page::router()
         .route_layer(reading)
+        .route_layer(forwarding)
         .merge(page::assets())
         .layer(CompressionLayer::new())
         .layer(timeout);

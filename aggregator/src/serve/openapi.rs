@@ -181,7 +181,9 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
         Operation::read(
             "/v1/state",
             "Everything the page shows: matrix, incidents, findings, hazards, vantages, store",
-            object("The view of the diagnosis, with `targets`, `probers`, `topology_error` and `store`."),
+            object(
+                "The view of the diagnosis, with `targets`, `probers`, `topology_error`, `store`, and `replica`: which of several aggregators says this.",
+            ),
         ),
         Operation {
             query: &[

@@ -28,6 +28,7 @@ impl From<NoRun> for ApiError {
             NoRun::Forbidden(_) => StatusCode::FORBIDDEN,
             NoRun::Nobody(_) | NoRun::NotFromThere { .. } => StatusCode::CONFLICT,
             NoRun::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            NoRun::StandsBy => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, refused)
     }

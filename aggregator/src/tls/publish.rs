@@ -12,9 +12,9 @@ use crate::{api_client::ApiClient, config::ObjectKey, metrics::Metrics};
 /// The key in the `ConfigMap`; a file of that name where it is mounted.
 pub(crate) const FILE: &str = "ca.crt";
 
-/// Authorities kept in the bundle: ours, that of an aggregator that is just being replaced, and a few more. Keys of
-/// former ones exist no more, so keeping their public parts a while costs nothing.
-const KEPT: usize = 4;
+/// Authorities kept in the bundle: ours, that of the other aggregator, those of two that are just being replaced, and a
+/// few more. Keys of former ones exist no more, so keeping their public parts a while costs nothing.
+const KEPT: usize = 6;
 
 /// Looks after what is published; somebody may have removed it.
 const LOOK: Duration = Duration::from_mins(1);
@@ -98,7 +98,8 @@ impl Publisher {
         let mut map = within("read", api.get(name)).await?;
         let data = map.data.get_or_insert_default();
         let before = data.get(FILE).map_or("", String::as_str);
-        if blocks(before).next() == Some(self.certificate.trim()) {
+        // Anywhere in it: two aggregators must not take turns at its head.
+        if blocks(before).any(|block| block == self.certificate.trim()) {
             return Ok(false);
         }
         let after = bundle(before, &self.certificate);
@@ -160,13 +161,13 @@ mod tests {
     #[test]
     fn ours_comes_first_and_former_ones_stay_for_a_while() {
         let mut text = String::new();
-        for word in ["a", "b", "c", "d", "e"] {
+        for word in ["a", "b", "c", "d", "e", "f", "g"] {
             text = bundle(&text, &pem(word));
         }
-        assert_eq!(text, [pem("e"), pem("d"), pem("c"), pem("b")].concat());
+        assert_eq!(text, ["g", "f", "e", "d", "c", "b"].map(pem).concat());
         assert_eq!(
             bundle(&text, &pem("c")),
-            [pem("c"), pem("e"), pem("d"), pem("b")].concat()
+            ["c", "g", "f", "e", "d", "b"].map(pem).concat()
         );
     }
 

@@ -84,6 +84,12 @@ impl ApiServer {
         server
     }
 
+    /// Where it listens.
+    #[allow(dead_code, reason = "most tests go by the kubeconfig")]
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// A kubeconfig that leads here.
     pub(crate) fn kubeconfig(&self) -> String {
         format!(
@@ -246,7 +252,16 @@ async fn answer(
 ) -> Response {
     let path: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
     if method != Method::GET {
-        return change(&shared, &method, &path, &body);
+        let at = path.iter().position(|part| *part == "namespaces").unwrap();
+        let manner = shared.store.lock().unwrap().manners.get(path[at + 2]).copied();
+        return match manner {
+            Some(Manner::Hangs) => std::future::pending().await,
+            Some(Manner::Answers(code)) => status(code, "as the test has it"),
+            _ => change(&shared, &method, &path, &body),
+        };
+    }
+    if let Some(one) = single(&shared, &path) {
+        return one;
     }
     let resource = (*path.last().unwrap()).to_owned();
     let namespace = path
@@ -272,9 +287,64 @@ async fn answer(
     }
 }
 
-/// A merge of a status, or the end of an object.
+/// One Lease: nothing else is read by its name.
+fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
+    let at = path.iter().position(|part| *part == "namespaces")?;
+    let (Some("leases"), Some(name)) = (path.get(at + 2).copied(), path.get(at + 3)) else {
+        return None;
+    };
+    let store = shared.store.lock().unwrap();
+    Some(match store.manners.get("leases") {
+        Some(Manner::Answers(code)) => status(*code, "as the test has it"),
+        Some(Manner::Hangs) => return None,
+        _ => {
+            let key = ("leases".to_owned(), path[at + 1].to_owned(), (*name).to_owned());
+            match store.objects.get(&key) {
+                Some(object) => {
+                    ([(header::CONTENT_TYPE, "application/json")], object.to_string()).into_response()
+                }
+                None => status(404, "not found"),
+            }
+        }
+    })
+}
+
+/// A new object, or one in the place of what it was made from.
+fn put(shared: &Shared, namespace: &str, resource: &str, name: Option<&str>, body: &[u8]) -> Response {
+    let mut object: Value = serde_json::from_slice(body).unwrap();
+    let mut store = shared.store.lock().unwrap();
+    let named = name.unwrap_or_else(|| object["metadata"]["name"].as_str().unwrap());
+    let key = (resource.to_owned(), namespace.to_owned(), named.to_owned());
+    match (store.objects.get(&key), name) {
+        (Some(_), None) => return status(409, "already exists"),
+        (None, Some(_)) => return status(404, "not found"),
+        (Some(known), Some(_))
+            if known["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] =>
+        {
+            return status(409, "the object has been modified");
+        }
+        (Some(known), Some(_)) => object["metadata"]["uid"] = known["metadata"]["uid"].clone(),
+        (None, None) => object["metadata"]["uid"] = format!("uid-{}", store.version).into(),
+    }
+    store.put(resource, object);
+    let object = store.objects[&key].to_string();
+    drop(store);
+    shared.changed.send_replace(());
+    ([(header::CONTENT_TYPE, "application/json")], object).into_response()
+}
+
+/// A merge of a status, the end of an object, or a Lease.
 fn change(shared: &Shared, method: &Method, path: &[&str], body: &[u8]) -> Response {
     let at = path.iter().position(|part| *part == "namespaces").unwrap();
+    if *method == Method::POST || *method == Method::PUT {
+        return put(
+            shared,
+            path[at + 1],
+            path[at + 2],
+            path.get(at + 3).copied(),
+            body,
+        );
+    }
     let (namespace, resource, name) = (path[at + 1], path[at + 2], path[at + 3]);
     let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
     let mut store = shared.store.lock().unwrap();

@@ -120,6 +120,12 @@ impl Running {
             .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
     }
 
+    /// As `kill -9`: nothing ends in order.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
     pub(crate) async fn stop(self) {
         drop(self.client);
         self.cancelled.cancel();

@@ -15,12 +15,21 @@ use crate::{
 const DEADLINE: Duration = Duration::from_mins(1);
 
 async fn start(server: &ApiServer) -> Running {
+    replica(server, None).await
+}
+
+/// One of several, where it has a name.
+async fn replica(server: &ApiServer, name: Option<&str>) -> Running {
+    let several = name.map_or(
+        "",
+        |_| "replicas: {lease: parallax/parallax-aggregator, leaseSeconds: 1}\n",
+    );
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("topology.yaml"), TOPOLOGY).unwrap();
     let path = folder.path().join("parallax.yaml");
     fs::write(
         &path,
-        "listen: 127.0.0.1:0\ntopology: topology.yaml\ncustomResources: true\n",
+        format!("listen: 127.0.0.1:0\ntopology: topology.yaml\ncustomResources: true\n{several}"),
     )
     .unwrap();
     client();
@@ -30,7 +39,8 @@ async fn start(server: &ApiServer) -> Running {
         .unwrap();
     let config = Config::load(&path)
         .unwrap()
-        .with_client(Client::try_from(access).unwrap());
+        .with_client(Client::try_from(access).unwrap())
+        .as_replica(name.map(ToOwned::to_owned), None);
     Running::configured(folder, config).await
 }
 
@@ -190,4 +200,71 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
         "one without a time to live stays"
     );
     aggregator.stop().await;
+}
+
+/// What one says by itself.
+async fn own(aggregator: &Running) -> Value {
+    let request = aggregator
+        .get("/v1/state")
+        .header("parallax-forwarded-by", "test");
+    crate::common::json(request.send().await.unwrap()).await
+}
+
+async fn leads(aggregator: &Running) {
+    let wait = async {
+        while own(aggregator).await["replica"]["part"] != "leads" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, wait).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_the_next() {
+    let server = ApiServer::start(&[]).await;
+    let first = replica(&server, Some("agg-a")).await;
+    leads(&first).await;
+    let second = replica(&server, Some("agg-b")).await;
+    // Only the second could make the run: nobody reports to the first. It is not its to make.
+    second.send(&[HEADER, &observation(0)]).await;
+    let spec = json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50});
+    put(&server, "runs", "ask", spec);
+    put(
+        &server,
+        "targets",
+        "pay",
+        json!({"url": "https://pay.example.test/"}),
+    );
+    condition(&server, "targets", "pay", "Accepted", "True").await;
+    let known = async {
+        // It has seen both objects, and said nothing.
+        loop {
+            let state = own(&second).await;
+            let targets = state["targets"].as_array().unwrap();
+            if targets.contains(&json!("https://pay.example.test/")) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, known).await.unwrap();
+    assert!(server.get("runs", "shop", "ask").unwrap()["status"].is_null());
+    let refused = second.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
+    assert_eq!(refused.status(), 503);
+    let said = crate::common::json(refused).await;
+    assert_eq!(said["leader"], "agg-a", "{said}");
+
+    first.kill().await;
+    leads(&second).await;
+    condition(&server, "runs", "ask", "Complete", "True").await;
+    put(
+        &server,
+        "targets",
+        "later",
+        json!({"url": "https://later.example.test/"}),
+    );
+    condition(&server, "targets", "later", "Accepted", "True").await;
+    let plan = second.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
+    assert_eq!(plan.status(), 200);
+    drop(plan);
+    second.stop().await;
 }

@@ -1,6 +1,6 @@
 //! `parallax aggregator`: correlate what the probers see.
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use parallax_aggregator::{Aggregator, Config};
 
@@ -13,6 +13,12 @@ pub(crate) struct Args {
     /// The configuration; deploy/parallax.yaml is a commented example.
     #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
     config: PathBuf,
+    /// What this one is called among several aggregators (`replicas` in the configuration): the name of its Pod.
+    #[arg(long, value_name = "NAME", env = "PARALLAX_POD")]
+    pod: Option<String>,
+    /// Where the other aggregators reach this one; the address of `listen` without.
+    #[arg(long, value_name = "ADDRESS", env = "PARALLAX_ADDRESS")]
+    address: Option<IpAddr>,
     #[command(flatten)]
     record: super::record::Args,
 }
@@ -20,6 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.config)
         .map_err(Failure::usage)?
+        .as_replica(args.pod.clone(), args.address)
         .with_record(args.record.options());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -16,9 +16,16 @@ use crate::exit::Failure;
 /// Probe what the aggregator asks for, from this machine or pod.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the aggregator serves.
-    #[arg(long, value_name = "URL", env = "PARALLAX_AGGREGATOR")]
-    aggregator: Url,
+    /// Where the aggregator serves. A name that leads to several addresses is several aggregators, and so are several URLs,
+    /// separated by commas: reports go to each of them.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PARALLAX_AGGREGATOR",
+        value_delimiter = ',',
+        required = true
+    )]
+    aggregator: Vec<Url>,
     /// Where this prober sits: NODE/pod, NODE/host, vpc:NAME or internet:NAME.
     #[arg(long, env = "PARALLAX_VANTAGE")]
     vantage: Vantage,
@@ -60,10 +67,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             .collect::<Result<Vec<_>, _>>()?
             .concat())
     };
+    let mut aggregators = args.aggregator.into_iter();
+    let Some(aggregator) = aggregators.next() else {
+        return Err(Failure::Usage("--aggregator: expected a URL".to_owned()));
+    };
+    let others = aggregators.collect();
     let config = AgentConfig {
         vantage: args.vantage,
         pod: args.pod,
-        aggregator: args.aggregator,
+        aggregator,
         token,
         aggregator_roots: aggregator_roots(args.aggregator_roots)?,
         role: if args.responder {
@@ -84,10 +96,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .map_err(Failure::could_not)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
-        let agent = Agent::bind(config).await.map_err(|error| match error {
-            AgentError::Aggregator { .. } => Failure::usage(error),
-            _ => Failure::could_not(error),
-        })?;
+        let agent = Agent::bind(config)
+            .await
+            .and_then(|agent| agent.also_reporting_to(others))
+            .map_err(|error| match error {
+                AgentError::Aggregator { .. } => Failure::usage(error),
+                _ => Failure::could_not(error),
+            })?;
         tracing::info!(echo = %agent.echo_addr(), "probing");
         agent.run(stop).await.map_err(Failure::could_not)
     })

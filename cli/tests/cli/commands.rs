@@ -14,6 +14,7 @@ pub(crate) fn parallax() -> Command {
         "PARALLAX_AGGREGATOR",
         "PARALLAX_VANTAGE",
         "PARALLAX_POD",
+        "PARALLAX_ADDRESS",
         "PARALLAX_SERVER",
         "PARALLAX_TOKEN",
     ] {

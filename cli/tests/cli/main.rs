@@ -10,6 +10,7 @@ mod manifests;
 mod readme;
 mod record;
 mod replay;
+mod replicas;
 mod runs;
 mod servers;
 mod up;

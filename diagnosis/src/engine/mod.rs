@@ -366,7 +366,7 @@ impl Engine {
         let Some((round, waiting)) = self.rounds.close(now, &self.world) else {
             return false;
         };
-        self.incidents.begin();
+        self.incidents.begin(round);
         let mut rows = self.numbered(waiting);
         let mut fold = self.folds.remove(&round).unwrap_or_default();
         let at = known_at(fold.known(round.end(self.settings.interval)), &rows);

@@ -8,40 +8,41 @@ use parking_lot::Mutex;
 /// Facts that did not change are said again.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// The latest look, and what was delivered of it.
+/// The latest look.
 #[derive(Debug, Default)]
-pub(crate) struct Desk(Mutex<State>);
+pub(crate) struct Desk(Mutex<Option<HostFacts>>);
 
+impl Desk {
+    /// Takes a look's facts.
+    pub(crate) fn put(&self, facts: HostFacts) {
+        *self.0.lock() = Some(facts);
+    }
+}
+
+/// What one aggregator was told of them.
 #[derive(Debug, Default)]
-struct State {
-    latest: Option<HostFacts>,
+pub(crate) struct Telling {
     /// Handed to a report that is not acknowledged yet.
     sent: Option<HostFacts>,
     delivered: Option<(HostFacts, Instant)>,
 }
 
-impl Desk {
-    /// Takes a look's facts.
-    pub(crate) fn put(&self, facts: HostFacts) {
-        self.0.lock().latest = Some(facts);
-    }
-
+impl Telling {
     /// What the next report carries, if anything. Nothing known is nothing to say, but for taking back what was said.
-    pub(crate) fn due(&self, now: Instant) -> Option<HostFacts> {
-        let mut state = self.0.lock();
-        let due = state.latest.clone().filter(|latest| match &state.delivered {
+    pub(crate) fn due(&mut self, desk: &Desk, now: Instant) -> Option<HostFacts> {
+        let latest = desk.0.lock().clone();
+        let due = latest.filter(|latest| match &self.delivered {
             Some((before, at)) => before != latest || now.duration_since(*at) >= AGAIN,
             None => *latest != HostFacts::default(),
         });
-        state.sent.clone_from(&due);
+        self.sent.clone_from(&due);
         due
     }
 
     /// The report was taken.
-    pub(crate) fn delivered(&self, now: Instant) {
-        let mut state = self.0.lock();
-        if let Some(sent) = state.sent.take() {
-            state.delivered = Some((sent, now));
+    pub(crate) fn delivered(&mut self, now: Instant) {
+        if let Some(sent) = self.sent.take() {
+            self.delivered = Some((sent, now));
         }
     }
 }

@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::Desk;
+pub(crate) use desk::{Desk, Telling};
 use kube_proxy::KubeProxy;
 
 /// Time between two looks.

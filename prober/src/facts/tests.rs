@@ -201,36 +201,51 @@ proptest! {
 #[test]
 fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_each_minute() {
     let desk = Desk::default();
+    let mut telling = Telling::default();
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let facts = |hairpin| HostFacts {
         hairpin: Some(hairpin),
         ..HostFacts::default()
     };
-    assert_eq!(desk.due(at(0)), None);
+    assert_eq!(telling.due(&desk, at(0)), None);
     desk.put(HostFacts::default());
-    assert_eq!(desk.due(at(0)), None, "nothing known is nothing to say");
+    assert_eq!(telling.due(&desk, at(0)), None, "nothing known is nothing to say");
     desk.put(facts(true));
-    assert_eq!(desk.due(at(1)), Some(facts(true)));
-    assert_eq!(desk.due(at(2)), Some(facts(true)), "not taken yet");
-    desk.delivered(at(2));
-    assert_eq!(desk.due(at(3)), None);
+    assert_eq!(telling.due(&desk, at(1)), Some(facts(true)));
+    assert_eq!(telling.due(&desk, at(2)), Some(facts(true)), "not taken yet");
+    telling.delivered(at(2));
+    assert_eq!(telling.due(&desk, at(3)), None);
     desk.put(facts(false));
-    assert_eq!(desk.due(at(4)), Some(facts(false)));
+    assert_eq!(telling.due(&desk, at(4)), Some(facts(false)));
     // A look between sending and the answer: what was not sent is not delivered.
     desk.put(facts(true));
-    desk.delivered(at(4));
-    assert_eq!(desk.due(at(5)), Some(facts(true)));
-    desk.delivered(at(5));
-    assert_eq!(desk.due(at(64)), None);
-    assert_eq!(desk.due(at(65)), Some(facts(true)));
+    telling.delivered(at(4));
+    assert_eq!(telling.due(&desk, at(5)), Some(facts(true)));
+    telling.delivered(at(5));
+    assert_eq!(telling.due(&desk, at(64)), None);
+    assert_eq!(telling.due(&desk, at(65)), Some(facts(true)));
     desk.put(HostFacts::default());
-    desk.delivered(at(65));
+    telling.delivered(at(65));
     assert_eq!(
-        desk.due(at(66)),
+        telling.due(&desk, at(66)),
         Some(HostFacts::default()),
         "what is no longer known is taken back"
     );
+}
+
+#[test]
+fn each_aggregator_is_told_the_facts_whoever_else_has_them() {
+    let (desk, now) = (Desk::default(), Instant::now());
+    let (mut one, mut other) = (Telling::default(), Telling::default());
+    let facts = HostFacts {
+        hairpin: Some(true),
+        ..HostFacts::default()
+    };
+    desk.put(facts.clone());
+    assert_eq!(one.due(&desk, now), Some(facts.clone()));
+    one.delivered(now);
+    assert_eq!(other.due(&desk, now), Some(facts));
 }
 
 /// Answers every request by its path.

@@ -46,7 +46,16 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn start(config: AgentConfig) -> Self {
+        Self::among(config, &[]).await
+    }
+
+    /// With more aggregators than one.
+    pub(crate) async fn among(config: AgentConfig, others: &[SocketAddr]) -> Self {
+        let others = others
+            .iter()
+            .map(|address| format!("http://{address}").parse().unwrap());
         let agent = Agent::bind(config).await.unwrap();
+        let agent = agent.also_reporting_to(others.collect()).unwrap();
         let (echo, incarnation) = (agent.echo_addr(), agent.incarnation().to_string());
         let cancel = CancellationToken::new();
         let task = tokio::spawn(agent.run(cancel.clone()));
@@ -376,6 +385,11 @@ async fn get(addr: SocketAddr, path: &str, contains: &str) -> parallax_prober::P
         &context(Tls::with_roots([])),
     )
     .await
+}
+
+/// Whether the agent's metrics hold a line.
+pub(crate) async fn metric_is(echo: SocketAddr, line: &str) -> bool {
+    get(echo, "/metrics", line).await.outcome == Outcome::Ok { status: Some(200) }
 }
 
 #[tokio::test]

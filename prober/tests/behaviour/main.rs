@@ -18,5 +18,6 @@ mod redirect;
 mod resolve;
 mod runs;
 mod servers;
+mod several;
 mod suite;
 mod tls;

@@ -94,7 +94,8 @@ impl Shared {
         let view = self.outlook.views.borrow().clone();
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
-        Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now())
+        let overview = Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
+        overview.of_replica(&self.replica_view(view.interval), self.clock.now())
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     ingest::ProberView,
+    replicas::ReplicaView,
     store::{Status, StoreState},
     watch::TopologyState,
 };
@@ -162,6 +163,39 @@ impl Overview {
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             at: words::clock(view.at, now),
         }
+    }
+}
+
+impl Overview {
+    /// Says which of several aggregators shows this; of a single one there is nothing to say.
+    pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
+        let Some(name) = &replica.name else { return self };
+        if let Some(until) = replica.warming {
+            let title = format!("{name} is warming up for another {}", words::span(until - now));
+            let line = "It has started a short while ago: what few probes notice is not judged yet, and what happened before is known to the other aggregator only.";
+            self.warnings.insert(
+                0,
+                Warning {
+                    title,
+                    lines: vec![line.to_owned()],
+                },
+            );
+        }
+        if replica.part == "stands_by" {
+            let title = match &replica.leader {
+                Some(leader) => format!("{name} stands by; {leader}, which leads, does not answer"),
+                None => format!("{name} stands by; no aggregator leads at present"),
+            };
+            let line = "Shown is what this aggregator sees and judges by itself. Runs, and whatever is done about incidents, wait for the one that leads.";
+            self.warnings.insert(
+                0,
+                Warning {
+                    title,
+                    lines: vec![line.to_owned()],
+                },
+            );
+        }
+        self
     }
 }
 

@@ -8,7 +8,10 @@ use super::{
     super::{Note, Timing, fingerprint},
     Kubernetes,
 };
-use crate::config::{Config, TopologySource};
+use crate::{
+    config::{Config, TopologySource},
+    replicas::ReplicaOptions,
+};
 
 /// What the file said last.
 pub(super) struct Settings {
@@ -23,6 +26,7 @@ pub(super) struct Settings {
 struct Started {
     listen: std::net::SocketAddr,
     kubernetes: Option<Kubernetes>,
+    replicas: Option<ReplicaOptions>,
 }
 
 impl Started {
@@ -30,6 +34,7 @@ impl Started {
         Self {
             listen: config.listen,
             kubernetes: config.source.kubernetes.clone(),
+            replicas: config.replicas.clone(),
         }
     }
 
@@ -38,6 +43,7 @@ impl Started {
         [
             ("listen", self.listen == other.listen),
             ("topology", self.kubernetes == other.kubernetes),
+            ("replicas", self.replicas == other.replicas),
         ]
         .into_iter()
         .filter_map(|(key, same)| (!same).then_some(key))

@@ -1,8 +1,5 @@
 //! The whole way from an API server to topology and plan, over real connections.
 
-#[path = "../../../tests/api_server/mod.rs"]
-mod api_server;
-
 use std::time::Duration;
 
 use parallax_diagnosis::plan::{PlanConfig, assignments};
@@ -11,9 +8,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use self::api_server::{ApiServer, Manner};
 use super::*;
-use crate::{config::Config, watch::Timing};
+use crate::{
+    api_server::{ApiServer, Manner},
+    config::Config,
+    watch::Timing,
+};
 
 const SHOP: &str = include_str!("convert/fixtures/shop.yaml");
 const GATEWAY: &str = include_str!("convert/fixtures/gateway.yaml");

@@ -4,9 +4,10 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{
-            ConfigMapProjection, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
-            ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource, Service,
-            ServiceAccountTokenProjection, ServicePort, ServiceSpec, Volume, VolumeProjection,
+            Affinity, ConfigMapProjection, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
+            ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSpec, PodTemplateSpec,
+            ProjectedVolumeSource, Service, ServiceAccountTokenProjection, ServicePort, ServiceSpec, Volume,
+            VolumeProjection, WeightedPodAffinityTerm,
         },
         policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
     },
@@ -63,6 +64,8 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
             values,
             ServiceSpec {
                 cluster_ip: Some("None".to_owned()),
+                // One that is not ready for a moment must not lose what is reported meanwhile.
+                publish_not_ready_addresses: values.elects().then_some(true),
                 ports: Some(vec![port("https-probers", PROBER_PORT, "https", "probers")]),
                 ..ServiceSpec::default()
             },
@@ -167,10 +170,14 @@ fn pod_spec(values: &Values) -> PodSpec {
         values,
         &values.aggregator.resources,
     );
-    container.env = Some(vec![
+    let mut env = vec![
         pod::env("PARALLAX_CONFIG", &format!("{CONFIG_FOLDER}/{CONFIG_FILE}")),
         pod::env_field("PARALLAX_POD", "metadata.name"),
-    ]);
+    ];
+    if values.elects() {
+        env.push(pod::env_field("PARALLAX_ADDRESS", "status.podIP"));
+    }
+    container.env = Some(env);
     container.ports = Some(vec![
         pod::port("http", PAGE_PORT.into()),
         pod::port("probers", PROBER_PORT.into()),
@@ -186,12 +193,32 @@ fn pod_spec(values: &Values) -> PodSpec {
         service_account_name: Some(Part::Aggregator.name().to_owned()),
         volumes: Some(vec![config(), api(), storage::volume(values)]),
         containers: vec![container],
+        affinity: values.elects().then(apart),
         ..pod::hardened(values, &values.aggregator.place)
     };
     if let Some(context) = &mut spec.security_context {
         context.fs_group = Some(USER);
     }
     spec
+}
+
+/// On two nodes, where there are two: one that dies must not take both.
+fn apart() -> Affinity {
+    let term = PodAffinityTerm {
+        label_selector: Some(Part::Aggregator.selector()),
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        ..PodAffinityTerm::default()
+    };
+    Affinity {
+        pod_anti_affinity: Some(PodAntiAffinity {
+            preferred_during_scheduling_ignored_during_execution: Some(vec![WeightedPodAffinityTerm {
+                pod_affinity_term: term,
+                weight: 100,
+            }]),
+            ..PodAntiAffinity::default()
+        }),
+        ..Affinity::default()
+    }
 }
 
 fn config() -> Volume {

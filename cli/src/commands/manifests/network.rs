@@ -84,12 +84,31 @@ fn aggregator(values: &Values) -> NetworkPolicy {
             ports: Some(tcp(&[PAGE_PORT])),
         });
     }
+    let mut egress = vec![names()];
+    if values.elects() {
+        // The one that stands by hands on what people ask for.
+        let other = || {
+            vec![NetworkPolicyPeer {
+                pod_selector: Some(Part::Aggregator.selector()),
+                ..NetworkPolicyPeer::default()
+            }]
+        };
+        ingress.push(NetworkPolicyIngressRule {
+            from: Some(other()),
+            ports: Some(tcp(&[PAGE_PORT])),
+        });
+        egress.push(NetworkPolicyEgressRule {
+            to: Some(other()),
+            ports: Some(tcp(&[PAGE_PORT])),
+        });
+    }
     // The API server is an address outside every selector; its port is what is known of it.
     let api = NetworkPolicyEgressRule {
         ports: Some(tcp(&values.api_server_ports)),
         to: None,
     };
-    policy(Part::Aggregator, values, ingress, vec![names(), api])
+    egress.push(api);
+    policy(Part::Aggregator, values, ingress, egress)
 }
 
 fn policy(

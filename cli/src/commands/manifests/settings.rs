@@ -87,6 +87,14 @@ fn configuration(values: &Values) -> String {
         let account = format!("{}/{}", values.namespace, Part::Responder.name());
         let _ = writeln!(text, "  responders: {}", list(&[account]));
     }
+    if values.elects() {
+        let _ = write!(
+            text,
+            "replicas:\n  lease: {}/{}\n",
+            values.namespace,
+            Part::Aggregator.name()
+        );
+    }
     text
 }
 

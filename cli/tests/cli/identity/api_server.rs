@@ -75,6 +75,11 @@ impl ApiServer {
             .route("/api/v1/namespaces/{ns}/pods", get(pods))
             .route(accounts, get(list).post(create))
             .route(&format!("{accounts}/{{name}}/token"), post(token_request))
+            .route("/apis/coordination.k8s.io/v1/namespaces/{ns}/{kind}", post(make))
+            .route(
+                "/apis/coordination.k8s.io/v1/namespaces/{ns}/{kind}/{name}",
+                get(read).put(replace),
+            )
             .route(
                 "/api/v1/namespaces/{ns}/{kind}/{name}",
                 get(read).put(replace).patch(patch).delete(remove),
@@ -311,6 +316,25 @@ async fn read(
         Some(object) => Json(object).into_response(),
         None => error(StatusCode::NOT_FOUND, "NotFound"),
     }
+}
+
+/// A Lease.
+async fn make(
+    State(inside): State<Arc<Inside>>,
+    Path((ns, kind)): Path<(String, String)>,
+    Json(mut object): Json<Value>,
+) -> Response {
+    let mut held = inside.held.lock().unwrap();
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    let path = format!("{ns}/{kind}/{name}");
+    if held.objects.contains_key(&path) {
+        return error(StatusCode::CONFLICT, "AlreadyExists");
+    }
+    held.version += 1;
+    object["metadata"]["resourceVersion"] = held.version.to_string().into();
+    object["metadata"]["uid"] = format!("uid-{}", held.version).into();
+    held.objects.insert(path, object.clone());
+    (StatusCode::CREATED, Json(object)).into_response()
 }
 
 async fn replace(

@@ -1,8 +1,8 @@
 //! Real probers before a real aggregator over real TLS; only the API server is a small one of ours.
 
-mod api_server;
+pub(crate) mod api_server;
 mod enroll;
-mod mesh;
+pub(crate) mod mesh;
 
 use parallax_model::Network;
 use parallax_prober::Role;

@@ -14,6 +14,7 @@ fn installations() -> Vec<(String, Objects)> {
         "hostVantage: true",
         "responder: true",
         "aggregator: {volume: {size: 1Gi, storageClass: fast}}",
+        "aggregator: {replicas: 2}\npageFrom: [monitoring]",
         "outsideHosts: [parallax.example.test, 203.0.113.7]",
         "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
          aggregator: {volume: {size: 1Gi}}\npodMonitor: {}\npageFrom: [monitoring]\nimagePullSecrets: [registry]",

@@ -65,8 +65,16 @@ fn each_mistake_is_answered_with_file_line_and_what_was_expected() {
             "prober.nodeSelector: expected label keys like kubernetes.io/os, found \"not a label\"",
         ),
         (
-            "aggregator: {replicas: 2}\n",
-            "values.yaml:1:24: aggregator.replicas: expected 1, found 2",
+            "aggregator: {replicas: 3}\n",
+            "values.yaml:1:24: aggregator.replicas: expected 1 or 2, found 3",
+        ),
+        (
+            "aggregator: {replicas: 2, volume: {size: 1Gi}}\n",
+            "aggregator.volume: expected none with 2 replicas",
+        ),
+        (
+            "aggregator: {replicas: 2}\noutsideHosts: [parallax.example.test]\n",
+            "outsideHosts: expected none with 2 replicas",
         ),
         (
             "aggregator:\n  volume: {size: big}\n",

@@ -147,6 +147,11 @@ impl Values {
         check.end().map(|()| values)
     }
 
+    /// Whether one of several aggregators leads.
+    pub(super) const fn elects(&self) -> bool {
+        self.replicas > 1
+    }
+
     /// The namespace of the probers in the nodes' network.
     pub(super) fn host_namespace(&self) -> String {
         format!("{}-host", self.namespace)
@@ -197,6 +202,12 @@ impl Values {
         for (i, host) in raw.outside_hosts.iter().enumerate() {
             check.host(&format!("outsideHosts[{i}]"), host);
         }
+        if self.replicas > 1 && !raw.outside_hosts.is_empty() {
+            check.wrong(
+                "outsideHosts",
+                "expected none with 2 replicas: behind one address a machine outside would report to either aggregator, never to both".to_owned(),
+            );
+        }
         self.outside_hosts = raw.outside_hosts;
         for (i, namespace) in raw.page_from.iter().enumerate() {
             check.namespace(&format!("pageFrom[{i}]"), namespace);
@@ -215,13 +226,19 @@ impl Values {
 
     fn overlay_aggregator(&mut self, raw: raw::RawAggregator, check: &mut Check<'_>) {
         if let Some(replicas) = raw.replicas {
-            if replicas != 1 {
+            if !(1..=2).contains(&replicas) {
                 check.wrong(
                     "aggregator.replicas",
-                    format!("expected 1, found {replicas}: probers report to one aggregator, so a second would see a part only"),
+                    format!("expected 1 or 2, found {replicas}: one leads, one stands by, and every prober reports to all"),
                 );
             }
-            self.replicas = 1;
+            self.replicas = if replicas == 2 { 2 } else { 1 };
+        }
+        if self.replicas > 1 && raw.volume.is_some() {
+            check.wrong(
+                "aggregator.volume",
+                "expected none with 2 replicas: one pod at a time holds a volume".to_owned(),
+            );
         }
         self.volume = raw.volume.map(|raw| {
             check.quantity("aggregator.volume.size", &raw.size);

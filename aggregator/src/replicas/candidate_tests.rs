@@ -1,0 +1,254 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+
+fn candidate(name: &str) -> Candidate {
+    Candidate::new(name.to_owned(), Terms::of(S * 10))
+}
+
+fn record(holder: &str, epoch: u64, version: &str) -> Record {
+    Record {
+        holder: (!holder.is_empty()).then(|| holder.to_owned()),
+        duration: S * 10,
+        epoch,
+        version: version.to_owned(),
+    }
+}
+
+#[test]
+fn a_lease_that_is_not_there_or_that_nobody_holds_is_taken_at_once_in_an_epoch_of_its_own() {
+    let mut a = candidate("a");
+    assert_eq!(a.decide(S, 1_000, None), Action::Create { epoch: 1_000 });
+    let free = record("", 5_000, "1");
+    assert_eq!(
+        candidate("a").decide(S, 1_000, Some(&free)),
+        Action::Take { epoch: 5_001 },
+        "also where our clock is behind"
+    );
+}
+
+#[test]
+fn a_holder_that_is_silent_for_a_whole_duration_since_we_first_saw_its_last_word_is_replaced() {
+    let mut b = candidate("b");
+    assert_eq!(b.decide(S * 50, 9_000, Some(&record("a", 7, "1"))), Action::Wait);
+    assert_eq!(b.decide(S * 59, 9_000, Some(&record("a", 7, "1"))), Action::Wait);
+    assert_eq!(
+        b.decide(S * 60, 9_000, Some(&record("a", 7, "2"))),
+        Action::Wait,
+        "it lives"
+    );
+    assert_eq!(b.decide(S * 69, 9_000, Some(&record("a", 7, "2"))), Action::Wait);
+    assert_eq!(
+        b.decide(S * 70, 9_000, Some(&record("a", 7, "2"))),
+        Action::Take { epoch: 9_000 }
+    );
+}
+
+#[test]
+fn a_holder_that_asks_for_more_patience_gets_it() {
+    let mut b = candidate("b");
+    let long = Record {
+        duration: S * 30,
+        ..record("a", 7, "1")
+    };
+    assert_eq!(b.decide(S, 9_000, Some(&long)), Action::Wait);
+    assert_eq!(b.decide(S * 30, 9_000, Some(&long)), Action::Wait);
+    assert_eq!(
+        b.decide(S * 31, 9_000, Some(&long)),
+        Action::Take { epoch: 9_000 }
+    );
+}
+
+#[test]
+fn who_leads_renews_and_leads_until_the_deadline_after_the_last_write_was_begun() {
+    let mut a = candidate("a");
+    a.decide(S, 1_000, None);
+    a.wrote(S, 1_000, "1".to_owned());
+    assert!(a.leads(S * 7).is_some());
+    assert_eq!(
+        a.decide(S * 3, 1_002, Some(&record("a", 1_000, "1"))),
+        Action::Renew { epoch: 1_000 }
+    );
+    a.wrote(S * 3, 1_000, "2".to_owned());
+    assert!(a.leads(Duration::from_millis(9_999)).is_some());
+    assert!(a.leads(S * 10).is_none(), "3 s + 7 s");
+}
+
+#[test]
+fn who_came_too_late_to_renew_begins_another_epoch() {
+    let mut a = candidate("a");
+    a.decide(S, 1_000, None);
+    a.wrote(S, 1_000, "1".to_owned());
+    assert_eq!(
+        a.decide(S * 20, 1_019, Some(&record("a", 1_000, "1"))),
+        Action::Take { epoch: 1_019 }
+    );
+}
+
+#[test]
+fn who_sees_that_somebody_else_holds_it_leads_no_more() {
+    let mut a = candidate("a");
+    a.decide(S, 1_000, None);
+    a.wrote(S, 1_000, "1".to_owned());
+    assert_eq!(
+        a.decide(S * 2, 1_001, Some(&record("b", 1_001, "2"))),
+        Action::Wait
+    );
+    assert!(a.leads(S * 2).is_none());
+}
+
+#[test]
+fn a_process_of_the_same_name_that_died_is_followed_without_a_wait_by_another_epoch() {
+    let mut again = candidate("a");
+    assert_eq!(
+        again.decide(S, 1_000, Some(&record("a", 1_000, "9"))),
+        Action::Take { epoch: 1_001 }
+    );
+}
+
+#[test]
+fn a_lease_that_somebody_removes_is_made_anew_by_its_holder_at_once_and_by_others_after_a_duration() {
+    let (mut a, mut b) = (candidate("a"), candidate("b"));
+    a.decide(S, 1_000, None);
+    a.wrote(S, 1_000, "1".to_owned());
+    assert_eq!(
+        b.decide(S * 2, 1_001, Some(&record("a", 1_000, "1"))),
+        Action::Wait
+    );
+    assert_eq!(b.decide(S * 4, 1_003, None), Action::Wait);
+    assert_eq!(a.decide(S * 4, 1_003, None), Action::Create { epoch: 1_003 });
+    assert_eq!(b.decide(S * 14, 1_013, None), Action::Create { epoch: 1_013 });
+}
+
+/// A Lease as the API server keeps it: one write at a time, refused where it rests on an old version.
+#[derive(Debug, Default)]
+struct Server {
+    record: Option<Record>,
+    writes: u64,
+}
+
+impl Server {
+    fn write(&mut self, name: &str, epoch: u64, rests_on: Option<&str>) -> Option<String> {
+        let current = self.record.as_ref().map(|record| record.version.as_str());
+        if current != rests_on {
+            return None;
+        }
+        self.writes += 1;
+        let version = self.writes.to_string();
+        self.record = Some(record(name, epoch, &version));
+        Some(version)
+    }
+}
+
+/// One turn of one candidate, in true time.
+#[derive(Debug, Clone)]
+struct Turn {
+    who: usize,
+    /// Since the last turn of anybody.
+    after: u64,
+    /// From the read to the write, and from the write to the word that it was taken, in milliseconds.
+    way: (u64, u64),
+    /// The word of it is lost.
+    lost: bool,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = (
+        0_usize..3,
+        0_u64..6_000,
+        (0_u64..9_000, 0_u64..9_000),
+        prop::bool::weighted(0.2),
+    );
+    prop::collection::vec(
+        turn.prop_map(|(who, after, way, lost)| Turn {
+            who,
+            after,
+            way,
+            lost,
+        }),
+        1..120,
+    )
+}
+
+/// What is under way of a candidate, in milliseconds of true time.
+enum Way {
+    Write {
+        at: u64,
+        action: Action,
+        begun: Duration,
+        rests_on: Option<String>,
+        then: u64,
+        lost: bool,
+    },
+    Word {
+        at: u64,
+        epoch: u64,
+        version: String,
+        begun: Duration,
+    },
+}
+
+impl Way {
+    const fn at(&self) -> u64 {
+        match self {
+            Self::Write { at, .. } | Self::Word { at, .. } => *at,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever is slow, lost or paused: at no time do two lead, and epochs only grow.
+    #[test]
+    fn there_are_never_two_leaders(turns in turns(), speeds in prop::array::uniform3(90_u64..=110)) {
+        let names = ["a", "b", "c"];
+        let mut candidates = names.map(candidate);
+        let mut ways: [Option<Way>; 3] = [None, None, None];
+        let mut server = Server::default();
+        let (mut now, mut last) = (0_u64, 0_u64);
+        // Each has a clock of its own, up to a tenth slow or fast, and from another beginning.
+        let own = |who: usize, now: u64| Duration::from_millis((now * speeds[who]) / 100 + 1_000 * who as u64);
+        for turn in turns {
+            let until = now + turn.after;
+            // What is under way arrives meanwhile, in order.
+            loop {
+                let next = (0..3).filter_map(|who| Some((ways[who].as_ref()?.at(), who))).min();
+                let Some((at, who)) = next.filter(|(at, _)| *at <= until) else { break };
+                match ways[who].take() {
+                    Some(Way::Write { action, begun, rests_on, then, lost, .. }) => {
+                        let (Action::Create { epoch } | Action::Take { epoch } | Action::Renew { epoch }) = action
+                        else { continue };
+                        if let Some(version) = server.write(names[who], epoch, rests_on.as_deref()) {
+                            prop_assert!(epoch >= last);
+                            last = epoch;
+                            if !lost {
+                                ways[who] = Some(Way::Word { at: at + then, epoch, version, begun });
+                            }
+                        }
+                    }
+                    Some(Way::Word { epoch, version, begun, .. }) => candidates[who].wrote(begun, epoch, version),
+                    None => {}
+                }
+                let leaders = (0..3).filter(|who| candidates[*who].leads(own(*who, at)).is_some()).count();
+                prop_assert!(leaders <= 1, "{leaders} lead at {at}");
+            }
+            now = until;
+            if ways[turn.who].is_none() {
+                let begun = own(turn.who, now);
+                let read = server.record.clone();
+                let action = candidates[turn.who].decide(begun, 1_000 + now / 1_000, read.as_ref());
+                if action != Action::Wait {
+                    let rests_on = read.map(|record| record.version);
+                    ways[turn.who] = Some(Way::Write {
+                        at: now + turn.way.0, action, begun, rests_on, then: turn.way.1, lost: turn.lost,
+                    });
+                }
+            }
+            let leaders = (0..3).filter(|who| candidates[*who].leads(own(*who, now)).is_some()).count();
+            prop_assert!(leaders <= 1, "{leaders} lead at {now}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Two aggregators, one of which leads: it alone makes plans, writes into the cluster, and serves runs and pages. The
+//! other sees and judges the same, and stands by.
+//!
+//! ```text
+//! Lease ◀─ Election (read, decide, write) ─▶ Replica (who leads) ─▶ plan streams · writes · forwarding · page · metrics
+//! ```
+//!
+//! A Lease is no lock: a write that was begun while we led may arrive after we do not. So everything written is the
+//! same whoever writes it, and each plan carries its epoch.
+
+mod candidate;
+mod election;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use ring::digest;
+use tokio::{sync::watch, time::Instant};
+
+use crate::config::ObjectKey;
+
+pub(crate) use election::Election;
+pub(crate) use view::ReplicaView;
+
+use candidate::Terms;
+
+/// `replicas`: what makes this one of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReplicaOptions {
+    /// The Lease whose holder leads.
+    pub(crate) lease: ObjectKey,
+    /// How long the others wait for a holder that is silent.
+    pub(crate) duration: Duration,
+}
+
+/// What this aggregator is at present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// There is no other one.
+    Alone {
+        /// Its start, in seconds.
+        epoch: u64,
+        /// What echoes answer to.
+        nonce: Arc<str>,
+    },
+    /// It holds the Lease.
+    Leads {
+        /// Of the Lease; no other holder had or gets the same.
+        epoch: u64,
+        /// What echoes answer to, the same for all holders: a mesh must not fall silent because the leader changes.
+        nonce: Arc<str>,
+    },
+    /// Another one does, or nobody yet.
+    StandsBy {
+        /// Who, if anybody is known to.
+        leader: Option<Leader>,
+    },
+}
+
+/// Another replica, which leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leader {
+    /// Its name: that of its Pod.
+    pub(crate) name: String,
+    /// `ADDRESS:PORT` of its page, where it says so.
+    pub(crate) page: Option<String>,
+}
+
+impl Part {
+    /// The word for it, in API and page.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Alone { .. } => "alone",
+            Self::Leads { .. } => "leads",
+            Self::StandsBy { .. } => "stands_by",
+        }
+    }
+
+    /// The epoch of its plans and the nonce in them; nothing where it makes none.
+    pub(crate) fn planning(&self) -> Option<(u64, Arc<str>)> {
+        match self {
+            Self::Alone { epoch, nonce } | Self::Leads { epoch, nonce } => Some((*epoch, nonce.clone())),
+            Self::StandsBy { .. } => None,
+        }
+    }
+}
+
+/// This replica, as everything else in the process asks for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Replica {
+    name: Arc<str>,
+    part: watch::Receiver<Part>,
+    /// Until when it leads unless it renews the Lease; absent where there is none.
+    until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Replica {
+    /// The only one.
+    pub(crate) fn alone(epoch: u64, nonce: &str) -> Self {
+        let nonce = Arc::from(nonce);
+        // The value stays readable after the sender is gone.
+        let (_, part) = watch::channel(Part::Alone { epoch, nonce });
+        Self {
+            name: Arc::from(""),
+            part,
+            until: Arc::default(),
+        }
+    }
+
+    /// Its name; empty where it is the only one.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is at present. A term that is over is over, also where the election has not come to say so.
+    pub(crate) fn part(&self) -> Part {
+        let part = self.part.borrow().clone();
+        if matches!(part, Part::Leads { .. }) && self.is_over() {
+            return Part::StandsBy { leader: None };
+        }
+        part
+    }
+
+    fn is_over(&self) -> bool {
+        self.until.lock().is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// Whether it may write what only one may write. Asked before each write.
+    pub(crate) fn leads(&self) -> bool {
+        self.part().planning().is_some()
+    }
+
+    /// Tells when that changes.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes(Some(self.part.clone()))
+    }
+}
+
+/// Waits for another part; for ever where there is but one.
+#[derive(Debug, Clone)]
+pub(crate) struct Changes(Option<watch::Receiver<Part>>);
+
+impl Changes {
+    /// Ends with the next change.
+    pub(crate) async fn next(&mut self) {
+        if let Some(part) = &mut self.0 {
+            if part.changed().await.is_ok() {
+                return;
+            }
+            // Nobody is left to say anything: this one is alone, or its election has ended with everything else.
+            self.0 = None;
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The nonce of a mesh with several aggregators: of the Lease's own uid, which the API server made and nobody else on the
+/// network can know.
+fn nonce_of(uid: &str) -> Arc<str> {
+    let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());
+    let text = tag
+        .as_ref()
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut text, byte| {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+    Arc::from(text)
+}
+
+impl ReplicaOptions {
+    fn terms(&self) -> Terms {
+        Terms::of(self.duration)
+    }
+}

@@ -1,0 +1,67 @@
+//! What API and page say of this replica.
+
+use parallax_model::{EventTime, Micros};
+use serde::Serialize;
+
+use super::{Part, Replica};
+
+/// Rounds after a start until what is judged rests on as much evidence as ever: as many as a fault needs of which most
+/// probes notice nothing.
+const ROUNDS: u64 = 24;
+
+/// This replica at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ReplicaView {
+    /// Its name; absent where it is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    /// `alone`, `leads` or `stands_by`.
+    pub(crate) part: &'static str,
+    /// Who leads, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) leader: Option<String>,
+    /// The epoch of the plans it makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) epoch: Option<u64>,
+    /// Until then it has not seen as much as it needs for faults that few probes notice.
+    #[serde(rename = "warming_until_us", skip_serializing_if = "Option::is_none")]
+    pub(crate) warming: Option<EventTime>,
+}
+
+impl Replica {
+    /// As it is at present, where it started then and rounds are so long.
+    pub(crate) fn view(&self, now: EventTime, start: EventTime, interval: Micros) -> ReplicaView {
+        let part = self.part();
+        let own = (!self.name().is_empty()).then(|| self.name().to_owned());
+        let warm = start.plus(Micros(interval.0.saturating_mul(ROUNDS)));
+        ReplicaView {
+            part: part.word(),
+            leader: match &part {
+                Part::Alone { .. } => None,
+                Part::Leads { .. } => own.clone(),
+                Part::StandsBy { leader } => leader.as_ref().map(|leader| leader.name.clone()),
+            },
+            epoch: part.planning().map(|(epoch, _)| epoch),
+            name: own,
+            warming: (now < warm).then_some(warm),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_just_started_is_warming_for_two_dozen_rounds() {
+        let (replica, interval) = (Replica::alone(7, "n"), Micros::from_secs(5));
+        let start = EventTime(1_000_000);
+        let at = |seconds| start.plus(Micros::from_secs(seconds));
+        let early = replica.view(at(119), start, interval);
+        assert_eq!(
+            (early.part, early.epoch, early.warming),
+            ("alone", Some(7), Some(at(120)))
+        );
+        assert_eq!(replica.view(at(120), start, interval).warming, None);
+    }
+}

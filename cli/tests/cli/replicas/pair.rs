@@ -1,0 +1,311 @@
+//! The two, and the probers before them.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use parallax_prober::{
+    Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, Role, SPOOL_CAPACITY, Token,
+};
+use reqwest::{Client, RequestBuilder};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::INTERVAL_MS;
+use crate::{
+    commands::parallax,
+    identity::mesh::{Mesh, until},
+};
+
+pub(crate) const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const ACCOUNT: &str = "parallax/parallax-prober";
+
+struct Replica {
+    child: Child,
+    page: String,
+    tls: String,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Prober {
+    cancelled: CancellationToken,
+    task: JoinHandle<Result<(), AgentError>>,
+}
+
+pub(crate) struct Pair {
+    pub(crate) mesh: Mesh,
+    client: Client,
+    replicas: BTreeMap<String, Replica>,
+    probers: Vec<Prober>,
+}
+
+impl Pair {
+    /// Two aggregators and three probers that report to both.
+    pub(crate) async fn start(targets: &[&str]) -> Self {
+        let mesh = Mesh::new().await;
+        for node in NODES {
+            mesh.api.pod("ADDED", ACCOUNT, &format!("uid-{node}"), node);
+        }
+        let kubeconfig = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{{name: t, cluster: {{server: '{}'}}}}]\n\
+             contexts: [{{name: t, context: {{cluster: t, user: t}}}}]\nusers: [{{name: t, user: {{}}}}]\n",
+            mesh.api.url
+        );
+        fs::write(mesh.file("kubeconfig"), kubeconfig).unwrap();
+        let mut pair = Self {
+            mesh,
+            client: Client::builder().no_proxy().build().unwrap(),
+            replicas: BTreeMap::new(),
+            probers: Vec::new(),
+        };
+        pair.targets(targets);
+        for name in ["agg-a", "agg-b"] {
+            let replica = pair.replica(name).await;
+            pair.replicas.insert(name.to_owned(), replica);
+        }
+        until("both have published their CA", async || {
+            let map = pair.mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
+            let bundle = map["data"]["ca.crt"].as_str().unwrap_or("");
+            bundle.matches("BEGIN CERTIFICATE").count() == 2
+        })
+        .await;
+        pair.mesh.mount();
+        for node in NODES {
+            let prober = pair.prober(node).await;
+            pair.probers.push(prober);
+        }
+        pair
+    }
+
+    /// What is to be reachable, for both.
+    pub(crate) fn targets(&self, targets: &[&str]) {
+        let nodes: Vec<String> = NODES
+            .iter()
+            .enumerate()
+            .map(|(i, node)| {
+                format!(
+                    "{{name: {node}, prober: {{pod: prober-uid-{node}, address: '127.0.0.{}:9'}}}}",
+                    i + 1
+                )
+            })
+            .collect();
+        let targets: Vec<String> = targets.iter().map(|url| format!("{{url: '{url}'}}")).collect();
+        let text = format!(
+            "nodes: [{}]\ntargets: [{}]\n",
+            nodes.join(", "),
+            targets.join(", ")
+        );
+        let path = self.mesh.file("topology.yaml");
+        fs::write(path.with_extension("new"), text).unwrap();
+        fs::rename(path.with_extension("new"), path).unwrap();
+    }
+
+    async fn replica(&self, name: &str) -> Replica {
+        let config = format!(
+            "listen: 127.0.0.1:0\nintervalMs: {INTERVAL_MS}\ntimeoutMs: 500\ntopology: topology.yaml\n\
+             tls: {{listen: '127.0.0.1:0', hosts: [127.0.0.1], publish: [parallax/parallax-ca]}}\n\
+             identity: {{audience: parallax, probers: [{ACCOUNT}]}}\n\
+             access: {{tokenFile: people}}\nruns: {{allow: [127.0.0.0/8]}}\nstore: {{path: {name}.db}}\n\
+             replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n"
+        );
+        let path = self.mesh.file(&format!("{name}.yaml"));
+        fs::write(&path, config).unwrap();
+        fs::write(self.mesh.file("people"), PEOPLE).unwrap();
+        let log = self.mesh.file(&format!("{name}.log"));
+        let child = parallax()
+            .args(["aggregator", "--config"])
+            .arg(&path)
+            .env("KUBECONFIG", self.mesh.file("kubeconfig"))
+            .env("PARALLAX_POD", name)
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut replica = Replica {
+            child,
+            page: String::new(),
+            tls: String::new(),
+        };
+        until("it says where it serves", async || {
+            assert!(replica.child.try_wait().unwrap().is_none(), "{}", said(&log));
+            let text = said(&log);
+            let address = |word: &str| {
+                let rest = text.split_once(word)?.1;
+                Some(rest.split_once("/\n")?.0.to_owned())
+            };
+            if let (Some(page), Some(tls)) = (address("page=http://"), address("probers=https://")) {
+                (replica.page, replica.tls) = (format!("http://{page}"), format!("https://{tls}"));
+            }
+            !replica.page.is_empty()
+        })
+        .await;
+        replica
+    }
+
+    async fn prober(&self, node: &str) -> Prober {
+        let token = self
+            .mesh
+            .api
+            .pod_token(ACCOUNT, &format!("uid-{node}"), node, node);
+        let path = self.mesh.file(&format!("token-{node}"));
+        fs::write(&path, token).unwrap();
+        let urls: Vec<url::Url> = self
+            .replicas
+            .values()
+            .map(|one| one.tls.parse().unwrap())
+            .collect();
+        let config = AgentConfig {
+            vantage: format!("{node}/pod").parse().unwrap(),
+            pod: format!("prober-uid-{node}").parse().unwrap(),
+            aggregator: urls[0].clone(),
+            token: Some(Token::File(path)),
+            aggregator_roots: AggregatorRoots::Files(vec![self.mesh.file("ca.crt")]),
+            role: Role::Prober,
+            echo_listen: "127.0.0.1:0".parse().unwrap(),
+            resolv_conf: PathBuf::from("/etc/resolv.conf"),
+            extra_roots: Vec::new(),
+            facts: FactSources::default(),
+            spool_capacity: SPOOL_CAPACITY,
+        };
+        let agent = Agent::bind(config)
+            .await
+            .unwrap()
+            .also_reporting_to(urls[1..].to_vec())
+            .unwrap();
+        let cancelled = CancellationToken::new();
+        Prober {
+            task: tokio::spawn(agent.run(cancelled.clone())),
+            cancelled,
+        }
+    }
+
+    /// Who leads and who stands by, once that is so and both know.
+    pub(crate) async fn parts(&self) -> (String, String) {
+        let mut found = None;
+        until("one leads and the other knows it", async || {
+            let mut parts = BTreeMap::new();
+            for name in self.replicas.keys() {
+                let replica = self.own(name).await["replica"].clone();
+                let known = replica["leader"].as_str().map(ToOwned::to_owned);
+                parts.insert(
+                    replica["part"].as_str().unwrap().to_owned(),
+                    (name.clone(), known),
+                );
+            }
+            if let (Some((leader, _)), Some((standby, Some(known)))) =
+                (parts.get("leads"), parts.get("stands_by"))
+                && leader == known
+            {
+                found = Some((leader.clone(), standby.clone()));
+            }
+            found.is_some()
+        })
+        .await;
+        found.unwrap()
+    }
+
+    fn url(&self, name: &str, path: &str) -> String {
+        format!("{}{path}", self.replicas[name].page)
+    }
+
+    /// What one says by itself.
+    pub(crate) async fn own(&self, name: &str) -> Value {
+        let request = self.client.get(self.url(name, "/v1/state"));
+        answer(request.header("parallax-forwarded-by", "test")).await.2
+    }
+
+    /// Status, who answered, and the answer: text where it is no JSON.
+    pub(crate) async fn get(&self, name: &str, path: &str) -> (u16, String, Value) {
+        answer(self.client.get(self.url(name, path))).await
+    }
+
+    pub(crate) async fn post(&self, name: &str, path: &str, body: &Value) -> (u16, String, Value) {
+        answer(self.client.post(self.url(name, path)).json(body)).await
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self, name: &str) {
+        let child = &mut self.replicas.get_mut(name).unwrap().child;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// As a kubelet does.
+    pub(crate) fn terminate(&mut self, name: &str) {
+        let child = &mut self.replicas.get_mut(name).unwrap().child;
+        let told = Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(told.success());
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// The longest time, in milliseconds, between two failures of a target that one vantage reported to one aggregator. The
+    /// last of each is later than `since`.
+    pub(crate) async fn longest_gap(&self, name: &str, target: &str, since: u64) -> u64 {
+        let path = format!("/v1/history/failures?limit=500&target={target}");
+        let (status, _, answer) = self.get(name, &path).await;
+        assert_eq!(status, 200, "{answer}");
+        let failures = &answer["failures"];
+        let mut times: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for failure in failures.as_array().unwrap() {
+            let vantage = failure["vantage"].as_str().unwrap().to_owned();
+            times
+                .entry(vantage)
+                .or_default()
+                .push(failure["t_us"].as_u64().unwrap());
+        }
+        assert_eq!(times.len(), NODES.len(), "{failures}");
+        let gaps = times.values_mut().flat_map(|times| {
+            times.sort_unstable();
+            assert!(times.last().unwrap() > &since, "{failures}");
+            times
+                .windows(2)
+                .map(|pair| (pair[1] - pair[0]) / 1_000)
+                .collect::<Vec<_>>()
+        });
+        gaps.max().unwrap()
+    }
+
+    pub(crate) async fn stop(self) {
+        for prober in self.probers {
+            prober.cancelled.cancel();
+            prober.task.await.unwrap().unwrap();
+        }
+    }
+}
+
+/// The shared secret of the people of this test.
+const PEOPLE: &str = "a-token-of-24-characters";
+
+async fn answer(request: RequestBuilder) -> (u16, String, Value) {
+    let response = request.bearer_auth(PEOPLE).send().await.unwrap();
+    let by = response
+        .headers()
+        .get("parallax-replica")
+        .map(|name| name.to_str().unwrap().to_owned())
+        .unwrap_or_default();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    (
+        status,
+        by,
+        serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    )
+}
+
+fn said(log: &std::path::Path) -> String {
+    fs::read_to_string(log).unwrap_or_default()
+}

@@ -1,0 +1,188 @@
+//! Which aggregators there are: all addresses that the aggregator's name leads to. Reports go to each of them.
+//!
+//! With a single address the name itself is asked at each connection. With several, each is reached by its address (its
+//! certificate is for the name all the same). What was known stays while the name cannot be resolved: DNS is one of the
+//! things that fail.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{net::lookup_host, sync::watch, time};
+use tokio_util::sync::CancellationToken;
+use url::Host;
+
+use crate::{
+    control::{Control, NoControl},
+    jitter,
+    status::Status,
+};
+
+/// How often names are resolved, more or less.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Aggregators at most; a name that leads to more is not one of an aggregator.
+const MOST: usize = 8;
+
+/// One aggregator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReplicaKey {
+    /// Which of the URLs that were given.
+    url: usize,
+    /// Where; whatever the name leads to at the time where absent.
+    address: Option<SocketAddr>,
+}
+
+impl ReplicaKey {
+    pub(crate) const fn at(url: usize, address: SocketAddr) -> Self {
+        Self {
+            url,
+            address: Some(address),
+        }
+    }
+
+    const fn by_name(url: usize) -> Self {
+        Self { url, address: None }
+    }
+}
+
+impl fmt::Display for ReplicaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => address.fmt(f),
+            None => write!(f, "aggregator {}", self.url),
+        }
+    }
+}
+
+/// All aggregators, and the way to each.
+pub(crate) type Known = BTreeMap<ReplicaKey, Control>;
+
+/// Those that are given by name.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    named: Vec<Control>,
+    known: watch::Sender<Arc<Known>>,
+    status: Arc<Status>,
+}
+
+impl Replicas {
+    pub(crate) fn new(named: Vec<Control>, status: Arc<Status>) -> (Self, watch::Receiver<Arc<Known>>) {
+        let begin: Known = named
+            .iter()
+            .enumerate()
+            .map(|(url, control)| (ReplicaKey::by_name(url), control.clone()))
+            .collect();
+        status.keep(&begin.keys().cloned().collect());
+        let (known, out) = watch::channel(Arc::new(begin));
+        let replicas = Self { named, known, status };
+        (replicas, out)
+    }
+
+    /// Looks again and again until cancelled.
+    pub(crate) async fn follow(self, who: String, cancel: CancellationToken) {
+        let mut turn = 0_u32;
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = self.look() => {}
+            }
+            turn = turn.wrapping_add(1);
+            let wait = LOOK / 2 + jitter::within(LOOK, &[&who, &turn.to_string()]);
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = time::sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn look(&self) {
+        let before = self.known.borrow().clone();
+        let mut now = Known::new();
+        for (url, control) in self.named.iter().enumerate() {
+            let addresses = match control.place() {
+                Some((Host::Domain(host), port)) => match lookup_host((host, port)).await {
+                    Ok(found) => Some(one_family(found)).filter(|found| !found.is_empty()),
+                    Err(error) => {
+                        tracing::debug!(%error, host, "the aggregator's name cannot be resolved");
+                        None
+                    }
+                },
+                // An address leads to itself.
+                _ => Some(BTreeSet::new()),
+            };
+            let Some(addresses) = addresses else {
+                let same = before.iter().filter(|(key, _)| key.url == url);
+                now.extend(same.map(|(key, control)| (key.clone(), control.clone())));
+                continue;
+            };
+            if addresses.len() < 2 {
+                now.insert(ReplicaKey::by_name(url), control.clone());
+                continue;
+            }
+            for address in addresses {
+                let key = ReplicaKey::at(url, address);
+                let made = before.get(&key).cloned().map_or_else(|| control.at(address), Ok);
+                match made {
+                    Ok(control) => drop(now.insert(key, control)),
+                    Err(NoControl::Url) => {}
+                    Err(error) => tracing::warn!(%error, %address, "cannot make a client for an aggregator"),
+                }
+            }
+        }
+        if now.is_empty() || now.keys().eq(before.keys()) {
+            return;
+        }
+        let names: Vec<String> = now.keys().map(ToString::to_string).collect();
+        tracing::info!(aggregators = %names.join(", "), "reporting to these aggregators");
+        // Spools before those who empty them.
+        self.status.keep(&now.keys().cloned().collect());
+        self.known.send_replace(Arc::new(now));
+    }
+}
+
+/// The addresses of one family: a Pod may have one of each, and is one aggregator all the same. The first that was named
+/// wins, unless the other one tells more apart.
+fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
+    let found: Vec<SocketAddr> = found.take(4 * MOST).collect();
+    let of = |v6: bool| -> BTreeSet<SocketAddr> {
+        let mut family: BTreeSet<SocketAddr> = found.iter().copied().filter(|a| a.is_ipv6() == v6).collect();
+        while family.len() > MOST {
+            family.pop_last();
+        }
+        family
+    };
+    let first = found.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second) = (of(first), of(!first));
+    if second.len() > first.len() { second } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_with_an_address_of_each_family_is_one_aggregator() {
+        let all = [
+            "[fd00::1]:8443",
+            "[fd00::2]:8443",
+            "10.0.0.1:8443",
+            "10.0.0.2:8443",
+        ];
+        let parsed =
+            |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|t| t.parse().unwrap()).collect() };
+        let family = one_family(parsed(&all).into_iter());
+        assert_eq!(Vec::from_iter(family), parsed(&all[..2]));
+        let mixed = ["[::1]:8443", "10.0.0.1:8443", "10.0.0.2:8443"];
+        assert_eq!(
+            Vec::from_iter(one_family(parsed(&mixed).into_iter())),
+            parsed(&mixed[1..])
+        );
+        let many = (0..40).map(|n| SocketAddr::from(([10, 0, 0, n], 1)));
+        assert_eq!(one_family(many).len(), MOST);
+    }
+}

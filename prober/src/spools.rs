@@ -1,0 +1,189 @@
+//! One spool for each aggregator: what one has not taken costs the others nothing. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::ReportSeq;
+
+use crate::{
+    replicas::ReplicaKey,
+    result::ProbeResult,
+    spool::{Line, Spool},
+};
+
+/// All spools. An observation has one number, whoever it goes to, and is written once.
+#[derive(Debug)]
+pub(crate) struct Spools {
+    capacity: usize,
+    next: ReportSeq,
+    each: BTreeMap<ReplicaKey, Spool>,
+    /// Observations that could not be written.
+    unwritten: u64,
+}
+
+impl Spools {
+    /// With one, for whoever the aggregator's name leads to.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            next: ReportSeq(0),
+            each: BTreeMap::from([(ReplicaKey::default(), Spool::new(capacity))]),
+            unwritten: 0,
+        }
+    }
+
+    /// Numbers a result and gives it to all.
+    pub(crate) fn push(&mut self, result: ProbeResult) {
+        let seq = self.next;
+        self.next = ReportSeq(seq.0 + 1);
+        // Plain data with string keys always serialises.
+        let Ok(line) = Line::of(&result.into_observation(seq)) else {
+            self.unwritten += 1;
+            return;
+        };
+        for spool in self.each.values_mut() {
+            spool.put(line.clone());
+        }
+    }
+
+    /// From now on there are these. One that is new goes on with what waited for those that are gone: an aggregator that was
+    /// replaced has another address. Where none is gone it begins now.
+    pub(crate) fn keep(&mut self, keys: &BTreeSet<ReplicaKey>) {
+        let gone = self.each.extract_if(.., |key, _| !keys.contains(key));
+        let left = gone.map(|(_, spool)| spool).reduce(Spool::joined);
+        for key in keys {
+            if !self.each.contains_key(key) {
+                let spool = left.clone().unwrap_or_else(|| Spool::new(self.capacity));
+                self.each.insert(key.clone(), spool);
+            }
+        }
+    }
+
+    pub(crate) fn of(&self, key: &ReplicaKey) -> Option<&Spool> {
+        self.each.get(key)
+    }
+
+    pub(crate) fn of_mut(&mut self, key: &ReplicaKey) -> Option<&mut Spool> {
+        self.each.get_mut(key)
+    }
+
+    /// A failure, or a result of a run, waits somewhere.
+    pub(crate) fn urgent(&self) -> bool {
+        self.each.values().any(Spool::urgent)
+    }
+
+    /// What waits for each.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&ReplicaKey, usize)> {
+        self.each.iter().map(|(key, spool)| (key, spool.len()))
+    }
+
+    /// Observations given up since the start, by the one that lost most.
+    pub(crate) fn dropped(&self) -> u64 {
+        let most = self.each.values().map(Spool::dropped).max().unwrap_or(0);
+        most + self.unwritten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_model::{Assignment, EventTime, OwnFault};
+
+    use super::*;
+
+    fn result() -> ProbeResult {
+        let assignment: Assignment = serde_json::from_value(serde_json::json!({
+            "id": "a", "target": "tcp://10.0.0.1:80", "channel": "vip",
+            "probe": {"kind": "tcp", "host": "10.0.0.1", "port": 80},
+            "dial": "resolve", "interval_us": 1, "timeout_us": 1,
+        }))
+        .unwrap();
+        ProbeResult::not_asked(&assignment, EventTime(1), OwnFault::Late)
+    }
+
+    fn key(n: u8) -> ReplicaKey {
+        ReplicaKey::at(0, ([127, 0, 0, n], 8443).into())
+    }
+
+    fn keys(all: &[u8]) -> BTreeSet<ReplicaKey> {
+        all.iter().map(|n| key(*n)).collect()
+    }
+
+    fn numbers(spools: &mut Spools, n: u8) -> Vec<u64> {
+        let spool = spools.of_mut(&key(n)).unwrap();
+        spool.batch().iter().map(|line| line.seq.0).collect()
+    }
+
+    #[test]
+    fn each_gets_all_under_the_same_numbers_and_what_one_took_still_waits_for_the_other() {
+        let mut spools = Spools::new(10);
+        spools.keep(&keys(&[1, 2]));
+        spools.push(result());
+        assert_eq!(numbers(&mut spools, 1), [0]);
+        spools.of_mut(&key(1)).unwrap().acknowledge();
+        spools.push(result());
+        assert_eq!(numbers(&mut spools, 1), [1]);
+        assert_eq!(spools.of(&key(2)).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn one_that_is_down_loses_its_own_oldest_only() {
+        let mut spools = Spools::new(2);
+        spools.keep(&keys(&[1, 2]));
+        for _ in 0..5 {
+            spools.push(result());
+            spools.of_mut(&key(1)).unwrap().batch();
+            spools.of_mut(&key(1)).unwrap().acknowledge();
+        }
+        assert_eq!(
+            (
+                spools.of(&key(1)).unwrap().dropped(),
+                spools.of(&key(1)).unwrap().len()
+            ),
+            (0, 0)
+        );
+        assert_eq!(
+            (
+                spools.of(&key(2)).unwrap().dropped(),
+                spools.of(&key(2)).unwrap().len()
+            ),
+            (3, 2)
+        );
+        assert_eq!(spools.dropped(), 3);
+    }
+
+    #[test]
+    fn one_in_the_place_of_another_gets_what_waited_for_it_and_an_additional_one_begins_now() {
+        let mut spools = Spools::new(10);
+        spools.push(result());
+        spools.keep(&keys(&[1]));
+        assert_eq!(numbers(&mut spools, 1), [0], "it waited while nobody was known");
+        spools.keep(&keys(&[1, 2]));
+        assert_eq!(numbers(&mut spools, 2), [] as [u64; 0]);
+        spools.push(result());
+        spools.keep(&keys(&[2, 3]));
+        assert_eq!(
+            spools.of(&key(3)).unwrap().len(),
+            2,
+            "what the first had not taken"
+        );
+        assert!(spools.of(&key(1)).is_none());
+    }
+
+    #[test]
+    fn what_waited_for_two_that_are_gone_waits_once_for_each_that_is_new() {
+        let mut spools = Spools::new(10);
+        spools.keep(&keys(&[1, 2]));
+        for _ in 0..3 {
+            spools.push(result());
+        }
+        // The first took what was there, then only the second did.
+        for n in [1, 2] {
+            spools.of_mut(&key(n)).unwrap().batch();
+        }
+        spools.of_mut(&key(1)).unwrap().acknowledge();
+        spools.push(result());
+        spools.keep(&keys(&[3, 4]));
+        for n in [3, 4] {
+            assert_eq!(numbers(&mut spools, n), [0, 1, 2, 3]);
+        }
+    }
+}
