@@ -56,7 +56,7 @@ struct Topology<'a> {
 struct Node<'a> {
     name: &'a str,
     zone: &'a str,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prober: Option<Prober<'a>>,
 }
@@ -75,7 +75,7 @@ struct Service<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(rename = "clusterIPs")]
-    cluster_ips: Vec<Ipv4Addr>,
+    cluster_ips: Vec<IpAddr>,
     load_balancer: Vec<Balancer>,
     external_traffic_policy: TrafficPolicy,
     internal_traffic_policy: TrafficPolicy,
@@ -88,7 +88,7 @@ struct Service<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Balancer {
-    ip: Ipv4Addr,
+    ip: IpAddr,
     ip_mode: IpMode,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Topology<'a> {
                 .map(|node| Node {
                     name: node.name.as_str(),
                     zone: node.zone.as_str(),
-                    addresses: vec![addresses::underlay(node.number)],
+                    addresses: both(cluster, addresses::underlay(node.number)),
                     prober: node.probes.then(|| Prober {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
@@ -140,14 +140,16 @@ impl<'a> Topology<'a> {
                     } else {
                         "ClusterIP"
                     },
-                    cluster_ips: vec![service.cluster_ip],
+                    cluster_ips: both(cluster, service.cluster_ip),
                     load_balancer: service
                         .load_balancer_ip
+                        .map(|ip| both(cluster, ip))
+                        .into_iter()
+                        .flatten()
                         .map(|ip| Balancer {
                             ip,
                             ip_mode: service.ip_mode,
                         })
-                        .into_iter()
                         .collect(),
                     external_traffic_policy: service.policy,
                     internal_traffic_policy: service.internal_policy,
@@ -186,6 +188,14 @@ impl<'a> Topology<'a> {
             targets: &cluster.targets,
         }
     }
+}
+
+/// An address, and its counterpart where the cluster has both families.
+fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
+    let six = cluster
+        .is_dual_stack()
+        .then(|| IpAddr::V6(addresses::six(address)));
+    [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
 }
 
 /// An Ingress knows no status; a target that enters through its Service does.

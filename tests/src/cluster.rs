@@ -9,14 +9,14 @@ mod derive;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use parallax_diagnosis::topology::BalancerSpec;
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
 use crate::incident::{
-    Balancing, Behind, Dataplane, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server, Serves,
+    Balancing, Behind, Dataplane, Families, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server, Serves,
     ServicePort, TrafficPolicy,
 };
 
@@ -27,6 +27,8 @@ pub use change::{Effect, OpError, ProberChange};
 pub struct Cluster {
     /// Who forwards.
     pub dataplane: Dataplane,
+    /// Address families of everything below.
+    pub families: Families,
     /// Nodes, in the order of the file.
     pub nodes: Vec<Node>,
     /// Services, in the order of the file.
@@ -46,7 +48,7 @@ pub struct Cluster {
     /// What resolvers of the cluster answer instead.
     overrides: Vec<Record>,
     /// Answers that deviate, by resolver.
-    deviations: BTreeMap<(PodName, HostName), Option<Ipv4Addr>>,
+    deviations: BTreeMap<(PodName, HostName), Option<IpAddr>>,
     /// Nodes whose rules stay as they are.
     frozen: BTreeSet<NodeName>,
     /// The number the next workload pod of a node gets. An address is never given twice: a probe to a pod that is
@@ -169,6 +171,12 @@ impl Cluster {
         self.nodes.iter().find(|node| node.name == *name)
     }
 
+    /// Whether everything has an IPv6 address, too.
+    #[must_use]
+    pub fn is_dual_stack(&self) -> bool {
+        self.families == Families::DualStack
+    }
+
     /// The nodes that are part of the cluster now.
     pub fn present(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.present)
@@ -241,34 +249,67 @@ impl Cluster {
     }
 
     /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.
-    pub fn names(&self) -> impl Iterator<Item = (&HostName, Ipv4Addr)> {
+    pub fn names(&self) -> impl Iterator<Item = (&HostName, IpAddr)> {
         let hosts = self.ingresses.iter().flat_map(|ingress| {
             let address = self
                 .service(&ingress.service)
                 .and_then(|service| service.load_balancer_ip);
-            ingress
-                .hosts
-                .names()
-                .iter()
-                .filter_map(move |host| Some((host, address?)))
+            let six = address
+                .filter(|_| self.is_dual_stack())
+                .map(|ip| IpAddr::V6(addresses::six(ip)));
+            ingress.hosts.names().iter().flat_map(move |host| {
+                let both = [address.map(IpAddr::V4), six];
+                both.into_iter().flatten().map(move |address| (host, address))
+            })
         });
         hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
     }
 
     /// What one resolver answers.
     #[must_use]
-    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Ipv4Addr> {
-        let mut answers: BTreeMap<&HostName, Ipv4Addr> = self.names().collect();
+    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Addresses> {
+        let mut answers: BTreeMap<&HostName, Addresses> = BTreeMap::new();
+        for (host, address) in self.names() {
+            answers.entry(host).or_default().set(address);
+        }
         if self.resolvers.iter().any(|known| known.pod.name == *resolver) {
-            answers.extend(self.overrides.iter().map(|record| (&record.host, record.address)));
+            for record in &self.overrides {
+                answers.entry(&record.host).or_default().set(record.address);
+            }
         }
         for ((_, host), address) in self.deviations.iter().filter(|((pod, _), _)| pod == resolver) {
             match address {
-                Some(address) => answers.insert(host, *address),
-                None => answers.remove(host),
-            };
+                Some(address) => answers.entry(host).or_default().set(*address),
+                None => {
+                    answers.remove(host);
+                }
+            }
         }
         answers
+    }
+}
+
+/// What a name leads to, by family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addresses {
+    /// Its A record.
+    pub v4: Option<Ipv4Addr>,
+    /// Its AAAA record.
+    pub v6: Option<Ipv6Addr>,
+}
+
+impl Addresses {
+    fn set(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => self.v4 = Some(address),
+            IpAddr::V6(address) => self.v6 = Some(address),
+        }
+    }
+
+    /// Those that there are.
+    pub fn iter(self) -> impl Iterator<Item = IpAddr> {
+        let both = [self.v4.map(IpAddr::V4), self.v6.map(IpAddr::V6)];
+        both.into_iter().flatten()
     }
 }
 
@@ -367,7 +408,7 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            [("shop.example.test".to_owned(), Ipv4Addr::new(203, 0, 113, 10))]
+            [("shop.example.test".to_owned(), IpAddr::from([203, 0, 113, 10]))]
         );
     }
 }

@@ -208,8 +208,8 @@ impl Conductor {
             .find(|question| question.expected != Sight::Answered && question.way != Way::Ping);
         if let Some(question) = telling {
             let address = match &question.ask {
-                Ask::Http { to, .. } => *to.ip(),
-                Ask::Ping { to } => *to,
+                Ask::Http { to, .. } => to.ip(),
+                Ask::Ping { to } => (*to).into(),
             };
             let (_, packets) = lab.capture(&question.from, address, question.ask).await?;
             report.packets = packets.into_iter().take(MOST_PACKETS).collect();

@@ -1,7 +1,7 @@
 //! What the host tells the machine inside, and what it answers: one JSON line each, over one TCP connection that the
 //! inside opens. One order, one answer. When the connection ends, the machine halts.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use parallax_model::NodeName;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub enum Order {
         /// The node of the prober pod, or the client outside.
         node: NodeName,
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// What to try.
         ask: Ask,
     },

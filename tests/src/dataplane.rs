@@ -3,3 +3,4 @@
 pub mod balancer;
 mod iptables;
 pub mod ipvs;
+pub(crate) mod six;

@@ -1,6 +1,6 @@
 //! One lab, from the host: a run's folder, the machine, the cluster as it now is.
 
-use std::{net::Ipv4Addr, path::Path, time::Duration};
+use std::{net::IpAddr, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use parallax_model::NodeName;
@@ -155,7 +155,7 @@ impl Lab {
     pub async fn capture(
         &mut self,
         node: &NodeName,
-        address: Ipv4Addr,
+        address: IpAddr,
         ask: Ask,
     ) -> anyhow::Result<(Answer, Vec<String>)> {
         match self

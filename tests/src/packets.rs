@@ -1,14 +1,18 @@
 //! The lab's own ground truth: from what an incident file expects of an ordinary client to questions, and back from
 //! the answers to what is not as expected. Pure.
 
-use std::{collections::BTreeMap, fmt, net::SocketAddrV4};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
 use parallax_model::NodeName;
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Cluster, Service},
-    incident::{Look, Sight, Way},
+    cluster::{Cluster, Service, addresses},
+    incident::{Family, Look, Sight, Way},
 };
 
 /// One question with what it must bring.
@@ -87,7 +91,7 @@ pub fn questions(cluster: &Cluster, looks: &[Look]) -> Vec<Question> {
             .map_or_else(|| host_of(cluster, service), ToString::to_string);
         let times = if look.sees == Sight::Mixed { SEVERAL } else { 1 };
         for from in &look.from {
-            for ask in asks(service, look.to, &host) {
+            for ask in asks(service, look.to, look.family, &host) {
                 sort += 1;
                 questions.extend((0..times).map(|_| Question {
                     from: from.clone(),
@@ -113,9 +117,12 @@ fn host_of(cluster: &Cluster, service: &Service) -> String {
 }
 
 /// The client speaks in the clear only; what is served with a certificate is left to the prober.
-fn asks(service: &Service, way: Way, host: &str) -> Vec<Ask> {
-    let http = |ip, port| Ask::Http {
-        to: SocketAddrV4::new(ip, port),
+fn asks(service: &Service, way: Way, family: Family, host: &str) -> Vec<Ask> {
+    let http = |ip: Ipv4Addr, port| Ask::Http {
+        to: match family {
+            Family::V4 => SocketAddr::new(IpAddr::V4(ip), port),
+            Family::V6 => SocketAddr::new(IpAddr::V6(addresses::six(ip)), port),
+        },
         host: host.to_owned(),
     };
     let ports = service.ports.iter().filter(|port| !port.is_tls());

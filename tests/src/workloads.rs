@@ -5,7 +5,7 @@ use std::{fmt::Write, net::Ipv4Addr, path::Path};
 use parallax_model::{HostName, PodName};
 
 use crate::{
-    cluster::{Cluster, Node, Outside, Pod, Resolver, Service, addresses},
+    cluster::{Addresses, Cluster, Node, Outside, Pod, Resolver, Service, addresses},
     command::Cmd,
     incident::{ResolverSoftware, Server, ServicePort, Software},
 };
@@ -61,15 +61,17 @@ pub fn public_resolver(cluster: &Cluster, name: &PodName) -> Workload {
 fn dnsmasq<'a>(
     netns: Option<&str>,
     path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Ipv4Addr)>,
+    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
     more: &str,
 ) -> Workload {
     let mut text = format!(
         "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal-ttl=5\nlocal=/#/\n{more}"
     );
-    for (host, address) in answers {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "host-record={host},{address}");
+    for (host, addresses) in answers {
+        for address in addresses.iter() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "host-record={host},{address}");
+        }
     }
     let argv = [
         "dnsmasq".to_owned(),
@@ -88,7 +90,7 @@ fn dnsmasq<'a>(
 fn unbound<'a>(
     pod: &Pod,
     path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Ipv4Addr)>,
+    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
 ) -> Workload {
     let mut text = format!(
         "server:\n  interface: {}\n  access-control: 0.0.0.0/0 allow\n  do-daemonize: no\n  username: \"\"\n  \
@@ -96,8 +98,11 @@ fn unbound<'a>(
          module-config: \"iterator\"\n  do-ip6: no\n  local-zone: \".\" static\nremote-control:\n  control-enable: no\nserver:\n",
         pod.address
     );
-    for (host, address) in answers {
-        let _ = writeln!(text, "  local-data: \"{host}. 5 IN A {address}\"");
+    for (host, addresses) in answers {
+        for address in addresses.iter() {
+            let kind = if address.is_ipv6() { "AAAA" } else { "A" };
+            let _ = writeln!(text, "  local-data: \"{host}. 5 IN {kind} {address}\"");
+        }
     }
     Workload {
         command: Cmd::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
@@ -112,7 +117,7 @@ pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, po
     let hosts = cluster.served_hosts(service, server);
     match server.software {
         Software::Lab => Workload {
-            command: origin(lab, pod, &service.ports, server, &hosts),
+            command: origin(lab, cluster, pod, &service.ports, server, &hosts),
             files: Vec::new(),
         },
         Software::Nginx => {
@@ -142,10 +147,21 @@ fn listens(ports: &[ServicePort]) -> Vec<(u16, bool)> {
     targets
 }
 
-fn origin(lab: &str, pod: &Pod, ports: &[ServicePort], server: &Server, hosts: &[&HostName]) -> Cmd {
+fn origin(
+    lab: &str,
+    cluster: &Cluster,
+    pod: &Pod,
+    ports: &[ServicePort],
+    server: &Server,
+    hosts: &[&HostName],
+) -> Cmd {
     let mut argv = vec![lab.to_owned(), "origin".to_owned()];
     for (port, _) in listens(ports) {
         argv.extend(["--listen".to_owned(), format!("{}:{port}", pod.address)]);
+        if cluster.is_dual_stack() {
+            let six = addresses::six(pod.address);
+            argv.extend(["--listen".to_owned(), format!("[{six}]:{port}")]);
+        }
     }
     argv.extend(["--pod", pod.name.as_str(), "--node", pod.node.as_str()].map(str::to_owned));
     if let Some(status) = server.status {

@@ -29,6 +29,7 @@ impl Cluster {
             .collect();
         let mut cluster = Self {
             dataplane: incident.dataplane,
+            families: topology.families,
             nodes,
             services: Vec::new(),
             ingresses: topology.ingresses.clone(),

@@ -9,6 +9,7 @@ use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
     incident::{Dataplane, IpMode, TrafficPolicy},
+    net,
 };
 
 /// The chain of the `filter` table in which kube-proxy drops and refuses.
@@ -29,14 +30,19 @@ pub(super) struct Tables {
     chains: usize,
 }
 
-pub(super) fn prepare(node: &Node) -> Vec<Cmd> {
+pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     let rules = [
         format!(":{FIREWALL} - [0:0]"),
         format!("-A INPUT -j {FIREWALL}"),
         format!("-A FORWARD -j {FIREWALL}"),
         format!("-A OUTPUT -j {FIREWALL}"),
     ];
-    vec![crate::net::restore(Some(node.name.as_str()), "filter", &rules)]
+    let name = Some(node.name.as_str());
+    let mut commands = vec![net::restore(name, "filter", &rules)];
+    if cluster.is_dual_stack() {
+        commands.push(net::restore_six(name, "filter", &rules));
+    }
+    commands
 }
 
 impl Tables {

@@ -8,6 +8,7 @@ use std::{
     net::Ipv4Addr,
 };
 
+use super::six;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
@@ -29,13 +30,15 @@ pub struct Rules {
     nat: Vec<String>,
     /// The chain of the `filter` table in which kube-proxy drops; iptables mode only.
     filter: Vec<String>,
+    /// The same for the IPv6 counterpart of every address.
+    dual_stack: bool,
 }
 
 /// What a node needs once, before any rules.
 #[must_use]
 pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     if cluster.dataplane.is_iptables() {
-        return super::iptables::prepare(node);
+        return super::iptables::prepare(cluster, node);
     }
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
     // every node and must not be announced by any.
@@ -53,7 +56,10 @@ impl Rules {
     /// What the node must hold.
     #[must_use]
     pub fn of(cluster: &Cluster, node: &Node) -> Self {
-        let mut rules = Self::default();
+        let mut rules = Self {
+            dual_stack: cluster.is_dual_stack(),
+            ..Self::default()
+        };
         if cluster.dataplane.is_iptables() {
             let tables = super::iptables::Tables::of(cluster, node);
             rules.nat = tables.nat;
@@ -185,15 +191,28 @@ impl Rules {
         if !links.is_empty() {
             commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
         }
+        if self.dual_stack && !links.is_empty() {
+            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
+        }
         let changes = self.ipvsadm_from(old);
         if !changes.is_empty() {
             commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&changes));
         }
+        if self.dual_stack && !changes.is_empty() {
+            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
+        }
         if self.nat != old.nat {
             commands.push(net::iptables_restore(Some(name), &self.nat));
+            if self.dual_stack {
+                commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
+            }
         }
         if self.filter != old.filter {
             commands.push(net::restore_chains(Some(name), "filter", &self.filter));
+            if self.dual_stack {
+                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.filter));
+                commands.push(net::only_declared(rules));
+            }
         }
         commands
     }

@@ -38,9 +38,7 @@ impl Guest {
         run_all(&net::build(&cluster)).context("building the network")?;
         for node in &cluster.nodes {
             run_all(&ipvs::prepare(&cluster, node)).context("preparing the nodes")?;
-            if let Some(marks) = net::return_path(&cluster, node) {
-                marks.run().context("preparing the way back to the balancer")?;
-            }
+            run_all(&net::return_path(&cluster, node)).context("preparing the way back to the balancer")?;
         }
         let pods = cluster.pods().count();
         self.built = Some(Built {

@@ -3,12 +3,12 @@
 use std::{
     collections::BTreeSet,
     fmt::{self, Display},
-    net::SocketAddrV4,
+    net::{IpAddr, SocketAddr},
 };
 
 use parallax_model::ServiceKey;
 
-use super::{Incident, IpMode, Op, Server, Service, ServiceType, Software};
+use super::{Balancing, Families, Incident, IpMode, Op, Server, Service, ServiceType, Software};
 use crate::cluster::{Cluster, addresses};
 
 /// A contradiction: the field, and what was expected there.
@@ -52,7 +52,11 @@ impl Incident {
         self.check_times()?;
         self.check_names()?;
         for (i, service) in self.topology.services.iter().enumerate() {
-            check_service(&format!("topology.services[{i}]"), service)?;
+            let field = format!("topology.services[{i}]");
+            check_service(&field, service)?;
+            if self.topology.families == Families::DualStack {
+                check_dual_stack(&field, service)?;
+            }
         }
         self.check_ingresses()?;
         self.check_faults()?;
@@ -180,16 +184,21 @@ impl Incident {
     }
 
     /// Every address and port of a Service.
-    pub fn fronts_of(&self, key: &ServiceKey) -> impl Iterator<Item = SocketAddrV4> {
+    pub fn fronts_of(&self, key: &ServiceKey) -> impl Iterator<Item = SocketAddr> {
         let services = self.topology.services.iter();
         services
             .filter(move |service| service.service == *key)
             .flat_map(|service| {
-                let addresses = [Some(service.cluster_ip), service.load_balancer_ip];
+                let four = [Some(service.cluster_ip), service.load_balancer_ip];
+                let six = four.map(|ip| ip.filter(|_| self.topology.families == Families::DualStack));
+                let addresses = [
+                    four.map(|ip| ip.map(IpAddr::V4)),
+                    six.map(|ip| ip.map(|ip| IpAddr::V6(addresses::six(ip)))),
+                ];
                 let ports = service.ports.iter().map(|port| port.port);
                 ports.flat_map(move |port| {
-                    let ips = addresses.into_iter().flatten();
-                    ips.map(move |ip| SocketAddrV4::new(ip, port))
+                    let ips = addresses.into_iter().flatten().flatten();
+                    ips.map(move |ip| SocketAddr::new(ip, port))
                 })
             })
     }
@@ -244,6 +253,23 @@ fn check_service(field: &str, service: &Service) -> Checked {
                 "expected exactly with type LoadBalancer",
             );
         }
+    }
+    Ok(())
+}
+
+/// What the lab has for IPv4 only.
+fn check_dual_stack(field: &str, service: &Service) -> Checked {
+    if service.server.software != Software::Lab {
+        return wrong(
+            format!("{field}.server.software"),
+            "expected lab in a dual-stack cluster: the others listen on IPv4",
+        );
+    }
+    if service.balancing != Balancing::KeepsClient {
+        return wrong(
+            format!("{field}.balancing"),
+            "expected keeps-client in a dual-stack cluster: HAProxy listens on IPv4",
+        );
     }
     Ok(())
 }

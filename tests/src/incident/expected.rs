@@ -1,6 +1,6 @@
 //! What must be seen: by Parallax, and by an ordinary client.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use parallax_model::{HostName, NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct ExpectedVerdict {
     pub or_cause: Vec<String>,
     /// The front it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub front: Option<SocketAddrV4>,
+    pub front: Option<SocketAddr>,
     /// The Service whose front it is about, whichever of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceKey>,
@@ -152,8 +152,29 @@ pub struct Look {
     /// The host it asks for; the first one of the Service where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostName>,
+    /// The address family it takes.
+    #[serde(default, skip_serializing_if = "Family::is_v4")]
+    pub family: Family,
     /// What it sees, on every port of the Service that speaks in the clear (and at every endpoint, for `direct`).
     pub sees: Sight,
+}
+
+/// The family a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6, in a cluster of both.
+    V6,
+}
+
+impl Family {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_v4(&self) -> bool {
+        *self == Self::V4
+    }
 }
 
 /// How a client approaches a Service.

@@ -1,6 +1,6 @@
 //! What goes wrong, as typed steps.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey};
 use serde::{Deserialize, Serialize};
@@ -151,9 +151,9 @@ pub enum Op {
         resolver: PodName,
         /// The name.
         host: HostName,
-        /// Where it leads; absent: nowhere, the name does not exist.
+        /// Where it leads in that address's family; absent: nowhere, the name does not exist.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        address: Option<Ipv4Addr>,
+        address: Option<IpAddr>,
     },
     /// The prober of a node ends and starts again.
     RestartProber {
