@@ -116,6 +116,7 @@ impl<'a> Topology<'a> {
             proxy_mode: match cluster.dataplane {
                 Dataplane::IpvsOld | Dataplane::Ipvs => "ipvs",
                 Dataplane::Iptables | Dataplane::IptablesNoClusterCidr => "iptables",
+                Dataplane::Nftables | Dataplane::NftablesOld => "nftables",
             },
             nodes: cluster
                 .present()

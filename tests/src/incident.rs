@@ -65,12 +65,17 @@ pub enum Dataplane {
     Iptables,
     /// The same without `--cluster-cidr`: nothing tells it who is a pod, so pods are held to the policy, too.
     IptablesNoClusterCidr,
+    /// kube-proxy in nftables mode: to packets the same as iptables mode, and made of the same rules here.
+    Nftables,
+    /// The same before kubernetes#132456: a node without a local endpoint drops what is for the balancer's address before
+    /// anything else is looked at, also from pods.
+    NftablesOld,
 }
 
 impl Dataplane {
-    /// kube-proxy works with iptables.
+    /// The nodes' rules are those of iptables: the modes without IPVS.
     #[must_use]
     pub const fn is_iptables(self) -> bool {
-        matches!(self, Self::Iptables | Self::IptablesNoClusterCidr)
+        !matches!(self, Self::IpvsOld | Self::Ipvs)
     }
 }

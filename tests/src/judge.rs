@@ -172,20 +172,20 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         .front
         .map(|front| front.to_string())
         .or_else(|| expected.subject.clone());
-    if let Some(subject) = subject.filter(|subject| *subject != named.subject.name) {
+    if let Some(subject) = subject.filter(|subject| *subject != named.subject.called()) {
         return Some(format!(
             "it is about {}, expected {subject}",
-            printable(&named.subject.name)
+            printable(named.subject.called())
         ));
     }
     if let Some(service) = &expected.service
         && !incident
             .fronts_of(service)
-            .any(|front| front.to_string() == named.subject.name)
+            .any(|front| front.to_string() == named.subject.called())
     {
         return Some(format!(
             "it is about {}, expected a front of {service}",
-            printable(&named.subject.name)
+            printable(named.subject.called())
         ));
     }
     if !expected.on.is_empty() && expected.on != named.region.members {
@@ -219,6 +219,13 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         .count();
     if let Some(wanted) = expected.members.filter(|wanted| *wanted != members) {
         return Some(format!("it covers {members} of the hosts, expected {wanted}"));
+    }
+    if let Some(target) = expected
+        .covers
+        .iter()
+        .find(|wanted| !named.targets.contains(wanted))
+    {
+        return Some(format!("it does not cover {target}"));
     }
     if let Some(words) = expected
         .sentence
@@ -365,6 +372,18 @@ mod tests {
                 Judgement::Waiting(why.to_owned())
             );
         }
+    }
+
+    #[test]
+    fn a_verdict_that_leaves_a_target_out_is_not_it() {
+        let (incident, expected) = incident(include_str!("../incidents/i1-dual-stack.yaml"));
+        let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+        assert_eq!(
+            verdict(&incident, &expected, &state),
+            Judgement::Waiting("it does not cover http://[2001:db8::cb00:710a]/".to_owned())
+        );
+        state.incidents[0].targets.push("http://[2001:db8::cb00:710a]/".to_owned());
+        assert!(matches!(verdict(&incident, &expected, &state), Judgement::Named(_)));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Rules {
     nat: Vec<String>,
     /// The chain of the `filter` table in which kube-proxy drops; iptables mode only.
     filter: Vec<String>,
+    /// What the `raw` table drops; nftables mode before its fix only.
+    raw: Vec<String>,
     /// The same for the IPv6 counterpart of every address.
     dual_stack: bool,
 }
@@ -64,6 +66,7 @@ impl Rules {
             let tables = super::iptables::Tables::of(cluster, node);
             rules.nat = tables.nat;
             rules.filter = tables.filter;
+            rules.raw = tables.raw;
         } else {
             rules.resolver(cluster);
             for service in &cluster.services {
@@ -205,6 +208,12 @@ impl Rules {
             commands.push(net::iptables_restore(Some(name), &self.nat));
             if self.dual_stack {
                 commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
+            }
+        }
+        if self.raw != old.raw {
+            commands.push(net::restore(Some(name), "raw", &self.raw));
+            if self.dual_stack {
+                commands.push(net::restore_six(Some(name), "raw", &six::rules(&self.raw)));
             }
         }
         if self.filter != old.filter {

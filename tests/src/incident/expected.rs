@@ -80,6 +80,9 @@ pub struct ExpectedVerdict {
     /// How many of the incident's host names the verdict must cover. One finding, whatever the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<usize>,
+    /// Targets that the verdict must cover besides, as the product names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub covers: Vec<String>,
     /// What the sentence must contain.
     #[serde(default)]
     pub sentence: Vec<String>,
