@@ -82,6 +82,8 @@ struct Service<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ingress_class: Option<&'a str>,
     ports: &'a [ServicePort],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guarded_by: Option<[&'a str; 1]>,
     endpoints: Vec<Endpoint<'a>>,
 }
 
@@ -156,6 +158,7 @@ impl<'a> Topology<'a> {
                     internal_traffic_policy: service.internal_policy,
                     ingress_class: service.class.as_ref().map(ObjectName::as_str),
                     ports: &service.ports,
+                    guarded_by: service.policed.as_ref().map(|(name, _)| [name.as_str()]),
                     endpoints: service
                         .endpoints
                         .iter()
@@ -170,13 +173,13 @@ impl<'a> Topology<'a> {
             published: cluster
                 .ingresses
                 .iter()
-                .filter(|ingress| ingress.expect_status.is_some())
+                .filter(|ingress| is_published(ingress))
                 .flat_map(published)
                 .collect(),
             ingresses: cluster
                 .ingresses
                 .iter()
-                .filter(|ingress| ingress.expect_status.is_none())
+                .filter(|ingress| !is_published(ingress))
                 .map(|ingress| Ingress {
                     namespace: ingress.ingress.namespace.as_str(),
                     name: ingress.ingress.name.as_str(),
@@ -199,7 +202,12 @@ fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
     [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
 }
 
-/// An Ingress knows no status; a target that enters through its Service does.
+/// Whether it says more than the file's Ingresses can.
+const fn is_published(ingress: &crate::incident::Ingress) -> bool {
+    ingress.expect_status.is_some() || ingress.origin.is_some()
+}
+
+/// An Ingress knows no status and no Service behind its controller; a target that enters through its Service does.
 fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = PublishedSpec> {
     ingress.hosts.names().iter().map(|host| PublishedSpec {
         target: TargetSpec {
@@ -209,7 +217,7 @@ fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = Publish
         service: ingress.service.clone(),
         port: 80,
         class: ingress.class.clone(),
-        origin: None,
+        origin: ingress.origin.clone(),
     })
 }
 

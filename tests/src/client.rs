@@ -83,6 +83,7 @@ impl Answer {
             Sight::CutOff => matches!(self, Self::Other { .. } | Self::Http { status: 400, .. }),
             Sight::NotFound => matches!(self, Self::Http { status: 404, .. }),
             Sight::Unavailable => matches!(self, Self::Http { status: 503, .. }),
+            Sight::GatewayTimeout => matches!(self, Self::Http { status: 504, .. }),
             Sight::Refused => *self == Self::Refused,
             Sight::TimedOut => *self == Self::TimedOut,
             Sight::NotConnected => matches!(self, Self::Refused | Self::TimedOut),

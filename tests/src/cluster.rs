@@ -9,7 +9,7 @@ mod derive;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4},
 };
 
 use parallax_diagnosis::topology::BalancerSpec;
@@ -141,6 +141,8 @@ pub struct Service {
     pub endpoints: Vec<Pod>,
     /// Pods behind it that are there anyway, besides.
     pub behind: Option<Behind>,
+    /// The `NetworkPolicy` that selects its pods, with the Services whose pods it lets in.
+    pub policed: Option<(ObjectName, Vec<ServiceKey>)>,
 }
 
 impl Service {
@@ -246,6 +248,18 @@ impl Cluster {
                 .flat_map(|ingress| ingress.hosts.names())
                 .collect(),
         }
+    }
+
+    /// Hosts that a controller passes on, with where to.
+    pub fn passed_on(&self, controller: &Service) -> impl Iterator<Item = (&HostName, SocketAddrV4)> {
+        let ingresses = self.ingresses.iter();
+        let own = ingresses.filter(move |ingress| ingress.service == controller.key);
+        own.filter_map(|ingress| {
+            let origin = self.service(ingress.origin.as_ref()?)?;
+            let to = SocketAddrV4::new(origin.cluster_ip, origin.ports.first()?.port);
+            Some(ingress.hosts.names().iter().map(move |host| (host, to)))
+        })
+        .flatten()
     }
 
     /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.

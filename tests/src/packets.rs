@@ -178,6 +178,7 @@ impl fmt::Display for Seen {
                 Sight::CutOff => "a connection without an answer",
                 Sight::NotFound => "a 404",
                 Sight::Unavailable => "a 503",
+                Sight::GatewayTimeout => "a 504",
             };
             write!(f, "  (expected {expected})")?;
         }

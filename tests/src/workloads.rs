@@ -124,7 +124,7 @@ pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, po
             let path = format!("/run/nginx-{}.conf", pod.name);
             Workload {
                 command: Cmd::within(pod.name.as_str(), ["nginx", "-e", "stderr", "-c", &path]),
-                files: vec![(path, nginx_conf(folder, pod, &service.ports, server, &hosts))],
+                files: vec![(path, nginx_conf(folder, cluster, service, pod, &hosts))],
             }
         }
         Software::Haproxy => {
@@ -181,11 +181,12 @@ fn origin(
 
 fn nginx_conf(
     folder: &Path,
+    cluster: &Cluster,
+    service: &Service,
     pod: &Pod,
-    ports: &[ServicePort],
-    server: &Server,
     hosts: &[&HostName],
 ) -> String {
+    let server = service.server_of(&pod.name);
     let run = format!("/run/nginx-{}", pod.name);
     let mut text = format!(
         "daemon off;\nuser root;\nworker_processes 1;\npid {run}.pid;\nerror_log stderr warn;\n\
@@ -194,7 +195,7 @@ fn nginx_conf(
          scgi_temp_path {run}-scgi;\n"
     );
     let mut listen = String::new();
-    for (port, tls) in listens(ports) {
+    for (port, tls) in listens(&service.ports) {
         let words = format!(
             "{}{}",
             if tls { " ssl" } else { "" },
@@ -233,6 +234,16 @@ fn nginx_conf(
             "  server {{\n{listen}    server_name {};\n{}  }}\n",
             names.join(" "),
             answer(status)
+        );
+    }
+    for (host, to) in cluster.passed_on(service) {
+        // The application's word is passed on; what keeps it from answering becomes a 504 before a prober gives up.
+        let _ = write!(
+            text,
+            "  server {{\n{listen}    server_name {host};\n    add_header Parallax-Pod {} always;\n    location / {{\n      \
+             proxy_pass http://{to};\n      proxy_set_header Host $host;\n      proxy_hide_header Parallax-Pod;\n      \
+             proxy_connect_timeout 1s;\n      proxy_next_upstream off;\n    }}\n  }}\n",
+            pod.name
         );
     }
     text.push_str("}\n");

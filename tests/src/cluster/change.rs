@@ -153,6 +153,17 @@ impl Cluster {
                 let pods = self.services.iter().filter(watching).flat_map(pods_of);
                 Ok(Effect::Served(pods.collect()))
             }
+            Op::NetworkPolicy {
+                service,
+                name,
+                admits,
+            } => {
+                for admitted in admits {
+                    self.service_mut(admitted)?;
+                }
+                self.service_mut(service)?.policed = Some((name.clone(), admits.clone()));
+                Ok(Effect::Rules)
+            }
             Op::SetHealthChecks {
                 service,
                 health_checks,

@@ -135,6 +135,7 @@ impl Cluster {
             other_servers: BTreeMap::new(),
             endpoints,
             behind: written.behind,
+            policed: None,
         })
     }
 

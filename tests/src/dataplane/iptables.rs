@@ -45,9 +45,9 @@ pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
         format!("-A OUTPUT -j {FIREWALL}"),
     ];
     let name = Some(node.name.as_str());
-    let mut commands = vec![net::restore(name, "filter", &rules)];
+    let mut commands = vec![net::restore_chains(name, "filter", &rules)];
     if cluster.is_dual_stack() {
-        commands.push(net::restore_six(name, "filter", &rules));
+        commands.push(net::only_declared(net::restore_six(name, "filter", &rules)));
     }
     commands
 }

@@ -30,6 +30,8 @@ pub struct Rules {
     nat: Vec<String>,
     /// The chain of the `filter` table in which kube-proxy drops; iptables mode only.
     filter: Vec<String>,
+    /// What the network plugin drops for a `NetworkPolicy`: packets for the node's own pods.
+    policy: Vec<String>,
     /// What the `raw` table drops; nftables mode before its fix only.
     raw: Vec<String>,
     /// The same for the IPv6 counterpart of every address.
@@ -39,8 +41,10 @@ pub struct Rules {
 /// What a node needs once, before any rules.
 #[must_use]
 pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    let mut commands = super::policy::prepare(cluster, node);
     if cluster.dataplane.is_iptables() {
-        return super::iptables::prepare(cluster, node);
+        commands.extend(super::iptables::prepare(cluster, node));
+        return commands;
     }
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
     // every node and must not be announced by any.
@@ -51,7 +55,8 @@ pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
         ("net/ipv4/conf/all/arp_announce", "2"),
     ];
     let links = ["link add kube-ipvs0 type dummy".to_owned()];
-    vec![net::set_up(Some(node.name.as_str()), &sysctls, &links)]
+    commands.push(net::set_up(Some(node.name.as_str()), &sysctls, &links));
+    commands
 }
 
 impl Rules {
@@ -76,6 +81,7 @@ impl Rules {
             }
         }
         rules.hairpin(cluster, node);
+        rules.policy = super::policy::rules(cluster, node);
         rules.nat.extend([
             "-A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE".to_owned(),
             // The CNI's part: what leaves the pod network takes the node's address.
@@ -208,6 +214,13 @@ impl Rules {
             commands.push(net::iptables_restore(Some(name), &self.nat));
             if self.dual_stack {
                 commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
+            }
+        }
+        if self.policy != old.policy {
+            commands.push(net::restore_chains(Some(name), "filter", &self.policy));
+            if self.dual_stack {
+                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.policy));
+                commands.push(net::only_declared(rules));
             }
         }
         if self.raw != old.raw {

@@ -153,6 +153,15 @@ impl Incident {
                     ),
                 );
             }
+            if let Some(origin) = &ingress.origin {
+                let known = self.topology.services.iter().any(|s| s.service == *origin);
+                if !known || entry.is_none_or(|entry| entry.server.software != Software::Nginx) {
+                    return wrong(
+                        format!("{field}.origin"),
+                        format!("expected a Service of this file ({origin}) and a controller of software nginx"),
+                    );
+                }
+            }
             for host in ingress.hosts.names() {
                 if !hosts.insert(host) {
                     return wrong(format!("{field}.hosts"), format!("{host} is listed twice"));

@@ -218,4 +218,7 @@ pub enum Sight {
     NotFound,
     /// A 503.
     Unavailable,
+    /// A 504: who answers waits in vain for somebody behind it.
+    #[serde(rename = "gateway-timeout")]
+    GatewayTimeout,
 }

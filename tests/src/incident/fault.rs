@@ -138,6 +138,16 @@ pub enum Op {
         /// Whether it does.
         blocks: bool,
     },
+    /// A `NetworkPolicy` selects the pods of a Service and lets only pods behind other Services in.
+    NetworkPolicy {
+        /// The Service whose pods it selects.
+        service: ServiceKey,
+        /// Its name.
+        name: ObjectName,
+        /// The Services whose pods it lets in; nobody where empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        admits: Vec<ServiceKey>,
+    },
     /// The balancer checks from elsewhere.
     SetHealthChecks {
         /// The Service of the balancer.

@@ -330,6 +330,9 @@ pub struct Ingress {
     /// The statuses that count as success, where not anything below 500 will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_status: Option<ExpectedStatus>,
+    /// The Service whose pods answer in the end: the controller (nginx) passes on to its cluster address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ServiceKey>,
     /// Its host names. All resolve to the Service's balancer address.
     pub hosts: Hosts,
 }
