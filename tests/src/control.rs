@@ -24,6 +24,8 @@ pub enum Order {
         incident: Box<Incident>,
         /// The run's folder, as the host's file system has it.
         folder: String,
+        /// Who makes the Services work instead of the lab, as the host's file system has it.
+        hook: Option<String>,
     },
     /// Start a prober in each prober pod.
     StartProbers {
@@ -123,6 +125,7 @@ mod tests {
         let order = Order::Build {
             incident: Box::new(incident),
             folder: "/tmp/run".to_owned(),
+            hook: None,
         };
         let line = line(&order).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));

@@ -59,7 +59,34 @@ pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     commands
 }
 
+/// What a node needs once where somebody else makes the Services work.
+#[must_use]
+pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    super::policy::prepare(cluster, node)
+}
+
+/// The network plugin's part: what leaves the pod network takes the node's address.
+fn leaving_the_pods(node: &Node) -> String {
+    format!(
+        "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
+        addresses::pod_cidr(node.number),
+        addresses::POD_CIDR
+    )
+}
+
 impl Rules {
+    /// What the network plugin alone makes the node hold. Its part of the `nat` table never changes, so it is written once
+    /// and rules of others beside it stay.
+    #[must_use]
+    pub fn of_plugin(cluster: &Cluster, node: &Node) -> Self {
+        Self {
+            dual_stack: cluster.is_dual_stack(),
+            nat: vec![leaving_the_pods(node)],
+            policy: super::policy::rules(cluster, node),
+            ..Self::default()
+        }
+    }
+
     /// What the node must hold.
     #[must_use]
     pub fn of(cluster: &Cluster, node: &Node) -> Self {
@@ -84,12 +111,7 @@ impl Rules {
         rules.policy = super::policy::rules(cluster, node);
         rules.nat.extend([
             "-A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE".to_owned(),
-            // The CNI's part: what leaves the pod network takes the node's address.
-            format!(
-                "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
-                addresses::pod_cidr(node.number),
-                addresses::POD_CIDR
-            ),
+            leaving_the_pods(node),
         ]);
         rules
     }
