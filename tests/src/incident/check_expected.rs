@@ -132,6 +132,14 @@ impl Incident {
                 return wrong(format!("{field}.to"), "expected another way with family v6: it pings IPv4");
             }
         }
+        if let Some(port) = look.port
+            && (look.to == Way::Ping || !service.ports.iter().any(|known| known.port == port))
+        {
+            return wrong(
+                format!("{field}.port"),
+                format!("expected a port of the Service {}, got {port}", look.service),
+            );
+        }
         if matches!(look.to, Way::Vip | Way::Ping) && service.load_balancer_ip.is_none() {
             return wrong(
                 format!("{field}.to"),

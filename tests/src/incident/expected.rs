@@ -155,6 +155,9 @@ pub struct Look {
     /// The host it asks for; the first one of the Service where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostName>,
+    /// The only port of the Service it asks; every port that speaks in the clear where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
     /// The address family it takes.
     #[serde(default, skip_serializing_if = "Family::is_v4")]
     pub family: Family,
