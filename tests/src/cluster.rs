@@ -16,8 +16,8 @@ use parallax_diagnosis::topology::BalancerSpec;
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
 use crate::incident::{
-    Balancing, Behind, Dataplane, Families, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server, Serves,
-    ServicePort, TrafficPolicy,
+    Balancing, Behind, Dataplane, Families, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server,
+    Serves, ServicePort, TrafficPolicy,
 };
 
 pub use change::{Effect, OpError, ProberChange};

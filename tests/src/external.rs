@@ -122,7 +122,12 @@ impl<'a> Contract<'a> {
             services: cluster.services.iter().map(service).collect(),
             resolver: Resolver {
                 cluster_ip: addresses::DNS_SERVICE,
-                endpoints: cluster.resolvers.first().map(|first| first.pod.address).into_iter().collect(),
+                endpoints: cluster
+                    .resolvers
+                    .first()
+                    .map(|first| first.pod.address)
+                    .into_iter()
+                    .collect(),
             },
         }
     }

@@ -16,15 +16,15 @@ use serde::{Deserialize, Serialize};
 
 pub use check::InvalidIncident;
 pub use expected::{
-    Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Family, Look, Outcome, Packets, Share, Sight,
-    Way,
+    Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Family, Look, Outcome, Packets, Share,
+    Sight, Way,
 };
 pub use fault::{Fault, Op};
 pub use hosts::Hosts;
 pub use load::{LoadError, list, load, parse};
 pub use topology::{
-    Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, Record, Resolver, ResolverSoftware,
-    Server, Serves, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
+    Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, Record, Resolver,
+    ResolverSoftware, Server, Serves, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
 };
 
 /// One incident file.

@@ -160,6 +160,27 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -
     Judgement::Named(Box::new((*named).clone()))
 }
 
+/// What the one verdict should cover and does not.
+fn uncovered(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
+    let members = incident
+        .hosts()
+        .filter(|host| {
+            named
+                .targets
+                .iter()
+                .any(|target| target_host(target) == Some(host.as_str()))
+        })
+        .count();
+    if let Some(wanted) = expected.members.filter(|wanted| *wanted != members) {
+        return Some(format!("it covers {members} of the hosts, expected {wanted}"));
+    }
+    let left_out = expected
+        .covers
+        .iter()
+        .find(|wanted| !named.targets.contains(wanted))?;
+    Some(format!("it does not cover {left_out}"))
+}
+
 fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
     let cause = named.causes.first().map_or("none", |cause| cause.id.as_str());
     if cause != expected.cause && !expected.or_cause.iter().any(|other| other == cause) {
@@ -208,24 +229,8 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             ));
         }
     }
-    let members = incident
-        .hosts()
-        .filter(|host| {
-            named
-                .targets
-                .iter()
-                .any(|target| target_host(target) == Some(host.as_str()))
-        })
-        .count();
-    if let Some(wanted) = expected.members.filter(|wanted| *wanted != members) {
-        return Some(format!("it covers {members} of the hosts, expected {wanted}"));
-    }
-    if let Some(target) = expected
-        .covers
-        .iter()
-        .find(|wanted| !named.targets.contains(wanted))
-    {
-        return Some(format!("it does not cover {target}"));
+    if let Some(missing) = uncovered(incident, expected, named) {
+        return Some(missing);
     }
     if let Some(words) = expected
         .sentence
@@ -382,8 +387,13 @@ mod tests {
             verdict(&incident, &expected, &state),
             Judgement::Waiting("it does not cover http://[2001:db8::cb00:710a]/".to_owned())
         );
-        state.incidents[0].targets.push("http://[2001:db8::cb00:710a]/".to_owned());
-        assert!(matches!(verdict(&incident, &expected, &state), Judgement::Named(_)));
+        state.incidents[0]
+            .targets
+            .push("http://[2001:db8::cb00:710a]/".to_owned());
+        assert!(matches!(
+            verdict(&incident, &expected, &state),
+            Judgement::Named(_)
+        ));
     }
 
     #[test]

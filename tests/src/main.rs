@@ -49,7 +49,7 @@ enum Command {
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
         /// Run every incident and end with the results.
-        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record"])]
+        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record", "dataplane"])]
         all: bool,
         /// With --all: only incidents whose id begins so; may be repeated.
         #[arg(long, value_name = "START", requires = "all")]
@@ -137,7 +137,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct Services {
     /// `external` leaves the Services to the hook; the incident's own data plane is then what that is said to be.
-    #[arg(long, value_name = "external", requires = "hook", conflicts_with = "all", value_parser = ["external"])]
+    #[arg(long, value_name = "external", requires = "hook", value_parser = ["external"])]
     dataplane: Option<String>,
     /// With --dataplane external: a program that is run inside as `HOOK built|changed FILE` and makes the Services in
     /// FILE work before it ends.
@@ -356,4 +356,30 @@ fn answer_questions() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, error::ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_a_data_plane_from_outside_needs_a_hook() {
+        Cli::command().debug_assert();
+        let why = |words: &[&str]| {
+            let words = ["parallax-lab"].iter().chain(words);
+            Cli::try_parse_from(words).map(drop).map_err(|error| error.kind())
+        };
+        assert_eq!(
+            why(&["packets", "i1", "--dataplane", "external", "--hook", "/h"]),
+            Ok(())
+        );
+        assert_eq!(
+            why(&["run", "i1", "--dataplane", "external"]),
+            Err(ErrorKind::MissingRequiredArgument)
+        );
+        let all = ["run", "--all", "--dataplane", "external", "--hook", "/h"];
+        assert_eq!(why(&all), Err(ErrorKind::ArgumentConflict));
+    }
 }

@@ -17,7 +17,12 @@ pub fn build(cluster: &Cluster) -> Vec<Cmd> {
     let mut commands = Vec::new();
     if cluster.is_dual_stack() {
         // Loaded once, before the nodes' namespaces could race for the loader.
-        let modules = ["ip6table_nat", "ip6table_filter", "ip6table_mangle", "ip6t_REJECT"];
+        let modules = [
+            "ip6table_nat",
+            "ip6table_filter",
+            "ip6table_mangle",
+            "ip6t_REJECT",
+        ];
         let load = ["modprobe", "-d", "/run/modules", "-a"];
         commands.push(Cmd::new(load.into_iter().chain(modules)));
     }
@@ -114,9 +119,9 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
 /// The lines of `ip` that give addresses and routes, for IPv6. No address is tried for a duplicate: it could not be used
 /// for a second.
 fn counterparts(links: &[String]) -> Vec<String> {
-    let lines = links.iter().map(String::as_str);
-    let addresses = lines.clone().filter(|line| line.starts_with("addr "));
-    let routes = lines.filter(|line| line.starts_with("route "));
+    let all = links.iter().map(String::as_str);
+    let addresses = all.clone().filter(|line| line.starts_with("addr "));
+    let routes = all.filter(|line| line.starts_with("route "));
     addresses
         .map(|line| format!("{} nodad", six::rule(line)))
         .chain(routes.map(six::rule))
@@ -218,7 +223,16 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
         ];
         commands.push(set_up(name, &sysctls, &counterparts(&links)));
         if cluster.has_balancers() {
-            let rule = ["ip", "-6", "rule", "add", "fwmark", "0x100/0x100", "lookup", "100"];
+            let rule = [
+                "ip",
+                "-6",
+                "rule",
+                "add",
+                "fwmark",
+                "0x100/0x100",
+                "lookup",
+                "100",
+            ];
             commands.push(Cmd::within(node.name.as_str(), rule));
         }
     }

@@ -179,13 +179,7 @@ fn origin(
     Cmd::within(pod.name.as_str(), argv)
 }
 
-fn nginx_conf(
-    folder: &Path,
-    cluster: &Cluster,
-    service: &Service,
-    pod: &Pod,
-    hosts: &[&HostName],
-) -> String {
+fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, hosts: &[&HostName]) -> String {
     let server = service.server_of(&pod.name);
     let run = format!("/run/nginx-{}", pod.name);
     let mut text = format!(

@@ -76,7 +76,8 @@ async fn a_refused_client_sends_one_syn_and_its_own_node_answers_that_the_port_i
 }
 
 #[tokio::test]
-async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybody_asks_and_after_each_change() {
+async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybody_asks_and_after_each_change()
+ {
     let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/hook.sh");
     let mut incident = incident("i1");
     // What the hook does not do: it binds no address that could answer a ping.

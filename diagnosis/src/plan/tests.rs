@@ -193,7 +193,11 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
     let http = "direct|http://h.example.test/|ingress-0";
     let https = "direct|https://h.example.test/|ingress-0";
     let ended = plan_of(&with_tls(8080, 8080), 0);
-    assert!(ids(&ended).contains(&http) && !ids(&ended).contains(&https), "{:?}", ids(&ended));
+    assert!(
+        ids(&ended).contains(&http) && !ids(&ended).contains(&https),
+        "{:?}",
+        ids(&ended)
+    );
     assert!(
         ids(&ended).contains(&"vip|https://h.example.test/"),
         "users are served over TLS all the same"
@@ -213,7 +217,10 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
         let plan = with_asks(topology, &config(), &vantage, std::slice::from_ref(&question));
         plan.iter().filter(|a| a.id.is_asked()).count()
     };
-    assert_eq!((asked(&with_tls(8080, 8080)), asked(&with_tls(8080, 8443))), (0, 1));
+    assert_eq!(
+        (asked(&with_tls(8080, 8080)), asked(&with_tls(8080, 8443))),
+        (0, 1)
+    );
     let run = on_demand(
         &with_tls(8080, 8080),
         &config(),
@@ -221,7 +228,11 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
         &"https://h.example.test/".parse().unwrap(),
         true,
     );
-    assert!(!run.iter().any(|a| a.channel == Channel::Direct), "{:?}", ids(&run));
+    assert!(
+        !run.iter().any(|a| a.channel == Channel::Direct),
+        "{:?}",
+        ids(&run)
+    );
 }
 
 #[test]

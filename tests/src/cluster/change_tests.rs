@@ -21,7 +21,10 @@ fn one_resolver_deviates_and_the_others_answer_as_before() {
     let (dns, edge): (PodName, PodName) = ("dns".parse().unwrap(), "dns-edge".parse().unwrap());
     let public: PodName = "public".parse().unwrap();
     let told = |cluster: &Cluster, resolver: &PodName| -> Vec<String> {
-        cluster.answers(resolver)[&host].iter().map(|address| address.to_string()).collect()
+        cluster.answers(resolver)[&host]
+            .iter()
+            .map(|address| address.to_string())
+            .collect()
     };
     assert_eq!(told(&cluster, &edge), ["10.96.0.50"]);
     assert_eq!(told(&cluster, &public), ["203.0.113.10"]);

@@ -58,7 +58,11 @@ mod tests {
         }
         let nobody = "-A CNI-POLICY -d 10.244.3.10/32 -m conntrack --ctstate NEW -j DROP";
         assert_eq!(rules(&cluster, &cluster.nodes[2])[1..], [nobody.to_owned()]);
-        assert_eq!(rules(&cluster, &cluster.nodes[0]).len(), 1, "none of its pods runs there");
+        assert_eq!(
+            rules(&cluster, &cluster.nodes[0]).len(),
+            1,
+            "none of its pods runs there"
+        );
         let open = "network-policy: {service: shop/web, name: open, admits: [ingress/ingress-nginx]}";
         cluster.apply(&serde_saphyr::from_str(open).unwrap()).unwrap();
         let lines = rules(&cluster, &cluster.nodes[2]);

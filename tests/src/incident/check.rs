@@ -158,7 +158,9 @@ impl Incident {
                 if !known || entry.is_none_or(|entry| entry.server.software != Software::Nginx) {
                     return wrong(
                         format!("{field}.origin"),
-                        format!("expected a Service of this file ({origin}) and a controller of software nginx"),
+                        format!(
+                            "expected a Service of this file ({origin}) and a controller of software nginx"
+                        ),
                     );
                 }
             }

@@ -126,10 +126,16 @@ impl Incident {
         };
         if look.family == Family::V6 {
             if self.topology.families != Families::DualStack {
-                return wrong(format!("{field}.family"), "expected v6 in a dual-stack cluster only");
+                return wrong(
+                    format!("{field}.family"),
+                    "expected v6 in a dual-stack cluster only",
+                );
             }
             if look.to == Way::Ping {
-                return wrong(format!("{field}.to"), "expected another way with family v6: it pings IPv4");
+                return wrong(
+                    format!("{field}.to"),
+                    "expected another way with family v6: it pings IPv4",
+                );
             }
         }
         if let Some(port) = look.port
