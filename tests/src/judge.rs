@@ -137,7 +137,11 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -
         ));
     }
     let open: Vec<&Named> = state.open().collect();
-    let Some(named) = open.iter().find(|named| named.region.region == expected.region) else {
+    let fits = |named: &&&Named| {
+        let region = &named.region.region;
+        *region == expected.region || expected.or_region.contains(region)
+    };
+    let Some(named) = open.iter().find(fits) else {
         return Judgement::Waiting(match open.first() {
             None => "no verdict".to_owned(),
             Some(other) => format!("only another verdict: {}", summary(other)),
@@ -377,6 +381,22 @@ mod tests {
                 Judgement::Waiting(why.to_owned())
             );
         }
+    }
+
+    #[test]
+    fn a_region_that_covers_the_same_probes_may_stand_in_place_of_the_expected_one() {
+        let (incident, mut expected) = incident(include_str!("../incidents/i1.yaml"));
+        let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+        state.incidents[0].region.region = "same".to_owned();
+        assert!(matches!(
+            verdict(&incident, &expected, &state),
+            Judgement::Waiting(_)
+        ));
+        expected.or_region = vec!["same".to_owned()];
+        assert!(matches!(
+            verdict(&incident, &expected, &state),
+            Judgement::Named(_)
+        ));
     }
 
     #[test]

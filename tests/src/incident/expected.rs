@@ -60,6 +60,9 @@ pub struct ExpectedNotice {
 pub struct ExpectedVerdict {
     /// The region's label.
     pub region: String,
+    /// Regions that may stand in its place: they cover the same probes as long as nothing else is asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or_region: Vec<String>,
     /// Members of the region (a pod, a node, client and node), exactly these.
     #[serde(default)]
     pub on: Vec<String>,
