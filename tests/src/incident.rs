@@ -5,6 +5,7 @@
 
 mod check;
 mod check_expected;
+mod check_service;
 mod expected;
 mod fault;
 mod hosts;
