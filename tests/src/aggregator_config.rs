@@ -56,7 +56,7 @@ struct Topology<'a> {
 struct Node<'a> {
     name: &'a str,
     zone: &'a str,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prober: Option<Prober<'a>>,
 }
@@ -75,20 +75,22 @@ struct Service<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(rename = "clusterIPs")]
-    cluster_ips: Vec<Ipv4Addr>,
+    cluster_ips: Vec<IpAddr>,
     load_balancer: Vec<Balancer>,
     external_traffic_policy: TrafficPolicy,
     internal_traffic_policy: TrafficPolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
     ingress_class: Option<&'a str>,
     ports: &'a [ServicePort],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guarded_by: Option<[&'a str; 1]>,
     endpoints: Vec<Endpoint<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Balancer {
-    ip: Ipv4Addr,
+    ip: IpAddr,
     ip_mode: IpMode,
 }
 
@@ -116,13 +118,14 @@ impl<'a> Topology<'a> {
             proxy_mode: match cluster.dataplane {
                 Dataplane::IpvsOld | Dataplane::Ipvs => "ipvs",
                 Dataplane::Iptables | Dataplane::IptablesNoClusterCidr => "iptables",
+                Dataplane::Nftables | Dataplane::NftablesOld => "nftables",
             },
             nodes: cluster
                 .present()
                 .map(|node| Node {
                     name: node.name.as_str(),
                     zone: node.zone.as_str(),
-                    addresses: vec![addresses::underlay(node.number)],
+                    addresses: both(cluster, addresses::underlay(node.number)),
                     prober: node.probes.then(|| Prober {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
@@ -140,19 +143,22 @@ impl<'a> Topology<'a> {
                     } else {
                         "ClusterIP"
                     },
-                    cluster_ips: vec![service.cluster_ip],
+                    cluster_ips: both(cluster, service.cluster_ip),
                     load_balancer: service
                         .load_balancer_ip
+                        .map(|ip| both(cluster, ip))
+                        .into_iter()
+                        .flatten()
                         .map(|ip| Balancer {
                             ip,
                             ip_mode: service.ip_mode,
                         })
-                        .into_iter()
                         .collect(),
                     external_traffic_policy: service.policy,
                     internal_traffic_policy: service.internal_policy,
                     ingress_class: service.class.as_ref().map(ObjectName::as_str),
                     ports: &service.ports,
+                    guarded_by: service.policed.as_ref().map(|(name, _)| [name.as_str()]),
                     endpoints: service
                         .endpoints
                         .iter()
@@ -167,13 +173,13 @@ impl<'a> Topology<'a> {
             published: cluster
                 .ingresses
                 .iter()
-                .filter(|ingress| ingress.expect_status.is_some())
+                .filter(|ingress| is_published(ingress))
                 .flat_map(published)
                 .collect(),
             ingresses: cluster
                 .ingresses
                 .iter()
-                .filter(|ingress| ingress.expect_status.is_none())
+                .filter(|ingress| !is_published(ingress))
                 .map(|ingress| Ingress {
                     namespace: ingress.ingress.namespace.as_str(),
                     name: ingress.ingress.name.as_str(),
@@ -188,7 +194,20 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// An Ingress knows no status; a target that enters through its Service does.
+/// An address, and its counterpart where the cluster has both families.
+fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
+    let six = cluster
+        .is_dual_stack()
+        .then(|| IpAddr::V6(addresses::six(address)));
+    [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
+}
+
+/// Whether it says more than the file's Ingresses can.
+const fn is_published(ingress: &crate::incident::Ingress) -> bool {
+    ingress.expect_status.is_some() || ingress.origin.is_some()
+}
+
+/// An Ingress knows no status and no Service behind its controller; a target that enters through its Service does.
 fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = PublishedSpec> {
     ingress.hosts.names().iter().map(|host| PublishedSpec {
         target: TargetSpec {
@@ -198,7 +217,7 @@ fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = Publish
         service: ingress.service.clone(),
         port: 80,
         class: ingress.class.clone(),
-        origin: None,
+        origin: ingress.origin.clone(),
     })
 }
 

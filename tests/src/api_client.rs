@@ -133,6 +133,21 @@ pub struct Incident {
 pub struct Subject {
     /// The front, target, node …
     pub name: String,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+impl Subject {
+    /// Its name; what it is, where there is but one of it (the network).
+    #[must_use]
+    pub fn called(&self) -> &str {
+        if self.name.is_empty() {
+            &self.kind
+        } else {
+            &self.name
+        }
+    }
 }
 
 /// A region.

@@ -3,7 +3,7 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{Ipv4Addr, SocketAddrV4, TcpStream},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ pub enum Ask {
     /// `GET /` over a new connection.
     Http {
         /// Where to connect to.
-        to: SocketAddrV4,
+        to: SocketAddr,
         /// The `Host` header.
         host: String,
     },
@@ -83,6 +83,7 @@ impl Answer {
             Sight::CutOff => matches!(self, Self::Other { .. } | Self::Http { status: 400, .. }),
             Sight::NotFound => matches!(self, Self::Http { status: 404, .. }),
             Sight::Unavailable => matches!(self, Self::Http { status: 503, .. }),
+            Sight::GatewayTimeout => matches!(self, Self::Http { status: 504, .. }),
             Sight::Refused => *self == Self::Refused,
             Sight::TimedOut => *self == Self::TimedOut,
             Sight::NotConnected => matches!(self, Self::Refused | Self::TimedOut),
@@ -108,8 +109,8 @@ pub fn ask(ask: &Ask) -> Answer {
     })
 }
 
-fn http(to: SocketAddrV4, host: &str) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&to.into(), PATIENCE)?;
+fn http(to: SocketAddr, host: &str) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(
         stream,
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn a_closed_port_is_refused_and_not_something_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        let to = listener.local_addr().unwrap();
         drop(listener);
         let answer = ask(&Ask::Http {
             to,
@@ -202,9 +203,9 @@ mod tests {
     #[tokio::test]
     async fn the_origin_says_which_pod_it_is() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        let to = listener.local_addr().unwrap();
         drop(listener);
-        let listen = [to.into()];
+        let listen = [to];
         let origin = crate::origin::serve(&listen, "ingress-1", "n1", crate::origin::Manner::default());
         let client = tokio::task::spawn_blocking(move || {
             loop {

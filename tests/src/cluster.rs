@@ -6,27 +6,31 @@
 pub mod addresses;
 mod change;
 mod derive;
+mod names;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
 };
 
 use parallax_diagnosis::topology::BalancerSpec;
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
 use crate::incident::{
-    Balancing, Behind, Dataplane, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server, Serves,
+    Balancing, Behind, Dataplane, Families, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server,
     ServicePort, TrafficPolicy,
 };
 
 pub use change::{Effect, OpError, ProberChange};
+pub use names::Addresses;
 
 /// The cluster at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     /// Who forwards.
     pub dataplane: Dataplane,
+    /// Address families of everything below.
+    pub families: Families,
     /// Nodes, in the order of the file.
     pub nodes: Vec<Node>,
     /// Services, in the order of the file.
@@ -46,7 +50,7 @@ pub struct Cluster {
     /// What resolvers of the cluster answer instead.
     overrides: Vec<Record>,
     /// Answers that deviate, by resolver.
-    deviations: BTreeMap<(PodName, HostName), Option<Ipv4Addr>>,
+    deviations: BTreeMap<(PodName, HostName), Option<IpAddr>>,
     /// Nodes whose rules stay as they are.
     frozen: BTreeSet<NodeName>,
     /// The number the next workload pod of a node gets. An address is never given twice: a probe to a pod that is
@@ -139,6 +143,8 @@ pub struct Service {
     pub endpoints: Vec<Pod>,
     /// Pods behind it that are there anyway, besides.
     pub behind: Option<Behind>,
+    /// The `NetworkPolicy` that selects its pods, with the Services whose pods it lets in.
+    pub policed: Option<(ObjectName, Vec<ServiceKey>)>,
 }
 
 impl Service {
@@ -167,6 +173,12 @@ impl Cluster {
     #[must_use]
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == *name)
+    }
+
+    /// Whether everything has an IPv6 address, too.
+    #[must_use]
+    pub fn is_dual_stack(&self) -> bool {
+        self.families == Families::DualStack
     }
 
     /// The nodes that are part of the cluster now.
@@ -224,51 +236,6 @@ impl Cluster {
                 .filter(own)
                 .map(move |pod| (service, pod))
         })
-    }
-
-    /// The hosts a Service's pods answer; none: any.
-    #[must_use]
-    pub fn served_hosts(&self, service: &Service, server: &Server) -> Vec<&HostName> {
-        match server.serves {
-            Serves::Everything => Vec::new(),
-            Serves::OwnClass => self
-                .ingresses
-                .iter()
-                .filter(|ingress| ingress.class == service.class)
-                .flat_map(|ingress| ingress.hosts.names())
-                .collect(),
-        }
-    }
-
-    /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.
-    pub fn names(&self) -> impl Iterator<Item = (&HostName, Ipv4Addr)> {
-        let hosts = self.ingresses.iter().flat_map(|ingress| {
-            let address = self
-                .service(&ingress.service)
-                .and_then(|service| service.load_balancer_ip);
-            ingress
-                .hosts
-                .names()
-                .iter()
-                .filter_map(move |host| Some((host, address?)))
-        });
-        hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
-    }
-
-    /// What one resolver answers.
-    #[must_use]
-    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Ipv4Addr> {
-        let mut answers: BTreeMap<&HostName, Ipv4Addr> = self.names().collect();
-        if self.resolvers.iter().any(|known| known.pod.name == *resolver) {
-            answers.extend(self.overrides.iter().map(|record| (&record.host, record.address)));
-        }
-        for ((_, host), address) in self.deviations.iter().filter(|((pod, _), _)| pod == resolver) {
-            match address {
-                Some(address) => answers.insert(host, *address),
-                None => answers.remove(host),
-            };
-        }
-        answers
     }
 }
 
@@ -367,7 +334,7 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            [("shop.example.test".to_owned(), Ipv4Addr::new(203, 0, 113, 10))]
+            [("shop.example.test".to_owned(), IpAddr::from([203, 0, 113, 10]))]
         );
     }
 }

@@ -53,6 +53,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// The result as JSON.
     pub json: bool,
+    /// Who makes the Services work instead of the lab.
+    pub hook: Option<PathBuf>,
 }
 
 /// How it ended.
@@ -208,8 +210,8 @@ impl Conductor {
             .find(|question| question.expected != Sight::Answered && question.way != Way::Ping);
         if let Some(question) = telling {
             let address = match &question.ask {
-                Ask::Http { to, .. } => *to.ip(),
-                Ask::Ping { to } => *to,
+                Ask::Http { to, .. } => to.ip(),
+                Ask::Ping { to } => (*to).into(),
             };
             let (_, packets) = lab.capture(&question.from, address, question.ask).await?;
             report.packets = packets.into_iter().take(MOST_PACKETS).collect();
@@ -234,6 +236,9 @@ impl Conductor {
 
         self.screen.status("booting user-mode Linux…");
         let mut lab = Lab::boot(&program, run, incident.clone()).await?;
+        if let Some(hook) = &self.options.hook {
+            lab.leave_services_to(hook)?;
+        }
         self.screen.line(&format!("booted, kernel {}", lab.kernel()));
         let built = lab.build().await?;
         let (nodes, pods) = (lab.cluster().nodes.len(), built.pods);

@@ -1,7 +1,7 @@
 //! What the host tells the machine inside, and what it answers: one JSON line each, over one TCP connection that the
 //! inside opens. One order, one answer. When the connection ends, the machine halts.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use parallax_model::NodeName;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ pub enum Order {
         incident: Box<Incident>,
         /// The run's folder, as the host's file system has it.
         folder: String,
+        /// Who makes the Services work instead of the lab, as the host's file system has it.
+        hook: Option<String>,
     },
     /// Start a prober in each prober pod.
     StartProbers {
@@ -49,7 +51,7 @@ pub enum Order {
         /// The node of the prober pod, or the client outside.
         node: NodeName,
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// What to try.
         ask: Ask,
     },
@@ -123,6 +125,7 @@ mod tests {
         let order = Order::Build {
             incident: Box::new(incident),
             folder: "/tmp/run".to_owned(),
+            hook: None,
         };
         let line = line(&order).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));

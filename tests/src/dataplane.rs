@@ -3,3 +3,5 @@
 pub mod balancer;
 mod iptables;
 pub mod ipvs;
+mod policy;
+pub(crate) mod six;

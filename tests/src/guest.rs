@@ -85,6 +85,8 @@ struct Built {
     faults: Vec<Fault>,
     rules: BTreeMap<NodeName, Rules>,
     folder: PathBuf,
+    /// Who makes the Services work instead of the lab.
+    hook: Option<String>,
 }
 
 impl Built {
@@ -116,7 +118,11 @@ impl Guest {
 
     fn obey(&mut self, order: Order) -> anyhow::Result<Event> {
         match order {
-            Order::Build { incident, folder } => self.build(&incident, folder.into()),
+            Order::Build {
+                incident,
+                folder,
+                hook,
+            } => self.build(&incident, folder.into(), hook),
             Order::StartProbers {
                 parallax,
                 aggregator,

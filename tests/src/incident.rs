@@ -5,6 +5,7 @@
 
 mod check;
 mod check_expected;
+mod check_service;
 mod expected;
 mod fault;
 mod hosts;
@@ -16,14 +17,15 @@ use serde::{Deserialize, Serialize};
 
 pub use check::InvalidIncident;
 pub use expected::{
-    Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Look, Outcome, Packets, Share, Sight, Way,
+    Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Family, Look, Outcome, Packets, Share,
+    Sight, Way,
 };
 pub use fault::{Fault, Op};
 pub use hosts::Hosts;
 pub use load::{LoadError, list, load, parse};
 pub use topology::{
-    Balancing, Behind, EndpointAt, HealthChecks, Ingress, IpMode, Node, Record, Resolver, ResolverSoftware,
-    Server, Serves, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
+    Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, Record, Resolver,
+    ResolverSoftware, Server, Serves, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
 };
 
 /// One incident file.
@@ -64,12 +66,17 @@ pub enum Dataplane {
     Iptables,
     /// The same without `--cluster-cidr`: nothing tells it who is a pod, so pods are held to the policy, too.
     IptablesNoClusterCidr,
+    /// kube-proxy in nftables mode: to packets the same as iptables mode, and made of the same rules here.
+    Nftables,
+    /// The same before kubernetes#132456: a node without a local endpoint drops what is for the balancer's address before
+    /// anything else is looked at, also from pods.
+    NftablesOld,
 }
 
 impl Dataplane {
-    /// kube-proxy works with iptables.
+    /// The nodes' rules are those of iptables: the modes without IPVS.
     #[must_use]
     pub const fn is_iptables(self) -> bool {
-        matches!(self, Self::Iptables | Self::IptablesNoClusterCidr)
+        !matches!(self, Self::IpvsOld | Self::Ipvs)
     }
 }

@@ -1,6 +1,6 @@
 //! One lab, from the host: a run's folder, the machine, the cluster as it now is.
 
-use std::{net::Ipv4Addr, path::Path, time::Duration};
+use std::{net::IpAddr, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use parallax_model::NodeName;
@@ -34,6 +34,7 @@ pub struct Lab {
     cluster: Cluster,
     incident: Incident,
     run: RunDir,
+    hook: Option<String>,
 }
 
 /// What building took.
@@ -78,6 +79,7 @@ impl Lab {
                 cluster,
                 incident,
                 run,
+                hook: None,
             }),
             Err(why) => {
                 run.keep();
@@ -90,11 +92,22 @@ impl Lab {
         }
     }
 
+    /// Leaves the Services to a program that is run inside (see [`crate::external`]); said before the cluster is built.
+    pub fn leave_services_to(&mut self, hook: &Path) -> anyhow::Result<()> {
+        let hook = hook
+            .canonicalize()
+            .with_context(|| format!("looking for the hook {}", hook.display()))?;
+        let hook = hook.to_str().context("the hook's path is no UTF-8 text")?;
+        self.hook = Some(hook.to_owned());
+        Ok(())
+    }
+
     /// Builds the cluster, healthy.
     pub async fn build(&mut self) -> anyhow::Result<Built> {
         let order = Order::Build {
             incident: Box::new(self.incident.clone()),
             folder: self.run.path().display().to_string(),
+            hook: self.hook.clone(),
         };
         match self.order(&order).await? {
             Event::Built { pods, millis } => Ok(Built {
@@ -155,7 +168,7 @@ impl Lab {
     pub async fn capture(
         &mut self,
         node: &NodeName,
-        address: Ipv4Addr,
+        address: IpAddr,
         ask: Ask,
     ) -> anyhow::Result<(Answer, Vec<String>)> {
         match self

@@ -20,6 +20,7 @@ pub mod conductor;
 pub mod control;
 pub mod corpus;
 pub mod dataplane;
+pub mod external;
 pub mod guest;
 pub mod incident;
 pub mod inside;

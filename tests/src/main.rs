@@ -49,7 +49,7 @@ enum Command {
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
         /// Run every incident and end with the results.
-        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record"])]
+        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record", "dataplane"])]
         all: bool,
         /// With --all: only incidents whose id begins so; may be repeated.
         #[arg(long, value_name = "START", requires = "all")]
@@ -83,6 +83,8 @@ enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
+        services: Services,
+        #[command(flatten)]
         folder: Folder,
     },
     /// Show what an ordinary client sees before and after the faults, without Parallax.
@@ -92,6 +94,8 @@ enum Command {
         /// Keep the folder with all logs.
         #[arg(long)]
         keep_log: bool,
+        #[command(flatten)]
+        services: Services,
         #[command(flatten)]
         folder: Folder,
     },
@@ -127,6 +131,18 @@ enum Command {
     /// An ordinary client: JSON questions in, JSON answers out.
     #[command(hide = true)]
     Client,
+}
+
+/// Who makes the Services work on the nodes.
+#[derive(Debug, Args)]
+struct Services {
+    /// `external` leaves the Services to the hook; the incident's own data plane is then what that is said to be.
+    #[arg(long, value_name = "external", requires = "hook", value_parser = ["external"])]
+    dataplane: Option<String>,
+    /// With --dataplane external: a program that is run inside as `HOOK built|changed FILE` and makes the Services in
+    /// FILE work before it ends.
+    #[arg(long, value_name = "PROGRAM", requires = "dataplane")]
+    hook: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -204,6 +220,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             keep_log,
             record,
             json,
+            services,
             folder,
             ..
         } => {
@@ -215,6 +232,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 keep_log,
                 record,
                 json,
+                hook: services.hook,
             };
             Ok(match conductor::run(incident, options).await? {
                 Ended::AsExpected => 0,
@@ -222,7 +240,12 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 Ended::Interrupted => 130,
             })
         }
-        Command::Packets { id, keep_log, folder } => packets(load(&folder.incidents, &id)?, keep_log).await,
+        Command::Packets {
+            id,
+            keep_log,
+            services,
+            folder,
+        } => packets(load(&folder.incidents, &id)?, keep_log, services.hook.as_deref()).await,
         Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
         Command::Origin {
             listen,
@@ -261,9 +284,12 @@ fn list(folder: &Path) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-async fn packets(incident: Incident, keep_log: bool) -> anyhow::Result<u8> {
+async fn packets(incident: Incident, keep_log: bool, hook: Option<&Path>) -> anyhow::Result<u8> {
     let program = std::env::current_exe().context("finding the path of this program")?;
     let mut lab = Lab::boot(&program, RunDir::create(keep_log)?, incident.clone()).await?;
+    if let Some(hook) = hook {
+        lab.leave_services_to(hook)?;
+    }
     let shown = show_packets(&mut lab, &incident).await;
     if keep_log {
         eprintln!("logs are kept in {}", lab.run().path().display());
@@ -330,4 +356,30 @@ fn answer_questions() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, error::ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_a_data_plane_from_outside_needs_a_hook() {
+        Cli::command().debug_assert();
+        let why = |words: &[&str]| {
+            let words = ["parallax-lab"].iter().chain(words);
+            Cli::try_parse_from(words).map(drop).map_err(|error| error.kind())
+        };
+        assert_eq!(
+            why(&["packets", "i1", "--dataplane", "external", "--hook", "/h"]),
+            Ok(())
+        );
+        assert_eq!(
+            why(&["run", "i1", "--dataplane", "external"]),
+            Err(ErrorKind::MissingRequiredArgument)
+        );
+        let all = ["run", "--all", "--dataplane", "external", "--hook", "/h"];
+        assert_eq!(why(&all), Err(ErrorKind::ArgumentConflict));
+    }
 }

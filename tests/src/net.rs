@@ -8,18 +8,31 @@ use std::collections::BTreeSet;
 use crate::{
     cluster::{Cluster, Node, Outside, Pod, addresses},
     command::Cmd,
+    dataplane::six,
 };
 
 /// The cloud, all nodes, all pods and whoever is outside.
 #[must_use]
 pub fn build(cluster: &Cluster) -> Vec<Cmd> {
-    let mut commands = cloud(cluster);
-    commands.extend(cluster.nodes.iter().map(|node| self::node(cluster, node)));
+    let mut commands = Vec::new();
+    if cluster.is_dual_stack() {
+        // Loaded once, before the nodes' namespaces could race for the loader.
+        let modules = [
+            "ip6table_nat",
+            "ip6table_filter",
+            "ip6table_mangle",
+            "ip6t_REJECT",
+        ];
+        let load = ["modprobe", "-d", "/run/modules", "-a"];
+        commands.push(Cmd::new(load.into_iter().chain(modules)));
+    }
+    commands.extend(cloud(cluster));
+    commands.extend(cluster.nodes.iter().flat_map(|node| self::node(cluster, node)));
     for pod in cluster.pods() {
         commands.extend(self::pod(cluster, pod));
     }
     for outside in &cluster.outside {
-        commands.extend(self::outside(outside));
+        commands.extend(self::outside(cluster, outside));
     }
     commands
 }
@@ -67,7 +80,7 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
         ("net/ipv4/conf/under/send_redirects", "0"),
     ];
     let underlay = addresses::UNDERLAY_CIDR;
-    vec![
+    let mut commands = vec![
         set_up(None, &sysctls[..3], &links),
         set_up(None, &sysctls[3..], &[]),
         iptables_restore(None, &translation(cluster)),
@@ -86,7 +99,33 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
             "-j",
             "DROP",
         ]),
-    ]
+    ];
+    if cluster.is_dual_stack() {
+        let sysctls = [
+            ("net/ipv6/conf/all/forwarding", "1"),
+            ("net/bridge/bridge-nf-call-ip6tables", "0"),
+        ];
+        commands.push(set_up(None, &sysctls, &counterparts(&links)));
+        commands.push(restore_six(None, "nat", &six::rules(&translation(cluster))));
+        let silence = format!(
+            "-A FORWARD -s {} -p icmpv6 --icmpv6-type destination-unreachable -j DROP",
+            six::rule(underlay)
+        );
+        commands.push(restore_six(None, "filter", &[silence]));
+    }
+    commands
+}
+
+/// The lines of `ip` that give addresses and routes, for IPv6. No address is tried for a duplicate: it could not be used
+/// for a second.
+fn counterparts(links: &[String]) -> Vec<String> {
+    let all = links.iter().map(String::as_str);
+    let addresses = all.clone().filter(|line| line.starts_with("addr "));
+    let routes = all.filter(|line| line.starts_with("route "));
+    addresses
+        .map(|line| format!("{} nodad", six::rule(line)))
+        .chain(routes.map(six::rule))
+        .collect()
 }
 
 /// What the cloud translates.
@@ -118,7 +157,7 @@ fn translation(cluster: &Cluster) -> Vec<String> {
 pub const BALANCER: &str = "BALANCER";
 
 /// A client outside the cluster.
-fn outside(client: &Outside) -> Vec<Cmd> {
+fn outside(cluster: &Cluster, client: &Outside) -> Vec<Cmd> {
     let (name, number) = (client.name.as_str(), client.number);
     let outer = [
         format!("netns add {name}"),
@@ -133,10 +172,14 @@ fn outside(client: &Outside) -> Vec<Cmd> {
         format!("route add default via {}", addresses::OUTSIDE_GATEWAY),
     ];
     let sysctls = [("net/ipv4/ping_group_range", "0 2147483647")];
-    vec![set_up(None, &[], &outer), set_up(Some(name), &sysctls, &inner)]
+    let mut commands = vec![set_up(None, &[], &outer), set_up(Some(name), &sysctls, &inner)];
+    if cluster.is_dual_stack() {
+        commands.push(set_up(Some(name), &[], &counterparts(&inner)));
+    }
+    commands
 }
 
-fn node(cluster: &Cluster, node: &Node) -> Cmd {
+fn node(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     let mut links = vec![
         "link set lo up".to_owned(),
         format!("addr add {}/24 dev eth0", addresses::underlay(node.number)),
@@ -171,14 +214,36 @@ fn node(cluster: &Cluster, node: &Node) -> Cmd {
         // Answers of a pod to its neighbour on the bridge pass the node's translation backwards.
         ("net/bridge/bridge-nf-call-iptables", "1"),
     ];
-    set_up(Some(node.name.as_str()), &sysctls, &links)
+    let name = Some(node.name.as_str());
+    let mut commands = vec![set_up(name, &sysctls, &links)];
+    if cluster.is_dual_stack() {
+        let sysctls = [
+            ("net/ipv6/conf/all/forwarding", "1"),
+            ("net/bridge/bridge-nf-call-ip6tables", "1"),
+        ];
+        commands.push(set_up(name, &sysctls, &counterparts(&links)));
+        if cluster.has_balancers() {
+            let rule = [
+                "ip",
+                "-6",
+                "rule",
+                "add",
+                "fwmark",
+                "0x100/0x100",
+                "lookup",
+                "100",
+            ];
+            commands.push(Cmd::within(node.name.as_str(), rule));
+        }
+    }
+    commands
 }
 
 /// The marks by which a node knows what came through a balancer.
 #[must_use]
-pub fn return_path(cluster: &Cluster, node: &Node) -> Option<Cmd> {
+pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     if !cluster.has_balancers() {
-        return None;
+        return Vec::new();
     }
     let ports = cluster.services.iter().flat_map(|service| &service.ports);
     let mut rules: Vec<String> = ports
@@ -194,7 +259,12 @@ pub fn return_path(cluster: &Cluster, node: &Node) -> Option<Cmd> {
         "-A PREROUTING -m connmark --mark 0x100/0x100 -m conntrack --ctdir REPLY -j MARK --set-xmark 0x100/0x100"
             .to_owned(),
     );
-    Some(restore(Some(node.name.as_str()), "mangle", &rules))
+    let name = Some(node.name.as_str());
+    let mut commands = vec![restore(name, "mangle", &rules)];
+    if cluster.is_dual_stack() {
+        commands.push(restore_six(name, "mangle", &six::rules(&rules)));
+    }
+    commands
 }
 
 /// A pod's namespace, wired to its node.
@@ -219,10 +289,14 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<Cmd> {
     ];
     // Pods may send echo requests without privileges, as the DaemonSet's safe sysctl allows.
     let sysctls = [("net/ipv4/ping_group_range", "0 2147483647")];
-    vec![
+    let mut commands = vec![
         set_up(Some(node.name.as_str()), &[], &outside),
         set_up(Some(pod.name.as_str()), &sysctls, &inside),
-    ]
+    ];
+    if cluster.is_dual_stack() {
+        commands.push(set_up(Some(pod.name.as_str()), &[], &counterparts(&inside)));
+    }
+    commands
 }
 
 /// Sets values under `/proc/sys` (the network's belong to the namespace of the process that writes them), then runs
@@ -251,20 +325,35 @@ pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> Cmd {
 /// Replaces a table. The lab's kernel has no nftables translation, hence the legacy binary.
 #[must_use]
 pub fn restore(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+    restore_by("iptables-restore", netns, table, rules)
+}
+
+/// Replaces a table of IPv6.
+#[must_use]
+pub fn restore_six(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+    restore_by("ip6tables-restore", netns, table, rules)
+}
+
+fn restore_by(program: &str, netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
     let mut lines = vec![format!("*{table}")];
     lines.extend_from_slice(rules);
     lines.push("COMMIT".to_owned());
     Cmd {
         netns: netns.map(str::to_owned),
-        ..Cmd::new(["xtables-legacy-multi", "iptables-restore"])
+        ..Cmd::new(["xtables-legacy-multi", program])
     }
     .reading(&lines)
+}
+
+/// Makes a restore replace only the chains that its lines declare.
+#[must_use]
+pub fn only_declared(mut restore: Cmd) -> Cmd {
+    restore.argv.push("--noflush".to_owned());
+    restore
 }
 
 /// Replaces the chains of a table that the lines declare, and leaves the others.
 #[must_use]
 pub fn restore_chains(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
-    let mut command = restore(netns, table, rules);
-    command.argv.push("--noflush".to_owned());
-    command
+    only_declared(restore(netns, table, rules))
 }

@@ -1,14 +1,18 @@
 //! The lab's own ground truth: from what an incident file expects of an ordinary client to questions, and back from
 //! the answers to what is not as expected. Pure.
 
-use std::{collections::BTreeMap, fmt, net::SocketAddrV4};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
 use parallax_model::NodeName;
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Cluster, Service},
-    incident::{Look, Sight, Way},
+    cluster::{Cluster, Service, addresses},
+    incident::{Family, Look, Sight, Way},
 };
 
 /// One question with what it must bring.
@@ -87,7 +91,7 @@ pub fn questions(cluster: &Cluster, looks: &[Look]) -> Vec<Question> {
             .map_or_else(|| host_of(cluster, service), ToString::to_string);
         let times = if look.sees == Sight::Mixed { SEVERAL } else { 1 };
         for from in &look.from {
-            for ask in asks(service, look.to, &host) {
+            for ask in asks(service, look, &host) {
                 sort += 1;
                 questions.extend((0..times).map(|_| Question {
                     from: from.clone(),
@@ -113,13 +117,19 @@ fn host_of(cluster: &Cluster, service: &Service) -> String {
 }
 
 /// The client speaks in the clear only; what is served with a certificate is left to the prober.
-fn asks(service: &Service, way: Way, host: &str) -> Vec<Ask> {
-    let http = |ip, port| Ask::Http {
-        to: SocketAddrV4::new(ip, port),
+fn asks(service: &Service, look: &Look, host: &str) -> Vec<Ask> {
+    let http = |ip: Ipv4Addr, port| Ask::Http {
+        to: match look.family {
+            Family::V4 => SocketAddr::new(IpAddr::V4(ip), port),
+            Family::V6 => SocketAddr::new(IpAddr::V6(addresses::six(ip)), port),
+        },
         host: host.to_owned(),
     };
-    let ports = service.ports.iter().filter(|port| !port.is_tls());
-    match way {
+    let ports = service.ports.iter().filter(|port| {
+        let wanted = look.port.is_none_or(|wanted| wanted == port.port);
+        wanted && !port.is_tls()
+    });
+    match look.to {
         Way::Vip => ports
             .filter_map(|port| Some(http(service.load_balancer_ip?, port.port)))
             .collect(),
@@ -171,6 +181,7 @@ impl fmt::Display for Seen {
                 Sight::CutOff => "a connection without an answer",
                 Sight::NotFound => "a 404",
                 Sight::Unavailable => "a 503",
+                Sight::GatewayTimeout => "a 504",
             };
             write!(f, "  (expected {expected})")?;
         }

@@ -136,6 +136,7 @@ impl Suite {
                 keep_log: false,
                 record: None,
                 json: false,
+                hook: None,
             };
             let screen = if self.jobs > 1 {
                 Screen::silent()

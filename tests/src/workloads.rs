@@ -5,7 +5,7 @@ use std::{fmt::Write, net::Ipv4Addr, path::Path};
 use parallax_model::{HostName, PodName};
 
 use crate::{
-    cluster::{Cluster, Node, Outside, Pod, Resolver, Service, addresses},
+    cluster::{Addresses, Cluster, Node, Outside, Pod, Resolver, Service, addresses},
     command::Cmd,
     incident::{ResolverSoftware, Server, ServicePort, Software},
 };
@@ -61,15 +61,17 @@ pub fn public_resolver(cluster: &Cluster, name: &PodName) -> Workload {
 fn dnsmasq<'a>(
     netns: Option<&str>,
     path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Ipv4Addr)>,
+    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
     more: &str,
 ) -> Workload {
     let mut text = format!(
         "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal-ttl=5\nlocal=/#/\n{more}"
     );
-    for (host, address) in answers {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "host-record={host},{address}");
+    for (host, addresses) in answers {
+        for address in addresses.iter() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "host-record={host},{address}");
+        }
     }
     let argv = [
         "dnsmasq".to_owned(),
@@ -88,7 +90,7 @@ fn dnsmasq<'a>(
 fn unbound<'a>(
     pod: &Pod,
     path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Ipv4Addr)>,
+    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
 ) -> Workload {
     let mut text = format!(
         "server:\n  interface: {}\n  access-control: 0.0.0.0/0 allow\n  do-daemonize: no\n  username: \"\"\n  \
@@ -96,8 +98,11 @@ fn unbound<'a>(
          module-config: \"iterator\"\n  do-ip6: no\n  local-zone: \".\" static\nremote-control:\n  control-enable: no\nserver:\n",
         pod.address
     );
-    for (host, address) in answers {
-        let _ = writeln!(text, "  local-data: \"{host}. 5 IN A {address}\"");
+    for (host, addresses) in answers {
+        for address in addresses.iter() {
+            let kind = if address.is_ipv6() { "AAAA" } else { "A" };
+            let _ = writeln!(text, "  local-data: \"{host}. 5 IN {kind} {address}\"");
+        }
     }
     Workload {
         command: Cmd::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
@@ -112,14 +117,14 @@ pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, po
     let hosts = cluster.served_hosts(service, server);
     match server.software {
         Software::Lab => Workload {
-            command: origin(lab, pod, &service.ports, server, &hosts),
+            command: origin(lab, cluster, pod, &service.ports, server, &hosts),
             files: Vec::new(),
         },
         Software::Nginx => {
             let path = format!("/run/nginx-{}.conf", pod.name);
             Workload {
                 command: Cmd::within(pod.name.as_str(), ["nginx", "-e", "stderr", "-c", &path]),
-                files: vec![(path, nginx_conf(folder, pod, &service.ports, server, &hosts))],
+                files: vec![(path, nginx_conf(folder, cluster, service, pod, &hosts))],
             }
         }
         Software::Haproxy => {
@@ -142,10 +147,21 @@ fn listens(ports: &[ServicePort]) -> Vec<(u16, bool)> {
     targets
 }
 
-fn origin(lab: &str, pod: &Pod, ports: &[ServicePort], server: &Server, hosts: &[&HostName]) -> Cmd {
+fn origin(
+    lab: &str,
+    cluster: &Cluster,
+    pod: &Pod,
+    ports: &[ServicePort],
+    server: &Server,
+    hosts: &[&HostName],
+) -> Cmd {
     let mut argv = vec![lab.to_owned(), "origin".to_owned()];
     for (port, _) in listens(ports) {
         argv.extend(["--listen".to_owned(), format!("{}:{port}", pod.address)]);
+        if cluster.is_dual_stack() {
+            let six = addresses::six(pod.address);
+            argv.extend(["--listen".to_owned(), format!("[{six}]:{port}")]);
+        }
     }
     argv.extend(["--pod", pod.name.as_str(), "--node", pod.node.as_str()].map(str::to_owned));
     if let Some(status) = server.status {
@@ -163,13 +179,8 @@ fn origin(lab: &str, pod: &Pod, ports: &[ServicePort], server: &Server, hosts: &
     Cmd::within(pod.name.as_str(), argv)
 }
 
-fn nginx_conf(
-    folder: &Path,
-    pod: &Pod,
-    ports: &[ServicePort],
-    server: &Server,
-    hosts: &[&HostName],
-) -> String {
+fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, hosts: &[&HostName]) -> String {
+    let server = service.server_of(&pod.name);
     let run = format!("/run/nginx-{}", pod.name);
     let mut text = format!(
         "daemon off;\nuser root;\nworker_processes 1;\npid {run}.pid;\nerror_log stderr warn;\n\
@@ -178,7 +189,7 @@ fn nginx_conf(
          scgi_temp_path {run}-scgi;\n"
     );
     let mut listen = String::new();
-    for (port, tls) in listens(ports) {
+    for (port, tls) in listens(&service.ports) {
         let words = format!(
             "{}{}",
             if tls { " ssl" } else { "" },
@@ -217,6 +228,16 @@ fn nginx_conf(
             "  server {{\n{listen}    server_name {};\n{}  }}\n",
             names.join(" "),
             answer(status)
+        );
+    }
+    for (host, to) in cluster.passed_on(service) {
+        // The application's word is passed on; what keeps it from answering becomes a 504 before a prober gives up.
+        let _ = write!(
+            text,
+            "  server {{\n{listen}    server_name {host};\n    add_header Parallax-Pod {} always;\n    location / {{\n      \
+             proxy_pass http://{to};\n      proxy_set_header Host $host;\n      proxy_hide_header Parallax-Pod;\n      \
+             proxy_connect_timeout 1s;\n      proxy_next_upstream off;\n    }}\n  }}\n",
+            pod.name
         );
     }
     text.push_str("}\n");

@@ -17,7 +17,7 @@ use parallax_lab::{
     run_dir::RunDir,
 };
 
-use support::{Cleanup, lab, lab_binary, skipped, turn};
+use support::{Cleanup, lab, lab_binary, lab_with, skipped, turn};
 
 fn incident(id: &str) -> Incident {
     incident::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents"), id).unwrap()
@@ -71,6 +71,33 @@ async fn a_refused_client_sends_one_syn_and_its_own_node_answers_that_the_port_i
         );
         // No router has touched it, so the node itself has sent it.
         assert!(icmp.contains("ttl 64"), "{icmp}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybody_asks_and_after_each_change()
+ {
+    let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/hook.sh");
+    let mut incident = incident("i1");
+    // What the hook does not do: it binds no address that could answer a ping.
+    let by_address = |looks: &mut Vec<incident::Look>| {
+        looks.retain(|look| matches!(look.to, incident::Way::Vip | incident::Way::ClusterIp));
+    };
+    by_address(&mut incident.expected.packets.healthy);
+    lab_with(incident, Some(&hook), async |lab| {
+        let looks = lab.incident().expected.packets.healthy.clone();
+        for expected in ["ingress-1", "ingress-2"] {
+            let seen = lab.look(&looks).await.unwrap();
+            assert_eq!(seen.len(), 8, "from four nodes to two addresses");
+            for seen in &seen {
+                let pod = Some(expected.to_owned());
+                assert_eq!(seen.answer, Answer::Http { status: 200, pod }, "{seen}");
+            }
+            if expected == "ingress-1" {
+                lab.fault(0).await.unwrap();
+            }
+        }
     })
     .await;
 }

@@ -257,3 +257,28 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
     assert!(nobody < unknown && unknown < named, "{nobody} {unknown} {named}");
     assert!(mechanism.contains("shop/only-the-front"), "{mechanism}");
 }
+
+#[test]
+fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_broken() {
+    let topology = |policies: Option<&[&str]>| {
+        let spec: crate::topology::TopologySpec = serde_json::from_value(serde_json::json!({
+            "nodes": [{"name": "n3"}],
+            "services": [{"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.7"],
+                "ports": [{"port": 80, "targetPort": 8080}], "guardedBy": policies,
+                "endpoints": [{"pod": "web-1", "address": "10.244.3.10", "node": "n3"}]}],
+        }))
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    };
+    // The controller answers with a 504 or a 503 whichever it is: ten server errors and nothing else.
+    let likeliest = |policies: Option<&[&str]>| {
+        let topology = topology(policies);
+        let mut situation = situation(&topology, &[]);
+        situation.origin = topology.services().values().next();
+        situation.kinds = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0, 0.0, 0.0];
+        rank(RegionKind::Target, &situation)[0].0.id
+    };
+    assert_eq!(likeliest(Some(&["default-deny"])), "F13");
+    assert_eq!(likeliest(Some(&[])), "F20");
+    assert_eq!(likeliest(None), "F20");
+}

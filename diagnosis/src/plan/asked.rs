@@ -61,6 +61,9 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Ass
         });
     }
     let placed = topology.targets().get(&ask.target)?;
+    if matches!(ask.to, To::Entry(_) | To::NodePort(_)) && topology.ends_tls_before(placed) {
+        return None;
+    }
     let base = Assignment {
         probe: placed.target.probe.clone(),
         timeout: placed.target.timeout.unwrap_or(config.timeout),

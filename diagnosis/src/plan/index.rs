@@ -7,7 +7,7 @@ use parallax_model::{ServiceKey, TargetId};
 use super::rings::Rings;
 use crate::{
     hash,
-    topology::{PlacedTarget, Service, Topology},
+    topology::{Service, Topology},
 };
 
 /// Up to this many nodes, everybody probes everything.
@@ -79,7 +79,7 @@ impl Index {
         let nodes = topology.nodes().values().filter(|node| node.prober.is_some());
         let rings = Rings::new(nodes.map(|node| node.name.clone()).collect());
         let many = rings.probers().len() >= MANY_NODES;
-        let direct = direct_targets(topology.targets(), if many { 1 } else { DIRECT_HOSTS });
+        let direct = direct_targets(topology, if many { 1 } else { DIRECT_HOSTS });
         let targets = topology
             .targets()
             .iter()
@@ -136,10 +136,14 @@ impl Index {
     }
 }
 
-/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few.
-fn direct_targets(targets: &BTreeMap<TargetId, PlacedTarget>, hosts: usize) -> BTreeSet<&TargetId> {
+/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few. Where TLS ends
+/// at the balancer, none with TLS: the entries do not speak it.
+fn direct_targets(topology: &Topology, hosts: usize) -> BTreeSet<&TargetId> {
     let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
-    for (id, placed) in targets {
+    for (id, placed) in topology.targets() {
+        if topology.ends_tls_before(placed) {
+            continue;
+        }
         if let Some(entry) = &placed.entry {
             by_entry
                 .entry(entry)

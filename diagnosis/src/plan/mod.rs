@@ -169,6 +169,9 @@ impl Planner<'_> {
 
     /// Each entry by its own address, with the same Host and SNI; of very many a share.
     fn direct(&mut self, id: &TargetId, placed: &PlacedTarget, share: impl FnOnce(usize) -> (usize, usize)) {
+        if self.topology.ends_tls_before(placed) {
+            return;
+        }
         let Some((service, target_port)) = &placed.entry else {
             return;
         };

@@ -173,6 +173,68 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
     );
 }
 
+/// Ports 80 and 443 of a balancer with a host served over both; they lead to these ports of the endpoints.
+fn with_tls(http: u16, https: u16) -> Topology {
+    let spec = serde_json::json!({
+        "nodes": [{"name": "n0", "prober": {"pod": "p0", "address": "10.0.0.5:9095"}}],
+        "services": [{"namespace": "ingress", "name": "nginx", "clusterIPs": ["10.96.0.50"],
+            "loadBalancer": [{"ip": "203.0.113.10"}],
+            "ports": [{"name": "web", "port": 80, "targetPort": http}, {"name": "web-tls", "port": 443, "targetPort": https}],
+            "endpoints": [{"pod": "ingress-0", "node": "n0", "address": "10.0.0.10"}]}],
+        "ingresses": [{"namespace": "shop", "name": "shop", "service": "ingress/nginx", "tls": true,
+            "hosts": ["h.example.test"]}],
+    });
+    let spec = serde_json::from_value::<TopologySpec>(spec).unwrap();
+    spec.try_into().unwrap()
+}
+
+#[test]
+fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
+    let http = "direct|http://h.example.test/|ingress-0";
+    let https = "direct|https://h.example.test/|ingress-0";
+    let ended = plan_of(&with_tls(8080, 8080), 0);
+    assert!(
+        ids(&ended).contains(&http) && !ids(&ended).contains(&https),
+        "{:?}",
+        ids(&ended)
+    );
+    assert!(
+        ids(&ended).contains(&"vip|https://h.example.test/"),
+        "users are served over TLS all the same"
+    );
+    let passed_on = plan_of(&with_tls(8080, 8443), 0);
+    assert!(ids(&passed_on).contains(&http) && ids(&passed_on).contains(&https));
+
+    let vantage = Vantage::pod("n0".parse().unwrap());
+    let question = ask(
+        "n0/pod",
+        "ask|direct|h|ingress-0",
+        "direct",
+        "https://h.example.test/",
+        &serde_json::json!({"entry": "ingress-0"}),
+    );
+    let asked = |topology: &Topology| {
+        let plan = with_asks(topology, &config(), &vantage, std::slice::from_ref(&question));
+        plan.iter().filter(|a| a.id.is_asked()).count()
+    };
+    assert_eq!(
+        (asked(&with_tls(8080, 8080)), asked(&with_tls(8080, 8443))),
+        (0, 1)
+    );
+    let run = on_demand(
+        &with_tls(8080, 8080),
+        &config(),
+        &vantage,
+        &"https://h.example.test/".parse().unwrap(),
+        true,
+    );
+    assert!(
+        !run.iter().any(|a| a.channel == Channel::Direct),
+        "{:?}",
+        ids(&run)
+    );
+}
+
 #[test]
 fn an_ask_about_an_endpoint_that_is_gone_is_left_out() {
     let topology = cluster(3, 1, 1);

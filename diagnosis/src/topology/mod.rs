@@ -8,6 +8,7 @@ mod facts;
 mod own;
 mod placement;
 mod spec;
+mod tls;
 mod usable;
 
 use std::{

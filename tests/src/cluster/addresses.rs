@@ -1,6 +1,6 @@
 //! The lab's addresses and names: the contract that `docs/lab.md` prints.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parallax_model::NodeName;
 
@@ -77,6 +77,20 @@ pub const fn pod(node: u8, last: u8) -> Ipv4Addr {
 #[must_use]
 pub const fn gateway(node: u8) -> Ipv4Addr {
     pod(node, 1)
+}
+
+/// The IPv6 address that goes with an IPv4 address, where the cluster has both families: `fd00::` with the IPv4 address in
+/// its last four bytes, and `2001:db8::` for what is not the lab's own (balancers).
+#[must_use]
+pub fn six(address: Ipv4Addr) -> Ipv6Addr {
+    let [a, b, c, d] = address.octets();
+    let (first, second) = if belongs_to_the_lab(address) {
+        (0xfd00, 0)
+    } else {
+        (0x2001, 0xdb8)
+    };
+    let pair = |high, low| u16::from_be_bytes([high, low]);
+    Ipv6Addr::new(first, second, 0, 0, 0, 0, pair(a, b), pair(c, d))
 }
 
 /// The network of a node's pods.

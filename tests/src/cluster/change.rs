@@ -1,6 +1,6 @@
 //! What a change makes of the cluster, and what must be done for it.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use parallax_model::{NodeName, PodName, ServiceKey, Vantage};
 
@@ -153,6 +153,17 @@ impl Cluster {
                 let pods = self.services.iter().filter(watching).flat_map(pods_of);
                 Ok(Effect::Served(pods.collect()))
             }
+            Op::NetworkPolicy {
+                service,
+                name,
+                admits,
+            } => {
+                for admitted in admits {
+                    self.service_mut(admitted)?;
+                }
+                self.service_mut(service)?.policed = Some((name.clone(), admits.clone()));
+                Ok(Effect::Rules)
+            }
             Op::SetHealthChecks {
                 service,
                 health_checks,
@@ -210,7 +221,7 @@ impl Cluster {
         &mut self,
         resolver: &PodName,
         host: &parallax_model::HostName,
-        address: Option<Ipv4Addr>,
+        address: Option<IpAddr>,
     ) -> Result<Effect, OpError> {
         let public = resolver.as_str() == addresses::PUBLIC_RESOLVER;
         if !public && !self.resolvers.iter().any(|known| known.pod.name == *resolver) {
@@ -293,7 +304,14 @@ impl Cluster {
             }
             Op::BreakPair { from, to } => {
                 let pods = addresses::pod_cidr(self.known(to)?.number);
-                at(from, format!("{FILTER} -A FORWARD -o eth0 -d {pods} -j DROP"))
+                // Here, not in `filter`: what IPVS sends on meets OUTPUT there and not FORWARD. Replies pass, or the
+                // other direction would be broken as well.
+                at(
+                    from,
+                    format!(
+                        "{FILTER} -t mangle -A POSTROUTING -o eth0 -d {pods} -m conntrack --ctstate NEW -j DROP"
+                    ),
+                )
             }
             Op::Loss { node, percent } => {
                 let number = self.known(node)?.number;

@@ -29,6 +29,7 @@ impl Cluster {
             .collect();
         let mut cluster = Self {
             dataplane: incident.dataplane,
+            families: topology.families,
             nodes,
             services: Vec::new(),
             ingresses: topology.ingresses.clone(),
@@ -134,6 +135,7 @@ impl Cluster {
             other_servers: BTreeMap::new(),
             endpoints,
             behind: written.behind,
+            policed: None,
         })
     }
 

@@ -16,6 +16,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::six;
 use crate::{
     cluster::{Cluster, Service, addresses},
     incident::{Balancing, HealthChecks},
@@ -52,6 +53,9 @@ pub struct Listener {
     pub check_from: Option<Ipv4Addr>,
     /// The ports it may pass on to.
     pub nodes: Vec<SocketAddrV4>,
+    /// It passes on for the counterpart of its address, too; the nodes are checked by IPv4 alone.
+    #[serde(default)]
+    pub dual_stack: bool,
 }
 
 /// All ports of balancers that keep the client's address.
@@ -69,6 +73,7 @@ pub fn listeners(cluster: &Cluster) -> Vec<Listener> {
             let Some(node_port) = port.node_port else { continue };
             all.push(Listener {
                 address: SocketAddrV4::new(ip, port.port),
+                dual_stack: cluster.is_dual_stack(),
                 check_from: (service.health_checks == HealthChecks::OwnAddress).then_some(ip),
                 nodes: cluster
                     .present()
@@ -181,6 +186,11 @@ pub fn serve() -> anyhow::Result<()> {
             net::restore_chains(None, "nat", &new)
                 .run()
                 .context("writing the balancer's rules")?;
+            if listeners.iter().any(|listener| listener.dual_stack) {
+                net::only_declared(net::restore_six(None, "nat", &six::rules(&new)))
+                    .run()
+                    .context("writing the balancer's rules for IPv6")?;
+            }
             written = new;
         }
         if since.0 != text {
@@ -245,6 +255,7 @@ mod tests {
         Listener {
             address: "203.0.113.10:80".parse().unwrap(),
             check_from: None,
+            dual_stack: false,
             nodes: (1..=3)
                 .map(|n| SocketAddrV4::new(addresses::underlay(n), 30080))
                 .collect(),

@@ -1,7 +1,12 @@
 //! kube-proxy in iptables mode, as rules: pure, from the cluster to what a node's tables must hold.
 //!
 //! Source: kube-proxy's `pkg/proxy/iptables/proxier.go`, with its chains in short: what a Service of one port does is
-//! one chain here (`SVC-n`), and what may come from outside another (`EXT-n`).
+//! one chain here (`SVC-n`).
+//!
+//! nftables mode does the same to packets (its verdict maps are these jumps), and the lab's kernel has no nftables
+//! translation, so it is made of the same rules. Its old version differed in one thing (kubernetes#131765): the hook of the
+//! filter chains came before the translation, so what is for a balancer address without a local endpoint was dropped
+//! whoever sent it.
 
 use std::net::Ipv4Addr;
 
@@ -9,6 +14,7 @@ use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
     incident::{Dataplane, IpMode, TrafficPolicy},
+    net,
 };
 
 /// The chain of the `filter` table in which kube-proxy drops and refuses.
@@ -26,17 +32,24 @@ fn as_share(count: usize) -> f64 {
 pub(super) struct Tables {
     pub(super) nat: Vec<String>,
     pub(super) filter: Vec<String>,
+    /// What is dropped before any translation.
+    pub(super) raw: Vec<String>,
     chains: usize,
 }
 
-pub(super) fn prepare(node: &Node) -> Vec<Cmd> {
+pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     let rules = [
         format!(":{FIREWALL} - [0:0]"),
         format!("-A INPUT -j {FIREWALL}"),
         format!("-A FORWARD -j {FIREWALL}"),
         format!("-A OUTPUT -j {FIREWALL}"),
     ];
-    vec![crate::net::restore(Some(node.name.as_str()), "filter", &rules)]
+    let name = Some(node.name.as_str());
+    let mut commands = vec![net::restore_chains(name, "filter", &rules)];
+    if cluster.is_dual_stack() {
+        commands.push(net::only_declared(net::restore_six(name, "filter", &rules)));
+    }
+    commands
 }
 
 impl Tables {
@@ -107,7 +120,13 @@ impl Tables {
                 self.jump(&own, &everywhere);
                 let local = self.choice("tcp", &to(&here));
                 self.jump(&matched, &local);
-                self.nobody(&matched, here.is_empty() && !all.is_empty(), "DROP");
+                let nobody_here = here.is_empty() && !all.is_empty();
+                self.nobody(&matched, nobody_here, "DROP");
+                if dataplane == Dataplane::NftablesOld && nobody_here {
+                    for from in ["PREROUTING", "OUTPUT"] {
+                        self.raw.push(format!("-A {from} {matched} -j DROP"));
+                    }
+                }
             }
         }
     }
@@ -202,6 +221,18 @@ mod tests {
         assert!(tables.filter.contains(&dropped), "{:?}", tables.filter);
         let here = Tables::of(&cluster, &cluster.nodes[0]);
         assert!(!here.filter.contains(&dropped));
+    }
+
+    #[test]
+    fn before_its_fix_nftables_mode_drops_the_balancers_address_where_no_endpoint_is_whoever_asks() {
+        let cluster = cluster(Dataplane::NftablesOld);
+        let of = |node: usize| Tables::of(&cluster, &cluster.nodes[node]);
+        let dropped = "-A PREROUTING -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
+        assert!(of(3).raw.contains(&dropped), "{:?}", of(3).raw);
+        assert_eq!(of(0).raw, Vec::<String>::new(), "an endpoint is local there");
+        let mut current = cluster.clone();
+        current.dataplane = Dataplane::Nftables;
+        assert_eq!(Tables::of(&current, &current.nodes[3]).raw, Vec::<String>::new());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
     net::Ipv4Addr,
 };
 
+use super::six;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
@@ -29,13 +30,21 @@ pub struct Rules {
     nat: Vec<String>,
     /// The chain of the `filter` table in which kube-proxy drops; iptables mode only.
     filter: Vec<String>,
+    /// What the network plugin drops for a `NetworkPolicy`: packets for the node's own pods.
+    policy: Vec<String>,
+    /// What the `raw` table drops; nftables mode before its fix only.
+    raw: Vec<String>,
+    /// The same for the IPv6 counterpart of every address.
+    dual_stack: bool,
 }
 
 /// What a node needs once, before any rules.
 #[must_use]
 pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    let mut commands = super::policy::prepare(cluster, node);
     if cluster.dataplane.is_iptables() {
-        return super::iptables::prepare(node);
+        commands.extend(super::iptables::prepare(cluster, node));
+        return commands;
     }
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
     // every node and must not be announced by any.
@@ -46,18 +55,50 @@ pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
         ("net/ipv4/conf/all/arp_announce", "2"),
     ];
     let links = ["link add kube-ipvs0 type dummy".to_owned()];
-    vec![net::set_up(Some(node.name.as_str()), &sysctls, &links)]
+    commands.push(net::set_up(Some(node.name.as_str()), &sysctls, &links));
+    commands
+}
+
+/// What a node needs once where somebody else makes the Services work.
+#[must_use]
+pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    super::policy::prepare(cluster, node)
+}
+
+/// The network plugin's part: what leaves the pod network takes the node's address.
+fn leaving_the_pods(node: &Node) -> String {
+    format!(
+        "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
+        addresses::pod_cidr(node.number),
+        addresses::POD_CIDR
+    )
 }
 
 impl Rules {
+    /// What the network plugin alone makes the node hold. Its part of the `nat` table never changes, so it is written once
+    /// and rules of others beside it stay.
+    #[must_use]
+    pub fn of_plugin(cluster: &Cluster, node: &Node) -> Self {
+        Self {
+            dual_stack: cluster.is_dual_stack(),
+            nat: vec![leaving_the_pods(node)],
+            policy: super::policy::rules(cluster, node),
+            ..Self::default()
+        }
+    }
+
     /// What the node must hold.
     #[must_use]
     pub fn of(cluster: &Cluster, node: &Node) -> Self {
-        let mut rules = Self::default();
+        let mut rules = Self {
+            dual_stack: cluster.is_dual_stack(),
+            ..Self::default()
+        };
         if cluster.dataplane.is_iptables() {
             let tables = super::iptables::Tables::of(cluster, node);
             rules.nat = tables.nat;
             rules.filter = tables.filter;
+            rules.raw = tables.raw;
         } else {
             rules.resolver(cluster);
             for service in &cluster.services {
@@ -67,14 +108,10 @@ impl Rules {
             }
         }
         rules.hairpin(cluster, node);
+        rules.policy = super::policy::rules(cluster, node);
         rules.nat.extend([
             "-A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE".to_owned(),
-            // The CNI's part: what leaves the pod network takes the node's address.
-            format!(
-                "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
-                addresses::pod_cidr(node.number),
-                addresses::POD_CIDR
-            ),
+            leaving_the_pods(node),
         ]);
         rules
     }
@@ -185,15 +222,41 @@ impl Rules {
         if !links.is_empty() {
             commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
         }
+        if self.dual_stack && !links.is_empty() {
+            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
+        }
         let changes = self.ipvsadm_from(old);
         if !changes.is_empty() {
             commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&changes));
         }
+        if self.dual_stack && !changes.is_empty() {
+            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
+        }
         if self.nat != old.nat {
             commands.push(net::iptables_restore(Some(name), &self.nat));
+            if self.dual_stack {
+                commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
+            }
+        }
+        if self.policy != old.policy {
+            commands.push(net::restore_chains(Some(name), "filter", &self.policy));
+            if self.dual_stack {
+                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.policy));
+                commands.push(net::only_declared(rules));
+            }
+        }
+        if self.raw != old.raw {
+            commands.push(net::restore(Some(name), "raw", &self.raw));
+            if self.dual_stack {
+                commands.push(net::restore_six(Some(name), "raw", &six::rules(&self.raw)));
+            }
         }
         if self.filter != old.filter {
             commands.push(net::restore_chains(Some(name), "filter", &self.filter));
+            if self.dual_stack {
+                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.filter));
+                commands.push(net::only_declared(rules));
+            }
         }
         commands
     }

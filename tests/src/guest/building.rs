@@ -23,13 +23,19 @@ use crate::{
         balancer,
         ipvs::{self, Rules},
     },
+    external::{self, Contract, Why},
     incident::Incident,
     net,
     workloads::{self, ProberSettings, Workload},
 };
 
 impl Guest {
-    pub(super) fn build(&mut self, incident: &Incident, folder: PathBuf) -> anyhow::Result<Event> {
+    pub(super) fn build(
+        &mut self,
+        incident: &Incident,
+        folder: PathBuf,
+        hook: Option<String>,
+    ) -> anyhow::Result<Event> {
         if self.built.is_some() {
             bail!("the cluster is built already");
         }
@@ -37,10 +43,12 @@ impl Guest {
         let cluster = Cluster::derive(incident)?;
         run_all(&net::build(&cluster)).context("building the network")?;
         for node in &cluster.nodes {
-            run_all(&ipvs::prepare(&cluster, node)).context("preparing the nodes")?;
-            if let Some(marks) = net::return_path(&cluster, node) {
-                marks.run().context("preparing the way back to the balancer")?;
-            }
+            let prepare = match hook {
+                Some(_) => ipvs::prepare_plugin(&cluster, node),
+                None => ipvs::prepare(&cluster, node),
+            };
+            run_all(&prepare).context("preparing the nodes")?;
+            run_all(&net::return_path(&cluster, node)).context("preparing the way back to the balancer")?;
         }
         let pods = cluster.pods().count();
         self.built = Some(Built {
@@ -48,8 +56,9 @@ impl Guest {
             faults: incident.faults.clone(),
             rules: BTreeMap::new(),
             folder,
+            hook,
         });
-        self.forward()?;
+        self.forward(Why::Built)?;
         self.start_workloads()?;
         self.start_balancers()?;
         Ok(Event::Built {
@@ -147,18 +156,28 @@ impl Guest {
     }
 
     /// Makes every node and balancer forward as the cluster now is; answers whether balancers were told anything new.
-    pub(super) fn forward(&mut self) -> anyhow::Result<bool> {
+    pub(super) fn forward(&mut self, why: Why) -> anyhow::Result<bool> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         for node in &built.cluster.nodes {
             // A node whose kube-proxy stands still keeps what it has.
             if built.cluster.is_frozen(&node.name) && built.rules.contains_key(&node.name) {
                 continue;
             }
-            let new = Rules::of(&built.cluster, node);
+            let new = match built.hook {
+                Some(_) => Rules::of_plugin(&built.cluster, node),
+                None => Rules::of(&built.cluster, node),
+            };
             let old = built.rules.remove(&node.name).unwrap_or_default();
             run_all(&new.commands_from(&old, node))
                 .with_context(|| format!("changing the rules of {}", node.name))?;
             built.rules.insert(node.name.clone(), new);
+        }
+        if let Some(hook) = &built.hook {
+            let text = serde_json::to_string_pretty(&Contract::of(&built.cluster))?;
+            replace(external::FILE, &text)?;
+            external::command(hook, why)
+                .run()
+                .with_context(|| format!("making the Services work by {hook}"))?;
         }
         if !built.cluster.has_balancers() {
             return Ok(false);
@@ -167,12 +186,16 @@ impl Guest {
         if fs::read_to_string(balancer::CONFIG).is_ok_and(|old| old == text) {
             return Ok(false);
         }
-        // A reader sees the old or the new text, never half of one.
-        let new = format!("{}.new", balancer::CONFIG);
-        fs::write(&new, text).with_context(|| format!("writing {new}"))?;
-        fs::rename(&new, balancer::CONFIG).with_context(|| format!("replacing {}", balancer::CONFIG))?;
+        replace(balancer::CONFIG, &text)?;
         Ok(true)
     }
+}
+
+/// A reader sees the old or the new text, never half of one.
+fn replace(path: &str, text: &str) -> anyhow::Result<()> {
+    let new = format!("{path}.new");
+    fs::write(&new, text).with_context(|| format!("writing {new}"))?;
+    fs::rename(&new, path).with_context(|| format!("replacing {path}"))
 }
 
 /// Longest time until the balancers have checked the nodes for the first time.

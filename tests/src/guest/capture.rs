@@ -5,7 +5,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     process::{Child, Stdio},
 };
 
@@ -24,7 +24,7 @@ pub(super) fn around(
     lab: &str,
     namespace: &str,
     gateway: Ipv4Addr,
-    address: Ipv4Addr,
+    address: IpAddr,
     ask: &Ask,
 ) -> anyhow::Result<(Answer, Vec<String>)> {
     let filter = format!("host {address} or (icmp and host {gateway})");

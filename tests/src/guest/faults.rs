@@ -13,6 +13,7 @@ use crate::{
     cluster::{Effect, ProberChange},
     command::{Cmd, run_all},
     control::Event,
+    external::Why,
     net, workloads,
 };
 
@@ -39,7 +40,7 @@ impl Guest {
             }
         }
         // As in a cluster: first nothing leads to the pod any more, then it ends.
-        if self.forward()? {
+        if self.forward(Why::Changed)? {
             self.await_balancers()?;
         }
         for pod in stopped {

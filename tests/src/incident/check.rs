@@ -3,12 +3,15 @@
 use std::{
     collections::BTreeSet,
     fmt::{self, Display},
-    net::SocketAddrV4,
+    net::{IpAddr, SocketAddr},
 };
 
 use parallax_model::ServiceKey;
 
-use super::{Incident, IpMode, Op, Server, Service, ServiceType, Software};
+use super::{
+    Families, Incident, Op, Software,
+    check_service::{check_dual_stack, check_server, check_service},
+};
 use crate::cluster::{Cluster, addresses};
 
 /// A contradiction: the field, and what was expected there.
@@ -52,7 +55,11 @@ impl Incident {
         self.check_times()?;
         self.check_names()?;
         for (i, service) in self.topology.services.iter().enumerate() {
-            check_service(&format!("topology.services[{i}]"), service)?;
+            let field = format!("topology.services[{i}]");
+            check_service(&field, service)?;
+            if self.topology.families == Families::DualStack {
+                check_dual_stack(&field, service)?;
+            }
         }
         self.check_ingresses()?;
         self.check_faults()?;
@@ -149,6 +156,17 @@ impl Incident {
                     ),
                 );
             }
+            if let Some(origin) = &ingress.origin {
+                let known = self.topology.services.iter().any(|s| s.service == *origin);
+                if !known || entry.is_none_or(|entry| entry.server.software != Software::Nginx) {
+                    return wrong(
+                        format!("{field}.origin"),
+                        format!(
+                            "expected a Service of this file ({origin}) and a controller of software nginx"
+                        ),
+                    );
+                }
+            }
             for host in ingress.hosts.names() {
                 if !hosts.insert(host) {
                     return wrong(format!("{field}.hosts"), format!("{host} is listed twice"));
@@ -180,16 +198,21 @@ impl Incident {
     }
 
     /// Every address and port of a Service.
-    pub fn fronts_of(&self, key: &ServiceKey) -> impl Iterator<Item = SocketAddrV4> {
+    pub fn fronts_of(&self, key: &ServiceKey) -> impl Iterator<Item = SocketAddr> {
         let services = self.topology.services.iter();
         services
             .filter(move |service| service.service == *key)
             .flat_map(|service| {
-                let addresses = [Some(service.cluster_ip), service.load_balancer_ip];
+                let four = [Some(service.cluster_ip), service.load_balancer_ip];
+                let six = four.map(|ip| ip.filter(|_| self.topology.families == Families::DualStack));
+                let addresses = [
+                    four.map(|ip| ip.map(IpAddr::V4)),
+                    six.map(|ip| ip.map(|ip| IpAddr::V6(addresses::six(ip)))),
+                ];
                 let ports = service.ports.iter().map(|port| port.port);
                 ports.flat_map(move |port| {
-                    let ips = addresses.into_iter().flatten();
-                    ips.map(move |ip| SocketAddrV4::new(ip, port))
+                    let ips = addresses.into_iter().flatten().flatten();
+                    ips.map(move |ip| SocketAddr::new(ip, port))
                 })
             })
     }
@@ -201,82 +224,6 @@ impl Incident {
             .iter()
             .flat_map(|ingress| ingress.hosts.names())
     }
-}
-
-fn check_service(field: &str, service: &Service) -> Checked {
-    if !addresses::is_service_address(service.cluster_ip) {
-        return wrong(
-            format!("{field}.clusterIP"),
-            format!(
-                "expected an address of {} other than {}, got {}",
-                addresses::SERVICE_CIDR,
-                addresses::DNS_SERVICE,
-                service.cluster_ip
-            ),
-        );
-    }
-    if (service.kind == ServiceType::LoadBalancer) != service.load_balancer_ip.is_some() {
-        return wrong(
-            format!("{field}.loadBalancerIP"),
-            "expected exactly with type LoadBalancer",
-        );
-    }
-    if service
-        .load_balancer_ip
-        .is_some_and(addresses::belongs_to_the_lab)
-    {
-        return wrong(
-            format!("{field}.loadBalancerIP"),
-            "expected an address outside 10.0.0.0/8 and 192.168.0.0/16, which the lab uses",
-        );
-    }
-    if service.load_balancer_ip.is_none() && service.ip_mode == IpMode::Proxy {
-        return wrong(format!("{field}.ipMode"), "expected with type LoadBalancer only");
-    }
-    check_server(&format!("{field}.server"), service, &service.server)?;
-    if service.ports.is_empty() {
-        return wrong(format!("{field}.ports"), "expected at least one port");
-    }
-    for (i, port) in service.ports.iter().enumerate() {
-        if (service.kind == ServiceType::LoadBalancer) != port.node_port.is_some() {
-            return wrong(
-                format!("{field}.ports[{i}].nodePort"),
-                "expected exactly with type LoadBalancer",
-            );
-        }
-    }
-    Ok(())
-}
-
-/// What a program cannot do.
-fn check_server(field: &str, service: &Service, server: &Server) -> Checked {
-    if server.software == Software::Lab {
-        if server.proxy_protocol {
-            return wrong(
-                format!("{field}.proxyProtocol"),
-                "expected with software nginx or haproxy",
-            );
-        }
-        if let Some(port) = service
-            .ports
-            .iter()
-            .find(|port| port.is_tls() && service.behind.is_none())
-        {
-            return wrong(
-                format!("{field}.software"),
-                format!(
-                    "expected nginx or haproxy: the port {} is served with a certificate",
-                    port.name
-                ),
-            );
-        }
-    } else if server.delay_ms.is_some() || server.body_bytes.is_some() {
-        return wrong(
-            field,
-            "expected delayMs and bodyBytes with the lab's own software only",
-        );
-    }
-    Ok(())
 }
 
 /// Names become network namespaces, hence file names and arguments of `ip`.

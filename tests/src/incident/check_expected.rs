@@ -1,7 +1,7 @@
 //! What an incident expects must be something that can be seen in it.
 
 use super::{
-    Incident, Look, Outcome, Way,
+    Families, Family, Incident, Look, Outcome, Way,
     check::{Checked, wrong},
 };
 
@@ -124,6 +124,28 @@ impl Incident {
                 format!("there is no Service {}", look.service),
             );
         };
+        if look.family == Family::V6 {
+            if self.topology.families != Families::DualStack {
+                return wrong(
+                    format!("{field}.family"),
+                    "expected v6 in a dual-stack cluster only",
+                );
+            }
+            if look.to == Way::Ping {
+                return wrong(
+                    format!("{field}.to"),
+                    "expected another way with family v6: it pings IPv4",
+                );
+            }
+        }
+        if let Some(port) = look.port
+            && (look.to == Way::Ping || !service.ports.iter().any(|known| known.port == port))
+        {
+            return wrong(
+                format!("{field}.port"),
+                format!("expected a port of the Service {}, got {port}", look.service),
+            );
+        }
         if matches!(look.to, Way::Vip | Way::Ping) && service.load_balancer_ip.is_none() {
             return wrong(
                 format!("{field}.to"),

@@ -1,6 +1,6 @@
 //! What must be seen: by Parallax, and by an ordinary client.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use parallax_model::{HostName, NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,9 @@ pub struct ExpectedNotice {
 pub struct ExpectedVerdict {
     /// The region's label.
     pub region: String,
+    /// Regions that may stand in its place: they cover the same probes as long as nothing else is asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or_region: Vec<String>,
     /// Members of the region (a pod, a node, client and node), exactly these.
     #[serde(default)]
     pub on: Vec<String>,
@@ -70,7 +73,7 @@ pub struct ExpectedVerdict {
     pub or_cause: Vec<String>,
     /// The front it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub front: Option<SocketAddrV4>,
+    pub front: Option<SocketAddr>,
     /// The Service whose front it is about, whichever of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceKey>,
@@ -80,6 +83,9 @@ pub struct ExpectedVerdict {
     /// How many of the incident's host names the verdict must cover. One finding, whatever the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<usize>,
+    /// Targets that the verdict must cover besides, as the product names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub covers: Vec<String>,
     /// What the sentence must contain.
     #[serde(default)]
     pub sentence: Vec<String>,
@@ -152,8 +158,32 @@ pub struct Look {
     /// The host it asks for; the first one of the Service where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostName>,
+    /// The only port of the Service it asks; every port that speaks in the clear where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The address family it takes.
+    #[serde(default, skip_serializing_if = "Family::is_v4")]
+    pub family: Family,
     /// What it sees, on every port of the Service that speaks in the clear (and at every endpoint, for `direct`).
     pub sees: Sight,
+}
+
+/// The family a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6, in a cluster of both.
+    V6,
+}
+
+impl Family {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_v4(&self) -> bool {
+        *self == Self::V4
+    }
 }
 
 /// How a client approaches a Service.
@@ -194,4 +224,7 @@ pub enum Sight {
     NotFound,
     /// A 503.
     Unavailable,
+    /// A 504: who answers waits in vain for somebody behind it.
+    #[serde(rename = "gateway-timeout")]
+    GatewayTimeout,
 }

@@ -1,6 +1,6 @@
 //! What goes wrong, as typed steps.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey};
 use serde::{Deserialize, Serialize};
@@ -138,6 +138,16 @@ pub enum Op {
         /// Whether it does.
         blocks: bool,
     },
+    /// A `NetworkPolicy` selects the pods of a Service and lets only pods behind other Services in.
+    NetworkPolicy {
+        /// The Service whose pods it selects.
+        service: ServiceKey,
+        /// Its name.
+        name: ObjectName,
+        /// The Services whose pods it lets in; nobody where empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        admits: Vec<ServiceKey>,
+    },
     /// The balancer checks from elsewhere.
     SetHealthChecks {
         /// The Service of the balancer.
@@ -151,9 +161,9 @@ pub enum Op {
         resolver: PodName,
         /// The name.
         host: HostName,
-        /// Where it leads; absent: nowhere, the name does not exist.
+        /// Where it leads in that address's family; absent: nowhere, the name does not exist.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        address: Option<Ipv4Addr>,
+        address: Option<IpAddr>,
     },
     /// The prober of a node ends and starts again.
     RestartProber {

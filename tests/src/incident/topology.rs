@@ -1,6 +1,6 @@
 //! The cluster of an incident, healthy.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use parallax_diagnosis::topology::BalancerSpec;
 use parallax_model::{
@@ -14,6 +14,9 @@ use super::Hosts;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Topology {
+    /// The address families of nodes, pods and Services; IPv4 alone where absent.
+    #[serde(default, skip_serializing_if = "Families::is_one")]
+    pub families: Families,
     /// Nodes, each with one prober pod. Their order gives them their addresses.
     pub nodes: Vec<Node>,
     /// Services and the pods behind them.
@@ -40,6 +43,24 @@ pub struct Topology {
     /// Clients outside the cluster, each with a prober: `internet:NAME`, `vpc:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
+}
+
+/// Address families of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Families {
+    /// IPv4 alone.
+    #[default]
+    V4,
+    /// Both: every address has an IPv6 counterpart.
+    DualStack,
+}
+
+impl Families {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_one(&self) -> bool {
+        *self == Self::V4
+    }
 }
 
 /// A node.
@@ -98,8 +119,8 @@ pub enum ResolverSoftware {
 pub struct Record {
     /// The name.
     pub host: HostName,
-    /// Its address.
-    pub address: Ipv4Addr,
+    /// Its address, of either family.
+    pub address: IpAddr,
 }
 
 /// A Service.
@@ -309,6 +330,9 @@ pub struct Ingress {
     /// The statuses that count as success, where not anything below 500 will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_status: Option<ExpectedStatus>,
+    /// The Service whose pods answer in the end: the controller (nginx) passes on to its cluster address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ServiceKey>,
     /// Its host names. All resolve to the Service's balancer address.
     pub hosts: Hosts,
 }

@@ -35,6 +35,11 @@ pub(crate) fn lab_binary() -> &'static str {
 
 /// Boots and builds a lab, gives it to a test, and halts it. When the test fails, the machine's log is printed.
 pub(crate) async fn lab(incident: Incident, test: impl AsyncFnOnce(&mut Lab)) {
+    lab_with(incident, None, test).await;
+}
+
+/// The same with the Services left to a program.
+pub(crate) async fn lab_with(incident: Incident, hook: Option<&Path>, test: impl AsyncFnOnce(&mut Lab)) {
     if skipped() {
         return;
     }
@@ -43,6 +48,9 @@ pub(crate) async fn lab(incident: Incident, test: impl AsyncFnOnce(&mut Lab)) {
         .await
         .unwrap();
     let log = LogOnFailure(lab.log().to_owned());
+    if let Some(hook) = hook {
+        lab.leave_services_to(hook).unwrap();
+    }
     lab.build().await.unwrap();
     test(&mut lab).await;
     lab.stop(false).await;

@@ -1,0 +1,103 @@
+//! Host names of the cluster: who serves them, and what they lead to.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4},
+};
+
+use parallax_model::{HostName, PodName};
+
+use super::{Cluster, Service, addresses};
+use crate::incident::{Server, Serves};
+
+impl Cluster {
+    /// The hosts a Service's pods answer; none: any.
+    #[must_use]
+    pub fn served_hosts(&self, service: &Service, server: &Server) -> Vec<&HostName> {
+        match server.serves {
+            Serves::Everything => Vec::new(),
+            Serves::OwnClass => self
+                .ingresses
+                .iter()
+                .filter(|ingress| ingress.class == service.class)
+                .flat_map(|ingress| ingress.hosts.names())
+                .collect(),
+        }
+    }
+
+    /// Hosts that a controller passes on, with where to.
+    pub fn passed_on(&self, controller: &Service) -> impl Iterator<Item = (&HostName, SocketAddrV4)> {
+        let ingresses = self.ingresses.iter();
+        let own = ingresses.filter(move |ingress| ingress.service == controller.key);
+        own.filter_map(|ingress| {
+            let origin = self.service(ingress.origin.as_ref()?)?;
+            let to = SocketAddrV4::new(origin.cluster_ip, origin.ports.first()?.port);
+            Some(ingress.hosts.names().iter().map(move |host| (host, to)))
+        })
+        .flatten()
+    }
+
+    /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.
+    pub fn names(&self) -> impl Iterator<Item = (&HostName, IpAddr)> {
+        let hosts = self.ingresses.iter().flat_map(|ingress| {
+            let address = self
+                .service(&ingress.service)
+                .and_then(|service| service.load_balancer_ip);
+            let six = address
+                .filter(|_| self.is_dual_stack())
+                .map(|ip| IpAddr::V6(addresses::six(ip)));
+            ingress.hosts.names().iter().flat_map(move |host| {
+                let both = [address.map(IpAddr::V4), six];
+                both.into_iter().flatten().map(move |address| (host, address))
+            })
+        });
+        hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
+    }
+
+    /// What one resolver answers.
+    #[must_use]
+    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Addresses> {
+        let mut answers: BTreeMap<&HostName, Addresses> = BTreeMap::new();
+        for (host, address) in self.names() {
+            answers.entry(host).or_default().set(address);
+        }
+        if self.resolvers.iter().any(|known| known.pod.name == *resolver) {
+            for record in &self.overrides {
+                answers.entry(&record.host).or_default().set(record.address);
+            }
+        }
+        for ((_, host), address) in self.deviations.iter().filter(|((pod, _), _)| pod == resolver) {
+            match address {
+                Some(address) => answers.entry(host).or_default().set(*address),
+                None => {
+                    answers.remove(host);
+                }
+            }
+        }
+        answers
+    }
+}
+
+/// What a name leads to, by family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addresses {
+    /// Its A record.
+    pub v4: Option<Ipv4Addr>,
+    /// Its AAAA record.
+    pub v6: Option<Ipv6Addr>,
+}
+
+impl Addresses {
+    fn set(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => self.v4 = Some(address),
+            IpAddr::V6(address) => self.v6 = Some(address),
+        }
+    }
+
+    /// Those that there are.
+    pub fn iter(self) -> impl Iterator<Item = IpAddr> {
+        let both = [self.v4.map(IpAddr::V4), self.v6.map(IpAddr::V6)];
+        both.into_iter().flatten()
+    }
+}

@@ -1,0 +1,67 @@
+//! A rule for IPv4 as the rule for IPv6 that does the same. Every address of the lab has its counterpart
+//! ([`addresses::six`]) with the same last four bytes, so a prefix grows by 96 bits and nothing else changes.
+
+use std::net::Ipv4Addr;
+
+use crate::cluster::addresses;
+
+/// Bits before the IPv4 address in its counterpart.
+const BITS: u8 = 96;
+
+/// The same rules, for the counterparts of all addresses in them.
+pub(crate) fn rules(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| rule(line)).collect()
+}
+
+/// One line of `iptables-restore`, `ipvsadm -R` or `ip -batch`.
+pub(crate) fn rule(line: &str) -> String {
+    let words: Vec<String> = line.split(' ').map(word).collect();
+    words.join(" ")
+}
+
+fn word(word: &str) -> String {
+    if let Ok(address) = word.parse::<Ipv4Addr>() {
+        return addresses::six(address).to_string();
+    }
+    if let Some((address, length)) = word.split_once('/')
+        && let (Ok(address), Ok(length)) = (address.parse::<Ipv4Addr>(), length.parse::<u8>())
+    {
+        return format!("{}/{}", addresses::six(address), length.saturating_add(BITS));
+    }
+    if let Some((address, port)) = word.split_once(':')
+        && let Ok(address) = address.parse::<Ipv4Addr>()
+    {
+        return format!("[{}]:{port}", addresses::six(address));
+    }
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_networks_and_sockets_have_a_counterpart_and_every_other_word_stays() {
+        for (four, six) in [
+            (
+                "-A PREROUTING ! -s 10.244.0.0/16 -d 10.96.0.50/32 -p tcp --dport 80 -j MARK --set-xmark 0x4000/0x4000",
+                "-A PREROUTING ! -s fd00::af4:0/112 -d fd00::a60:32/128 -p tcp --dport 80 -j MARK --set-xmark 0x4000/0x4000",
+            ),
+            (
+                "-a -t 203.0.113.10:80 -r 10.244.1.10:8080 -m -w 1",
+                "-a -t [2001:db8::cb00:710a]:80 -r [fd00::af4:10a]:8080 -m -w 1",
+            ),
+            (
+                "-A SVC-1 -p tcp -j DNAT --to-destination 10.244.2.10:8080",
+                "-A SVC-1 -p tcp -j DNAT --to-destination [fd00::af4:20a]:8080",
+            ),
+            (
+                "route add 10.244.2.0/24 via 192.168.0.2",
+                "route add fd00::af4:200/120 via fd00::c0a8:2",
+            ),
+            (":SVC-1 - [0:0]", ":SVC-1 - [0:0]"),
+        ] {
+            assert_eq!(rule(four), six);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A data plane from outside: the lab builds nodes, pods and balancers, and leaves the Services to somebody else, such as
+//! real kube-proxies. What that somebody is told is a contract, printed in `docs/lab.md`.
+//!
+//! Before anything is asked, and after every change of the cluster, the lab runs the hook inside the machine as
+//! `HOOK EVENT FILE`. Once it has ended, the rules stand.
+
+use std::net::Ipv4Addr;
+
+use parallax_model::{NodeName, PodName};
+use serde::Serialize;
+
+use crate::{
+    cluster::{Cluster, Service, addresses},
+    command::Cmd,
+    incident::{IpMode, ServicePort, TrafficPolicy},
+};
+
+/// What the hook reads.
+pub const FILE: &str = "/run/cluster.json";
+
+/// What the hook and everything it starts write to.
+pub const LOG: &str = "/run/hook.log";
+
+/// iptables of the kind that the machine's kernel has; first in the hook's search path.
+pub const TOOLS: &str = "/run/sbin";
+
+/// Why the hook is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The namespaces stand, and no Service works yet.
+    Built,
+    /// The cluster has changed.
+    Changed,
+}
+
+impl Why {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Built => "built",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// The cluster, for who is to make its Services work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Contract<'a> {
+    /// All pods.
+    #[serde(rename = "podCIDR")]
+    pod_cidr: &'static str,
+    /// All cluster addresses.
+    #[serde(rename = "serviceCIDR")]
+    service_cidr: &'static str,
+    /// The loopback of the machine outside, where an API server may listen.
+    host: Ipv4Addr,
+    nodes: Vec<Node<'a>>,
+    services: Vec<ServiceOf<'a>>,
+    resolver: Resolver,
+}
+
+/// A node. Its network namespace is `/run/netns/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Node<'a> {
+    name: &'a NodeName,
+    address: Ipv4Addr,
+    #[serde(rename = "podCIDR")]
+    pod_cidr: String,
+    /// Part of the cluster now.
+    present: bool,
+    /// Its rules are to stay as they are.
+    frozen: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServiceOf<'a> {
+    service: String,
+    #[serde(rename = "clusterIP")]
+    cluster_ip: Ipv4Addr,
+    #[serde(rename = "loadBalancerIP")]
+    load_balancer_ip: Option<Ipv4Addr>,
+    ip_mode: IpMode,
+    external_traffic_policy: TrafficPolicy,
+    internal_traffic_policy: TrafficPolicy,
+    ports: &'a [ServicePort],
+    endpoints: Vec<Endpoint<'a>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Endpoint<'a> {
+    pod: &'a PodName,
+    node: &'a NodeName,
+    address: Ipv4Addr,
+}
+
+/// The resolver's Service: port 53, UDP and TCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Resolver {
+    #[serde(rename = "clusterIP")]
+    cluster_ip: Ipv4Addr,
+    endpoints: Vec<Ipv4Addr>,
+}
+
+impl<'a> Contract<'a> {
+    /// What there is to say of a cluster.
+    #[must_use]
+    pub fn of(cluster: &'a Cluster) -> Self {
+        let node = |node: &'a crate::cluster::Node| Node {
+            name: &node.name,
+            address: addresses::underlay(node.number),
+            pod_cidr: addresses::pod_cidr(node.number),
+            present: node.present,
+            frozen: cluster.is_frozen(&node.name),
+        };
+        Self {
+            pod_cidr: addresses::POD_CIDR,
+            service_cidr: addresses::SERVICE_CIDR,
+            host: addresses::HOST,
+            nodes: cluster.nodes.iter().map(node).collect(),
+            services: cluster.services.iter().map(service).collect(),
+            resolver: Resolver {
+                cluster_ip: addresses::DNS_SERVICE,
+                endpoints: cluster
+                    .resolvers
+                    .first()
+                    .map(|first| first.pod.address)
+                    .into_iter()
+                    .collect(),
+            },
+        }
+    }
+}
+
+fn service(service: &Service) -> ServiceOf<'_> {
+    let endpoints = service.endpoints.iter().map(|pod| Endpoint {
+        pod: &pod.name,
+        node: &pod.node,
+        address: pod.address,
+    });
+    ServiceOf {
+        service: service.key.to_string(),
+        cluster_ip: service.cluster_ip,
+        load_balancer_ip: service.load_balancer_ip,
+        ip_mode: service.ip_mode,
+        external_traffic_policy: service.policy,
+        internal_traffic_policy: service.internal_policy,
+        ports: &service.ports,
+        endpoints: endpoints.collect(),
+    }
+}
+
+/// The hook as a command. What it starts and leaves running ends with the machine; it writes to a file, so that nothing
+/// waits for that.
+#[must_use]
+pub fn command(hook: &str, why: Why) -> Cmd {
+    let script = format!(
+        "mkdir -p {TOOLS}\n\
+         for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do\n\
+         ln -sf \"$(command -v xtables-legacy-multi)\" {TOOLS}/$tool\n\
+         done\n\
+         PATH={TOOLS}:$PATH \"$@\" >> {LOG} 2>&1 < /dev/null || {{ status=$?; tail -n 20 {LOG} >&2; exit $status; }}"
+    );
+    Cmd::new(["sh", "-c", &script, "sh", hook, why.word(), FILE])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_a_hook_is_told_of_i1() {
+        let text = include_str!("../incidents/i1.yaml");
+        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let cluster = Cluster::derive(&incident).unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&Contract::of(&cluster)).unwrap());
+    }
+}

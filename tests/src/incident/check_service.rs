@@ -1,0 +1,100 @@
+//! What a Service of an incident, or a server behind it, may contradict.
+
+use super::{
+    Balancing, IpMode, Server, Service, ServiceType, Software,
+    check::{Checked, wrong},
+};
+use crate::cluster::addresses;
+
+pub(super) fn check_service(field: &str, service: &Service) -> Checked {
+    if !addresses::is_service_address(service.cluster_ip) {
+        return wrong(
+            format!("{field}.clusterIP"),
+            format!(
+                "expected an address of {} other than {}, got {}",
+                addresses::SERVICE_CIDR,
+                addresses::DNS_SERVICE,
+                service.cluster_ip
+            ),
+        );
+    }
+    if (service.kind == ServiceType::LoadBalancer) != service.load_balancer_ip.is_some() {
+        return wrong(
+            format!("{field}.loadBalancerIP"),
+            "expected exactly with type LoadBalancer",
+        );
+    }
+    if service
+        .load_balancer_ip
+        .is_some_and(addresses::belongs_to_the_lab)
+    {
+        return wrong(
+            format!("{field}.loadBalancerIP"),
+            "expected an address outside 10.0.0.0/8 and 192.168.0.0/16, which the lab uses",
+        );
+    }
+    if service.load_balancer_ip.is_none() && service.ip_mode == IpMode::Proxy {
+        return wrong(format!("{field}.ipMode"), "expected with type LoadBalancer only");
+    }
+    check_server(&format!("{field}.server"), service, &service.server)?;
+    if service.ports.is_empty() {
+        return wrong(format!("{field}.ports"), "expected at least one port");
+    }
+    for (i, port) in service.ports.iter().enumerate() {
+        if (service.kind == ServiceType::LoadBalancer) != port.node_port.is_some() {
+            return wrong(
+                format!("{field}.ports[{i}].nodePort"),
+                "expected exactly with type LoadBalancer",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What the lab has for IPv4 only.
+pub(super) fn check_dual_stack(field: &str, service: &Service) -> Checked {
+    if service.server.software != Software::Lab {
+        return wrong(
+            format!("{field}.server.software"),
+            "expected lab in a dual-stack cluster: the others listen on IPv4",
+        );
+    }
+    if service.balancing != Balancing::KeepsClient {
+        return wrong(
+            format!("{field}.balancing"),
+            "expected keeps-client in a dual-stack cluster: HAProxy listens on IPv4",
+        );
+    }
+    Ok(())
+}
+
+/// What a program cannot do.
+pub(super) fn check_server(field: &str, service: &Service, server: &Server) -> Checked {
+    if server.software == Software::Lab {
+        if server.proxy_protocol {
+            return wrong(
+                format!("{field}.proxyProtocol"),
+                "expected with software nginx or haproxy",
+            );
+        }
+        if let Some(port) = service
+            .ports
+            .iter()
+            .find(|port| port.is_tls() && service.behind.is_none())
+        {
+            return wrong(
+                format!("{field}.software"),
+                format!(
+                    "expected nginx or haproxy: the port {} is served with a certificate",
+                    port.name
+                ),
+            );
+        }
+    } else if server.delay_ms.is_some() || server.body_bytes.is_some() {
+        return wrong(
+            field,
+            "expected delayMs and bodyBytes with the lab's own software only",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+use std::path::Path;
+
+use super::*;
+use crate::incident::parse;
+
+fn incident(text: &str) -> (Incident, ExpectedVerdict) {
+    let incident = parse(Path::new("x.yaml"), text).unwrap();
+    let Outcome::Verdict(expected) = incident.expected.outcome.clone() else {
+        panic!("a verdict is expected")
+    };
+    (incident, *expected)
+}
+
+/// The shape of the aggregator's answer, with fields the lab does not know.
+fn state(region: &str, cause: &str, hosts: &[String]) -> State {
+    let row = |who: &str, failures: u64| serde_json::json!({"who": who, "channel": "vip", "probes": 4, "failures": failures, "kinds": []});
+    let targets: Vec<_> = hosts.iter().map(|host| format!("http://{host}/")).collect();
+    serde_json::from_value(serde_json::json!({
+        "at": 1, "vantages": [], "matrix": [],
+        "incidents": [{
+            "id": "a", "state": "open", "since": 1, "opened": 2, "occurrences": 1,
+            "subject": {"type": "front", "name": "203.0.113.10:80"},
+            "region": {"region": region, "members": []},
+            "probability": 0.98,
+            "causes": [{"id": cause, "title": "t", "probability": 0.9}],
+            "sentence": "refused by their own node: externalTrafficPolicy: Local",
+            "evidence": [
+                row("through 203.0.113.10:80 from nodes without an ingress pod", 4),
+                row("through 203.0.113.10:80 from nodes with an ingress pod, answered there", 0),
+                row("through the cluster address 10.96.0.50:80 from nodes with an ingress pod", 0),
+                row("through the cluster address 10.96.0.50:80 from nodes without an ingress pod", 0),
+                row("directly to the endpoints", 0),
+            ],
+            "locality": [
+                "203.0.113.10 answers n3/pod (failing) with an untouched TTL of 64: the client's own node answers",
+                "203.0.113.10 answers n4/pod (failing) with an untouched TTL of 64: the client's own node answers",
+            ],
+            "targets": targets,
+        }],
+    }))
+    .unwrap()
+}
+
+fn fifty() -> Vec<String> {
+    (1..=50).map(|n| format!("shop-{n:02}.example.test")).collect()
+}
+
+#[test]
+fn the_expected_verdict_with_all_its_members_is_named() {
+    let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
+    let judged = verdict(&incident, &expected, &state("nolocal", "F1", &fifty()));
+    assert!(matches!(judged, Judgement::Named(_)), "{judged:?}");
+}
+
+#[test]
+fn another_cause_or_a_missing_member_is_not_it() {
+    let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
+    for (state, why) in [
+        (
+            state("nolocal", "F2", &fifty()),
+            "the likeliest cause is F2, expected F1",
+        ),
+        (
+            state("nolocal", "F1", &fifty()[..49]),
+            "it covers 49 of the hosts, expected 50",
+        ),
+        (State::default(), "no verdict"),
+    ] {
+        assert_eq!(
+            verdict(&incident, &expected, &state),
+            Judgement::Waiting(why.to_owned())
+        );
+    }
+}
+
+#[test]
+fn a_region_that_covers_the_same_probes_may_stand_in_place_of_the_expected_one() {
+    let (incident, mut expected) = incident(include_str!("../incidents/i1.yaml"));
+    let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+    state.incidents[0].region.region = "same".to_owned();
+    assert!(matches!(
+        verdict(&incident, &expected, &state),
+        Judgement::Waiting(_)
+    ));
+    expected.or_region = vec!["same".to_owned()];
+    assert!(matches!(
+        verdict(&incident, &expected, &state),
+        Judgement::Named(_)
+    ));
+}
+
+#[test]
+fn a_verdict_that_leaves_a_target_out_is_not_it() {
+    let (incident, expected) = incident(include_str!("../incidents/i1-dual-stack.yaml"));
+    let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+    assert_eq!(
+        verdict(&incident, &expected, &state),
+        Judgement::Waiting("it does not cover http://[2001:db8::cb00:710a]/".to_owned())
+    );
+    state.incidents[0]
+        .targets
+        .push("http://[2001:db8::cb00:710a]/".to_owned());
+    assert!(matches!(
+        verdict(&incident, &expected, &state),
+        Judgement::Named(_)
+    ));
+}
+
+#[test]
+fn a_verdict_without_its_evidence_is_not_it() {
+    let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+    let whole = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+    let mut flaky = whole.clone();
+    flaky.incidents[0].evidence[0].failures = 3;
+    let mut lacking = whole.clone();
+    lacking.incidents[0].evidence.truncate(2);
+    let mut silent = whole.clone();
+    silent.incidents[0].locality.clear();
+    assert!(matches!(
+        verdict(&incident, &expected, &whole),
+        Judgement::Named(_)
+    ));
+    for state in [flaky, lacking, silent] {
+        let judged = verdict(&incident, &expected, &state);
+        assert!(matches!(judged, Judgement::Waiting(_)), "{judged:?}");
+    }
+}
+
+#[test]
+fn two_verdicts_for_one_fault_are_one_too_many() {
+    let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+    let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+    let mut second = state.incidents[0].clone();
+    second.region.region = "pair".to_owned();
+    state.incidents.push(second);
+    let judged = verdict(&incident, &expected, &state);
+    let Judgement::Waiting(why) = judged else {
+        panic!("{judged:?}")
+    };
+    assert!(why.starts_with("2 verdicts for one fault"), "{why}");
+}
+
+#[test]
+fn a_region_that_must_not_be_named_is_wrong_at_once_even_when_it_was_taken_back() {
+    let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+    let mut state = state("vip", "F12", &["shop.example.test".to_owned()]);
+    state.incidents[0].state = "closed".to_owned();
+    assert!(matches!(
+        verdict(&incident, &expected, &state),
+        Judgement::Wrong(_)
+    ));
+}
+
+#[test]
+fn any_verdict_is_wrong_while_nothing_is_wrong() {
+    assert!(matches!(
+        healthy(&state("nolocal", "F1", &[])),
+        Judgement::Wrong(_)
+    ));
+    assert!(matches!(healthy(&State::default()), Judgement::Waiting(_)));
+}
+
+fn noticed(sentence: &str) -> State {
+    serde_json::from_value(serde_json::json!({
+        "findings": [{"kind": "exposed", "sentence": sentence, "evidence": ["a 200 from 203.0.113.10:80"]}]
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_missed_where_it_is_not_there() {
+    let (mut incident, _) = incident(include_str!("../incidents/i1.yaml"));
+    incident.expected.findings = vec![ExpectedNotice {
+        kind: "exposed".to_owned(),
+        says: vec!["intern.example.test".to_owned(), "a 200 from".to_owned()],
+    }];
+    let there = noticed("intern.example.test is served");
+    assert!(matches!(
+        shown_only(&incident.expected, &[], &there),
+        Judgement::Shown(_)
+    ));
+    assert!(matches!(healthy(&there), Judgement::Wrong(_)));
+    for state in [noticed("something else"), State::default()] {
+        assert!(matches!(
+            shown_only(&incident.expected, &[], &state),
+            Judgement::Waiting(_)
+        ));
+    }
+}
