@@ -87,6 +87,9 @@ fn configuration(values: &Values) -> String {
         let account = format!("{}/{}", values.namespace, Part::Responder.name());
         let _ = writeln!(text, "  responders: {}", list(&[account]));
     }
+    if values.custom_resources {
+        text.push_str("customResources: true\n");
+    }
     text
 }
 
