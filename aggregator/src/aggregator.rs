@@ -24,7 +24,7 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, TopologyState, kube::Watches},
+    watch::{self as topology_watch, Started, TopologyState, kube::Watches},
 };
 
 /// The aggregator cannot start.
@@ -90,6 +90,7 @@ pub struct Aggregator {
     joining: Option<Joining>,
     resources: Option<(ApiClient, Targets)>,
     source: TopologySource,
+    started: Started,
     topology: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
 }
@@ -214,6 +215,7 @@ impl Aggregator {
             door,
             joining,
             resources,
+            started: Started::of(&config),
             source: config.source,
             topology,
             watches,
@@ -270,7 +272,7 @@ impl Aggregator {
         start(
             "topology watch",
             parts.spawn(topology_watch::follow(
-                self.source,
+                (self.source, self.started),
                 self.topology.clone(),
                 self.watches,
                 book,
