@@ -65,7 +65,7 @@ pub(super) async fn follow(
                 tracing::warn!(%message, "the configuration or its topology cannot be used; the former one stays");
                 files.state.send_modify(|state| {
                     if let Some(topology) = topology {
-                        state.replace(topology);
+                        state.replace(*topology);
                     }
                     state.fail(message, last_good);
                 });
@@ -84,14 +84,17 @@ enum Read {
     /// All of it can be used.
     All(Box<Config>),
     /// It cannot be used, for these reasons; the topology file can, as the former configuration has it.
-    Refused(ConfigError, Option<Topology>),
+    Refused(ConfigError, Option<Box<Topology>>),
 }
 
 impl Read {
     fn of(source: &TopologySource) -> Self {
         match Config::load(source.config_file()) {
             Ok(config) => Self::All(Box::new(config)),
-            Err(error) => Self::Refused(error, source.file.as_ref().and_then(|_| source.reload().ok())),
+            Err(error) => {
+                let topology = source.file.as_ref().and_then(|_| source.reload().ok());
+                Self::Refused(error, topology.map(Box::new))
+            }
         }
     }
 }

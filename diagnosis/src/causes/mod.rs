@@ -79,8 +79,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
     .flatten()
 }
 
-/// Facts that move one cause against the others of its region.
-const FACTS: &[(&str, fn(&Situation<'_>) -> Option<Fact>)] = &[("F13", target::policies)];
+/// Looks for a fact that moves one cause against the others of its region.
+type Look = fn(&Situation<'_>) -> Option<Fact>;
+
+/// What is looked for, by the cause that it moves.
+const FACTS: &[(&str, Look)] = &[("F13", target::policies)];
 
 fn facts_of<'a>(cause: &'a Cause, situation: &'a Situation<'_>) -> impl Iterator<Item = Fact> + 'a {
     let own = FACTS.iter().filter(|(id, _)| *id == cause.id);
@@ -279,10 +282,9 @@ impl Situation<'_> {
             (Some(service), Some(FrontKind::ClusterIp)) => {
                 service.internal_traffic_policy == TrafficPolicy::Local
             }
-            // Nobody but that node decides there.
-            (_, Some(FrontKind::NodePort | FrontKind::Host)) => false,
+            // At an address of its own nobody but that node decides.
+            (None, _) | (_, Some(FrontKind::NodePort | FrontKind::Host)) => false,
             (Some(service), _) => service.external_traffic_policy == TrafficPolicy::Local,
-            (None, _) => false,
         }
     }
 

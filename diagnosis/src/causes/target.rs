@@ -235,7 +235,7 @@ fn guards<'a>(s: &Situation<'a>) -> Guards<'a> {
 }
 
 /// What is known of the policies before these pods, as it moves F13 among the causes of its region. That there is one is
-/// no proof that it is in the way, and what a provider keeps outside of NetworkPolicy objects nobody sees.
+/// no proof that it is in the way, and what a provider keeps outside of these objects nobody sees.
 pub(super) fn policies(s: &Situation<'_>) -> Option<Fact> {
     let (text, multiplier) = match guards(s) {
         Guards::Unknown => return None,

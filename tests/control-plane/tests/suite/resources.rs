@@ -11,7 +11,7 @@ use kube::{
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use parallax_control_plane::{Holder, Manifest};
+use parallax_control_plane::{ControlPlane, Holder, Manifest};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -251,9 +251,29 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
         [json!("pay"), json!(url), json!("True"), json!("Probed")]
     );
 
-    let runs = ours(&client, "Run", SPACE);
+    run(&client, &url).await;
+
+    // A person, by a token of the cluster: whether they may is the API server's to say.
+    let (status, said) = mesh
+        .aggregator
+        .ask_for_a_run(&person(&client, "sre", true).await, &url)
+        .await;
+    assert!(status.is_success(), "{status} {said}");
+    let (status, said) = mesh
+        .aggregator
+        .ask_for_a_run(&person(&client, "passer-by", false).await, &url)
+        .await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    assert!(said.contains("may not create runs.parallax.dev"), "{said}");
+
+    wait_with_kubectl(&plane, &url).await;
+}
+
+/// One that passes, cannot be changed and is kept, and one that fails and goes.
+async fn run(client: &Client, url: &str) {
+    let runs = ours(client, "Run", SPACE);
     put(
-        &client,
+        client,
         "Run",
         SPACE,
         "works",
@@ -269,7 +289,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
         .map(|result| &result["vantage"])
         .collect();
     assert_eq!(from, ["n1/pod", "n2/pod"], "{status}");
-    let (columns, row) = printed(&client, "runs", "works").await;
+    let (columns, row) = printed(client, "runs", "works").await;
     assert_eq!(columns, ["Name", "URL", "Passed", "What", "Age"]);
     assert_eq!(row[2], "True");
     let other = Patch::Merge(json!({"spec": {"rounds": 5}}));
@@ -278,26 +298,16 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
     assert!(refused.contains("a run is made once"), "{refused}");
 
     let failing = json!({"url": "http://down.example.test:1/", "rounds": 1, "ttlSecondsAfterFinished": 3});
-    put(&client, "Run", SPACE, "fails", failing).await;
+    put(client, "Run", SPACE, "fails", failing).await;
     condition(&runs, "fails", ("Passed", "False")).await;
     until("what is over is removed", async || {
         runs.get_opt("fails").await.unwrap().is_none().then_some(())
     })
     .await;
+}
 
-    // A person, by a token of the cluster: whether they may is the API server's to say.
-    let (status, said) = mesh
-        .aggregator
-        .ask_for_a_run(&person(&client, "sre", true).await, &url)
-        .await;
-    assert!(status.is_success(), "{status} {said}");
-    let (status, said) = mesh
-        .aggregator
-        .ask_for_a_run(&person(&client, "passer-by", false).await, &url)
-        .await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
-    assert!(said.contains("may not create runs.parallax.dev"), "{said}");
-
+/// As docs/custom-resources.md has it.
+async fn wait_with_kubectl(plane: &ControlPlane, url: &str) {
     let Some(kubectl) = plane.kubectl("waiting for a Run with kubectl").unwrap() else {
         return;
     };

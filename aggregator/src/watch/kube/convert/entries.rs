@@ -130,21 +130,8 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// A balancer's address, else one of a node where the controller's pods listen themselves.
 fn by_status(ingress: &Ingress, services: &Services<'_>) -> Option<ServiceKey> {
-    let is = |key: &&ServiceKey, serves: fn(&Found<'_>, u16) -> bool| {
-        let found = services.all.get(key);
-        found.is_some_and(|found| PORTS.iter().any(|port| serves(found, *port)))
-    };
-    addresses(ingress)
-        .flat_map(|address| services.behind(address))
-        .find(|key| is(key, |found, port| found.has_port(port)))
-        .or_else(|| {
-            addresses(ingress)
-                .flat_map(|address| services.listening(address))
-                .find(|key| is(key, |found, port| found.listens_at(port).is_some()))
-        })
-        .cloned()
+    services.way_in(&addresses(ingress).collect::<Vec<_>>(), &PORTS)
 }
 
 /// Addresses and names that the status of an Ingress gives.

@@ -7,7 +7,7 @@ use super::{
     annotations::wish,
     hosts::{Claim, covers, samples},
     notes::{Notes, quoted},
-    services::{Found, Services},
+    services::Services,
 };
 use crate::watch::kube::{
     cluster::Cluster,
@@ -148,28 +148,11 @@ fn entry(gateway: &Gateway, services: &Services<'_>) -> Option<ServiceKey> {
             && found.object.metadata.label(GATEWAY_NAME) == Some(gateway.metadata.name.as_str())
     });
     made.map(|found| found.spec.key()).or_else(|| {
-        let ports = |key: &&ServiceKey, serves: fn(&Found<'_>, u16) -> bool| {
-            let found = services.all.get(key);
-            let listens = |listener: &Listener| u16::try_from(listener.port).ok();
-            let mut listeners = gateway.spec.listeners.iter().filter_map(listens);
-            found.is_some_and(|found| listeners.any(|port| serves(found, port)))
-        };
-        let addresses = || {
-            gateway
-                .status
-                .addresses
-                .iter()
-                .map(|address| address.value.as_str())
-        };
-        addresses()
-            .flat_map(|address| services.behind(address))
-            .find(|key| ports(key, |found, port| found.has_port(port)))
-            .or_else(|| {
-                addresses()
-                    .flat_map(|address| services.listening(address))
-                    .find(|key| ports(key, |found, port| found.listens_at(port).is_some()))
-            })
-            .cloned()
+        let listens = |listener: &Listener| u16::try_from(listener.port).ok();
+        let ports: Vec<u16> = gateway.spec.listeners.iter().filter_map(listens).collect();
+        let addresses = gateway.status.addresses.iter();
+        let addresses: Vec<&str> = addresses.map(|address| address.value.as_str()).collect();
+        services.way_in(&addresses, &ports)
     })
 }
 

@@ -60,7 +60,7 @@ impl Found<'_> {
     }
 
     /// The port behind which pods listen at a number in the network of their node.
-    pub(super) fn listens_at(&self, number: u16) -> Option<u16> {
+    fn listens_at(&self, number: u16) -> Option<u16> {
         let mut ports = self.spec.ports.iter().filter(|_| self.on_nodes);
         ports
             .find(|port| port.target_port == number)
@@ -140,8 +140,23 @@ impl<'a> Services<'a> {
         self.all.insert(key, found);
     }
 
+    /// The Service that some addresses (or names of balancers) lead to at one of these ports: a balancer's, else one whose
+    /// pods listen at the addresses of their own nodes.
+    pub(super) fn way_in(&self, addresses: &[&str], ports: &[u16]) -> Option<ServiceKey> {
+        let found = |key: &ServiceKey| self.all.get(key);
+        let balances = |key: &&ServiceKey| {
+            found(key).is_some_and(|found| ports.iter().any(|port| found.has_port(*port)))
+        };
+        let listens = |key: &&ServiceKey| {
+            found(key).is_some_and(|found| ports.iter().any(|port| found.listens_at(*port).is_some()))
+        };
+        let mut behind = addresses.iter().flat_map(|address| self.behind(address));
+        let mut at_nodes = addresses.iter().flat_map(|address| self.listening(address));
+        behind.find(balances).or_else(|| at_nodes.find(listens)).cloned()
+    }
+
     /// The Services behind an address or a name of a balancer.
-    pub(super) fn behind(&self, address: &str) -> &[ServiceKey] {
+    fn behind(&self, address: &str) -> &[ServiceKey] {
         let found = match address.parse::<IpAddr>() {
             Ok(ip) => self.by_address.get(&ip),
             Err(_) => self.by_name.get(address),
@@ -150,7 +165,7 @@ impl<'a> Services<'a> {
     }
 
     /// The Services whose pods listen at an address of their own node.
-    pub(super) fn listening(&self, address: &str) -> &[ServiceKey] {
+    fn listening(&self, address: &str) -> &[ServiceKey] {
         let found = address.parse().ok().and_then(|ip: IpAddr| self.at_node.get(&ip));
         found.map_or(&[], Vec::as_slice)
     }
