@@ -25,7 +25,7 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, TopologyState, kube::Watches},
+    watch::{self as topology_watch, Started, TopologyState, kube::Watches},
 };
 
 /// The aggregator cannot start.
@@ -100,6 +100,7 @@ pub struct Aggregator {
     election: Option<Election>,
     resources: Option<(ApiClient, Targets)>,
     source: TopologySource,
+    started: Started,
     topology: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
 }
@@ -231,6 +232,7 @@ impl Aggregator {
             joining,
             election,
             resources,
+            started: Started::of(&config),
             source: config.source,
             topology,
             watches,
@@ -287,7 +289,7 @@ impl Aggregator {
         start(
             "topology watch",
             parts.spawn(topology_watch::follow(
-                self.source,
+                (self.source, self.started),
                 self.topology.clone(),
                 self.watches,
                 book,

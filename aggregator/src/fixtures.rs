@@ -215,14 +215,17 @@ fn local_policy(hosts: &[String]) -> Incident {
                 Fact {
                     text: "Service ingress/nginx has externalTrafficPolicy: Local".to_owned(),
                     multiplier: 8.0,
+                    cause: None,
                 },
                 Fact {
                     text: "2 of 5 nodes have a ready endpoint".to_owned(),
                     multiplier: 3.0,
+                    cause: None,
                 },
                 Fact {
                     text: "no node was added within the last hour".to_owned(),
                     multiplier: 0.5,
+                    cause: None,
                 },
             ],
             remedies: vec![

@@ -38,7 +38,7 @@ pub use clock::Clock;
 pub use config::{
     Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token, scaled,
 };
-pub use crd::custom_resource_definitions;
+pub use crd::{custom_resource_definitions, custom_resources};
 pub use door::DoorError;
 pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
 pub use record::{RecordError, RecordOptions};

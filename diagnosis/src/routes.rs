@@ -65,9 +65,13 @@ impl Routes {
             let pods = pods.collect();
             routes.usable.insert(world.services.intern(key), pods);
         }
-        for (front, info) in topology.fronts() {
+        let hosts = topology.host_fronts();
+        let hosts = hosts.map(|(address, info)| (Front::tcp(*address), info));
+        let listed = topology.fronts().iter().map(|(front, info)| (*front, info));
+        // What is listed comes last: a balancer's address at a node is the balancer's.
+        for (front, info) in hosts.chain(listed) {
             let service = world.services.intern(&info.service);
-            routes.fronts.insert(*front, (service, info.target_port));
+            routes.fronts.insert(front, (service, info.target_port));
         }
         for (id, placed) in topology.targets() {
             let name = match &placed.target.probe {

@@ -81,7 +81,9 @@ impl Nodes {
             let node = vantage.node().map(|name| world.nodes.intern(name));
             nodes.add_client(world.vantages.intern(vantage), node);
         }
-        let services: BTreeSet<&ServiceKey> = topology.fronts().values().map(|info| &info.service).collect();
+        let listed = topology.fronts().values();
+        let hosts = topology.host_fronts().map(|(_, info)| info);
+        let services: BTreeSet<&ServiceKey> = listed.chain(hosts).map(|info| &info.service).collect();
         for service in services.into_iter().filter_map(|key| topology.service(key)) {
             for endpoint in &service.endpoints {
                 let pod = world.pods.intern(&endpoint.pod);
@@ -146,17 +148,16 @@ impl Scene {
         service: &Service,
         clients: &BTreeSet<VantageIx>,
     ) -> Self {
-        let usable = service.usable();
-        self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
-        let policy = topology.policy(front, service);
-        self.local = service
-            .holders(policy)
+        let entries = topology.entries(front);
+        self.backends = entries.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
+        self.local = topology
+            .holders(front)
             .into_iter()
             .filter_map(|n| world.nodes.get(n))
             .collect();
         let external = service.external_traffic_policy == TrafficPolicy::Local;
-        let kind = topology.fronts().get(front).map(|info| info.kind);
-        self.strict = policy == TrafficPolicy::Local;
+        let kind = topology.front(front).map(|info| info.kind);
+        self.strict = topology.is_strict(front);
         if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
             // Under policy Local a balancer leaves out nodes without an endpoint, unless all of its checks fail: then it
             // sends to every node.

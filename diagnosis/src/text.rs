@@ -227,7 +227,10 @@ pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
     let facts: Vec<_> = verdict
         .facts
         .iter()
-        .map(|f| format!("{} (×{})", f.text, f.multiplier))
+        .map(|f| match &f.cause {
+            Some(cause) => format!("{} (×{} for {cause})", f.text, f.multiplier),
+            None => format!("{} (×{})", f.text, f.multiplier),
+        })
         .collect();
     list(&mut out, "facts that moved the prior", &facts, style);
     ways_out(&mut out, &verdict.remedies, style);

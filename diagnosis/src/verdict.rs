@@ -97,8 +97,11 @@ pub struct RuledOut {
 pub struct Fact {
     /// The fact, with its object.
     pub text: String,
-    /// What it multiplied the prior by.
+    /// What it multiplied the prior by: that of the region, or that of one cause among those of the region.
     pub multiplier: f64,
+    /// The cause, where it moved one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 /// A way out, with its price in this cluster.

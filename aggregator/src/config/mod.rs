@@ -399,6 +399,12 @@ impl TopologySource {
             .fold(topology, Topology::with_vantage)
     }
 
+    /// A topology that a configuration has brought, with the vantages that the program around expects.
+    pub(crate) fn expecting(&self, topology: &Topology) -> Topology {
+        let expected = self.expected.iter().cloned();
+        expected.fold(topology.clone(), Topology::with_vantage)
+    }
+
     /// The file that all of this was read from.
     pub(crate) fn config_file(&self) -> &Path {
         &self.config_file

@@ -19,4 +19,4 @@ mod tests;
 
 pub(crate) use runs::follow as follow_runs;
 pub(crate) use targets::{Owned, Targets};
-pub use types::yaml as custom_resource_definitions;
+pub use types::{definitions as custom_resources, yaml as custom_resource_definitions};

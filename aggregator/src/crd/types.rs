@@ -174,8 +174,9 @@ fn rules(kind: &str) -> Value {
     shared.into_iter().chain(own).collect()
 }
 
-/// Both definitions, with their rules.
-pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
+/// The definitions of Target and Run, with the rules that the API server checks itself.
+#[must_use]
+pub fn definitions() -> Vec<CustomResourceDefinition> {
     [Target::crd(), Run::crd()].into_iter().map(with_rules).collect()
 }
 

@@ -1,82 +1,170 @@
-//! Reads the topology file again whenever its content changes. A file that cannot be used keeps the last topology.
+//! Reads the configuration and the topology file again whenever the content of one changes. What cannot be used keeps the
+//! last topology and the last timing.
 
+use std::path::PathBuf;
+
+use parallax_diagnosis::topology::Topology;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{POLL, TopologyState, fingerprint};
-use crate::{clock::Clock, config::TopologySource};
+use super::{POLL, Timing, TopologyState, fingerprint, started::Started};
+use crate::{
+    clock::Clock,
+    config::{Config, ConfigError, TopologySource},
+};
 
-/// Follows the file until cancelled; without a file there is nothing to follow.
+/// Follows both until cancelled; a configuration that was made without a file has nothing to follow.
 pub(super) async fn follow(
     source: TopologySource,
+    started: Started,
     state: watch::Sender<TopologyState>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
-    let Some(path) = source.file.clone() else {
+    if source.config_file().as_os_str().is_empty() {
         return;
-    };
+    }
     let mut poll = interval(POLL);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut seen = None;
-    let mut last_good = clock.now();
+    let mut files = Files {
+        source,
+        state,
+        started,
+    };
+    let (mut seen, mut last_good) = (None, clock.now());
     loop {
         tokio::select! {
             () = cancelled.cancelled() => return,
             _ = poll.tick() => {}
         }
-        let content = tokio::fs::read(&path).await.ok().map(|bytes| fingerprint(&bytes));
+        let content = (
+            content(Some(files.source.config_file().to_owned())).await,
+            content(files.source.file.clone()).await,
+        );
         if seen == Some(content) {
-            if state.borrow().trouble.is_none() {
+            if files.state.borrow().trouble.is_none() {
                 last_good = clock.now();
             }
             continue;
         }
-        let source = source.clone();
-        let read = tokio::task::spawn_blocking(move || source.reload()).await;
-        let Ok(read) = read else { continue };
+        let source = files.source.clone();
+        let Ok(read) = tokio::task::spawn_blocking(move || Read::of(&source)).await else {
+            continue;
+        };
         seen = Some(content);
         match read {
-            Ok(topology) => {
+            Read::All(config) => {
                 last_good = clock.now();
-                state.send_if_modified(|state| {
-                    let before = (state.number, state.trouble.is_some());
-                    state.heal(topology);
-                    let changed = before != (state.number, false);
-                    if changed {
-                        tracing::info!(file = %path.display(), revision = state.number, "topology read");
-                    }
-                    changed
-                });
+                files.take(*config);
             }
-            Err(error) => {
+            Read::Refused(error, topology) => {
                 let message = error.to_string();
-                tracing::warn!(%message, "the topology file cannot be used; the last topology stays");
-                state.send_modify(|state| state.fail(message, last_good));
+                tracing::warn!(%message, "the configuration or its topology cannot be used; the former one stays");
+                files.state.send_modify(|state| {
+                    if let Some(topology) = topology {
+                        state.replace(*topology);
+                    }
+                    state.fail(message, last_good);
+                });
             }
         }
     }
 }
 
+async fn content(path: Option<PathBuf>) -> Option<u64> {
+    let bytes = tokio::fs::read(path?).await.ok()?;
+    Some(fingerprint(&bytes))
+}
+
+/// What the files say now.
+enum Read {
+    /// All of it can be used.
+    All(Box<Config>),
+    /// It cannot be used, for these reasons; the topology file can, as the former configuration has it.
+    Refused(ConfigError, Option<Box<Topology>>),
+}
+
+impl Read {
+    fn of(source: &TopologySource) -> Self {
+        match Config::load(source.config_file()) {
+            Ok(config) => Self::All(Box::new(config)),
+            Err(error) => {
+                let topology = source.file.as_ref().and_then(|_| source.reload().ok());
+                Self::Refused(error, topology.map(Box::new))
+            }
+        }
+    }
+}
+
+/// What is followed, and where it goes.
+struct Files {
+    source: TopologySource,
+    state: watch::Sender<TopologyState>,
+    started: Started,
+}
+
+impl Files {
+    fn take(&mut self, config: Config) {
+        let timing = Timing::of(&config);
+        let waiting = self.started.waiting(&config);
+        let begun = self.started.timing;
+        // Another sort of source waits for a start; until then the topology stays.
+        let topology = config.source.kubernetes.is_none().then(|| {
+            self.source = config.source.expecting_as(&self.source);
+            self.source.expecting(&config.initial)
+        });
+        let file = self.source.config_file().display();
+        self.state.send_if_modified(|state| {
+            let before = (state.number, state.trouble.is_some());
+            let noted = *state.notes != *waiting;
+            match topology {
+                Some(topology) => state.heal(topology),
+                None => state.trouble = None,
+            }
+            if state.timing.is_some() || timing != begun {
+                state.time(Some(timing));
+            }
+            state.notes = waiting.into();
+            let changed = noted || before != (state.number, false);
+            if changed {
+                tracing::info!(%file, revision = state.number, "configuration and topology read");
+            }
+            changed
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{fs, path::Path, time::Duration};
 
     use parallax_model::Micros;
 
     use super::*;
-    use crate::config::Config;
 
     struct Followed {
         _folder: tempfile::TempDir,
-        topology: std::path::PathBuf,
+        topology: PathBuf,
         state: watch::Receiver<TopologyState>,
         cancelled: CancellationToken,
         clock: Clock,
         task: tokio::task::JoinHandle<()>,
+    }
+
+    impl Followed {
+        async fn until(&mut self, so: impl Fn(&TopologyState) -> bool) -> TopologyState {
+            let waiting = self.state.wait_for(|state| so(state));
+            let found = tokio::time::timeout(Duration::from_mins(1), waiting).await;
+            found.expect("it does not become so").unwrap().clone()
+        }
+
+        async fn stop(self) {
+            self.cancelled.cancel();
+            self.task.await.unwrap();
+        }
     }
 
     fn start(topology: &str) -> Followed {
@@ -88,7 +176,8 @@ mod tests {
         let config = Config::load(Path::new(&config)).unwrap();
         let (sender, state) = watch::channel(TopologyState::new(config.initial.clone()));
         let (clock, cancelled) = (Clock::system(), CancellationToken::new());
-        let task = tokio::spawn(follow(config.source, sender, clock, cancelled.clone()));
+        let started = Started::of(&config);
+        let task = tokio::spawn(follow(config.source, started, sender, clock, cancelled.clone()));
         Followed {
             _folder: folder,
             topology: file,
@@ -139,7 +228,69 @@ mod tests {
             2,
             "a missing file is no empty topology"
         );
-        followed.cancelled.cancel();
-        followed.task.await.unwrap();
+        followed.stop().await;
+    }
+
+    #[tokio::test]
+    async fn intervals_and_targets_of_the_configuration_take_effect_as_it_is_written() {
+        let mut followed = start("nodes: [{name: n1}]\n");
+        let config = followed.topology.with_file_name("parallax.yaml");
+        let write = |text: &str| fs::write(&config, format!("topology: topology.yaml\n{text}")).unwrap();
+        write("intervalMs: 1000\ntimeoutMs: 700\ntargets: [{url: 'http://a.example.test/'}]\n");
+        let timing = Timing {
+            interval: Micros::from_secs(1),
+            timeout: Micros::from_millis(700),
+        };
+        let state = followed.until(|state| state.timing.is_some()).await;
+        assert_eq!(state.timing, Some(timing));
+        assert_eq!(
+            (state.topology.targets().len(), state.topology.nodes().len()),
+            (1, 1)
+        );
+
+        // What is wrong keeps it, and the topology file is followed all the same.
+        write("intervalMs: 1\n");
+        let state = followed.until(|state| state.trouble.is_some()).await;
+        let message = &state.trouble.as_ref().unwrap().message;
+        assert!(
+            message.contains("parallax.yaml:2:13: intervalMs: expected 200"),
+            "{message}"
+        );
+        fs::write(&followed.topology, "nodes: [{name: n1}, {name: n2}]\n").unwrap();
+        let state = followed.until(|state| state.topology.nodes().len() == 2).await;
+        assert_eq!((state.timing, state.topology.targets().len()), (Some(timing), 1));
+        assert!(state.trouble.is_some());
+
+        // Back to what it was at the start, but for what only a start can change.
+        write("listen: 127.0.0.1:1\n");
+        let state = followed.until(|state| state.trouble.is_none()).await;
+        assert_eq!(state.timing.unwrap().interval, Micros::from_secs(5));
+        assert!(state.topology.targets().is_empty());
+        let notes: Vec<String> = state.notes.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            notes,
+            ["configuration: listen changed; it takes effect with the next start"]
+        );
+        write("");
+        followed.until(|state| state.notes.is_empty()).await;
+        followed.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_topology_within_the_configuration_is_followed_and_one_of_a_cluster_waits_for_a_start() {
+        let mut followed = start("nodes: []\n");
+        let config = followed.topology.with_file_name("parallax.yaml");
+        fs::write(&config, "topology: {nodes: [{name: n1}, {name: n2}]}\n").unwrap();
+        followed.until(|state| state.topology.nodes().len() == 2).await;
+        fs::write(&config, "topology: {nodes: [{name: n3}]}\n").unwrap();
+        followed.until(|state| state.topology.nodes().len() == 1).await;
+        fs::write(&config, "topology: {kubernetes: {}}\n").unwrap();
+        let state = followed.until(|state| !state.notes.is_empty()).await;
+        assert_eq!(
+            state.notes[0].text,
+            "topology changed; it takes effect with the next start"
+        );
+        assert_eq!(state.topology.nodes().len(), 1);
+        followed.stop().await;
     }
 }

@@ -2,6 +2,7 @@
 
 mod file;
 pub(crate) mod kube;
+mod started;
 
 use std::{fmt, hash::Hasher, sync::Arc, time::Duration};
 
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::kube::{PodBook, Watches};
+pub(crate) use self::started::Started;
 use crate::{clock::Clock, config::TopologySource};
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
@@ -27,7 +29,7 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 
 /// Follows the source until cancelled.
 pub(crate) async fn follow(
-    source: TopologySource,
+    (source, started): (TopologySource, Started),
     state: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches>,
     book: Option<Arc<PodBook>>,
@@ -36,7 +38,7 @@ pub(crate) async fn follow(
 ) {
     match source.kubernetes.clone() {
         Some(kubernetes) => kube::follow(source, kubernetes, state, watches, book, clock, cancelled).await,
-        None => file::follow(source, state, clock, cancelled).await,
+        None => file::follow(source, started, state, clock, cancelled).await,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use parallax_model::PlanLine;
@@ -14,17 +14,22 @@ use crate::{api_server::ApiServer, common::Running, plan::Lines};
 /// Only a failing test waits so long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
+const BARE_METAL: &str = include_str!("../../src/watch/kube/convert/fixtures/bare-metal.yaml");
 const SHOP: &str = include_str!("../../src/watch/kube/convert/fixtures/shop.yaml");
 
 async fn start() -> (ApiServer, Running) {
+    of(SHOP).await
+}
+
+async fn of(objects: &str) -> (ApiServer, Running) {
     let server = ApiServer::start(&["gateways", "httproutes"]).await;
-    server.apply(SHOP);
+    server.apply(objects);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
     let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\n";
     fs::write(folder.path().join("parallax.yaml"), config).unwrap();
     let mut aggregator = Running::of(folder, None).await;
-    // The probers of both nodes, and one in a node's own network, are expected once the cluster is read.
+    // Three probers of each fixture (of the shop, one in a node's own network) are expected once the cluster is read.
     aggregator
         .views
         .wait_for(|view| view.vantages.len() == 3)
@@ -157,5 +162,72 @@ async fn an_annotation_that_cannot_be_followed_is_told_by_state_page_and_metric(
         "{page}"
     );
     assert_eq!(aggregator.metric("parallax_topology_notes").await, Some(1.0));
+    aggregator.stop().await;
+}
+
+/// A report of one probe that arrived at an address of a node.
+fn arrival(vantage: &str, front: &str, result: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+    format!(
+        r#"{{"v":1,"incarnation":"life-of-{vantage}","vantage":"{vantage}","sent_us":{now}}}
+{{"seq":1,"t_us":{},"target":"http://shop.example.test/","channel":"vip","front":"{front}",{result},"times":{{"connect_us":900,"total_us":4200}}}}"#,
+        now - 1_000
+    )
+}
+
+#[tokio::test]
+async fn where_a_name_leads_to_a_node_its_answers_are_placed_against_the_pod_that_listens_there() {
+    let (server, aggregator) = of(BARE_METAL).await;
+    let mut plan = Lines::open(&aggregator, "n3/pod").await;
+    let Some(PlanLine::Snapshot { assignments, .. }) = plan.change().await else {
+        panic!("a plan begins with a snapshot");
+    };
+    let ids: Vec<&str> = assignments.iter().map(|a| a.id.as_str()).collect();
+    // The entry behind the node's address is dialled as any other.
+    for id in [
+        "vip|https://shop.example.test/",
+        "direct|https://shop.example.test/|nginx-1",
+    ] {
+        assert!(ids.contains(&id), "{id}: {ids:?}");
+    }
+    // Three resolvers' answers: its own node, the other one, and a node where nobody listens.
+    let ok = r#""result":"ok","status":200"#;
+    for (vantage, front, placement) in [
+        ("n1/pod", "192.0.2.1:80", "same-node"),
+        ("n2/pod", "192.0.2.1:80", "no-local"),
+        ("n3/pod", "192.0.2.3:80", "unknown"),
+    ] {
+        let sent = aggregator.report().body(arrival(vantage, front, ok)).send();
+        assert!(sent.await.unwrap().status().is_success());
+        let placed = async {
+            loop {
+                let state = aggregator.json("/v1/state").await;
+                let vantages = state["vantages"].as_array().unwrap();
+                let at = vantages.iter().position(|v| v["vantage"] == vantage).unwrap();
+                let rows = state["matrix"].as_array().unwrap();
+                let row = rows
+                    .iter()
+                    .find(|row| row["target"] == "http://shop.example.test/");
+                let cells = row.unwrap()["cells"].as_array().unwrap();
+                let cell = cells.iter().find(|cell| cell["vantage"] == at);
+                if let Some(cell) = cell.filter(|cell| cell["probes"] == 1) {
+                    return cell["placement"].clone();
+                }
+            }
+        };
+        let placed = timeout(DEADLINE, placed).await.expect("it is shown");
+        assert_eq!(placed, placement, "{vantage} at {front}");
+    }
+    // The pod of n1 moves: it is found where it listens now.
+    server.put(
+        "endpointslices",
+        json!({"metadata": {"namespace": "ingress", "name": "nginx-1", "labels": {"kubernetes.io/service-name": "nginx"}},
+               "addressType": "IPv4", "ports": [{"name": "web", "port": 80}, {"name": "tls", "port": 443}],
+               "endpoints": [
+                   {"addresses": ["192.0.2.2"], "nodeName": "n2", "targetRef": {"kind": "Pod", "name": "nginx-2"}},
+                   {"addresses": ["192.0.2.3"], "nodeName": "n3", "targetRef": {"kind": "Pod", "name": "nginx-3"}}]}),
+    );
+    upsert(&mut plan, "direct|https://shop.example.test/|nginx-3").await;
+    drop(plan);
     aggregator.stop().await;
 }

@@ -79,13 +79,33 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
     .flatten()
 }
 
+/// Looks for a fact that moves one cause against the others of its region.
+type Look = fn(&Situation<'_>) -> Option<Fact>;
+
+/// What is looked for, by the cause that it moves.
+const FACTS: &[(&str, Look)] = &[("F13", target::policies)];
+
+fn facts_of<'a>(cause: &'a Cause, situation: &'a Situation<'_>) -> impl Iterator<Item = Fact> + 'a {
+    let own = FACTS.iter().filter(|(id, _)| *id == cause.id);
+    own.filter_map(|(_, look)| look(situation))
+}
+
+/// What moved the causes of a region, to be logged beside what moved the region itself.
+pub(crate) fn moved(region: RegionKind, situation: &Situation<'_>) -> Vec<Fact> {
+    all()
+        .filter(|cause| cause.regions.contains(&region))
+        .flat_map(|cause| facts_of(cause, situation))
+        .collect()
+}
+
 /// The causes of a region, likeliest first, with their share of its probability. Those below one in a hundred are left
 /// out.
 pub(crate) fn rank(region: RegionKind, situation: &Situation<'_>) -> Vec<(&'static Cause, f64)> {
     let mut scored: Vec<(&Cause, f64)> = all()
         .filter(|cause| cause.regions.contains(&region))
         .filter_map(|cause| {
-            let likelier = (cause.likelier)(situation);
+            let moved: f64 = facts_of(cause, situation).map(|fact| fact.multiplier).product();
+            let likelier = (cause.likelier)(situation) * moved;
             (likelier > 0.0).then(|| {
                 let score = libm::log(likelier) + dm(&situation.kinds, &(cause.profile)(situation));
                 (cause, score)
@@ -140,7 +160,7 @@ pub(crate) fn facts(
 ) -> Vec<PriorFact> {
     let mut facts = node_facts::everywhere(topology, world);
     let Some((front, info, service)) =
-        front.and_then(|f| Some((f, topology.fronts().get(f)?, topology.service_of(f)?)))
+        front.and_then(|f| Some((f, topology.front(f)?, topology.service_of(f)?)))
     else {
         return facts;
     };
@@ -154,7 +174,11 @@ pub(crate) fn facts(
     let mut add = |about, multiplier, text: String| {
         facts.push(PriorFact {
             about,
-            fact: Fact { text, multiplier },
+            fact: Fact {
+                text,
+                multiplier,
+                cause: None,
+            },
         });
     };
     let nolocal = About::Kind(RegionKind::NoLocal);
@@ -208,6 +232,16 @@ pub(crate) fn facts(
                 );
             }
         },
+        // What other nodes do with a Service's address does not concern it.
+        FrontKind::NodePort | FrontKind::Host => {
+            if let Some(node) = topology.machine(front) {
+                add(
+                    nolocal,
+                    0.02,
+                    format!("{front} is an address of node {node}, which answers there itself"),
+                );
+            }
+        }
     }
     for endpoint in &service.endpoints {
         if endpoint.condition == EndpointCondition::Unready
@@ -248,8 +282,9 @@ impl Situation<'_> {
             (Some(service), Some(FrontKind::ClusterIp)) => {
                 service.internal_traffic_policy == TrafficPolicy::Local
             }
+            // At an address of its own nobody but that node decides.
+            (None, _) | (_, Some(FrontKind::NodePort | FrontKind::Host)) => false,
             (Some(service), _) => service.external_traffic_policy == TrafficPolicy::Local,
-            (None, _) => false,
         }
     }
 

@@ -162,7 +162,11 @@ fn some(nodes: &[&NodeName]) -> String {
 const fn fact(about: About, multiplier: f64, text: String) -> PriorFact {
     PriorFact {
         about,
-        fact: Fact { text, multiplier },
+        fact: Fact {
+            text,
+            multiplier,
+            cause: None,
+        },
     }
 }
 

@@ -3,7 +3,7 @@
 use parallax_model::KindClass;
 
 use super::{Cause, Situation, remedy};
-use crate::{kinds, region::RegionKind};
+use crate::{kinds, region::RegionKind, topology::Service, verdict::Fact};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Target];
 
@@ -130,26 +130,18 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1],
         likelier: |s| {
-            let fits = if s.share(&[KindClass::Http5xx]) > 0.0 {
+            if s.share(&[KindClass::Http5xx]) > 0.0 {
                 0.4
             } else {
                 0.01
-            };
-            fits * match guards(s) {
-                Guards::Unknown => 1.0,
-                // What a provider keeps outside of NetworkPolicy objects nobody sees.
-                Guards::Nobody => 0.2,
-                // A policy that shuts the pods to all but some is there, and F20 would need pods that are ready to fail: the
-                // lab's own incident, ten server errors and nothing else, must not be left to the two causes' profiles.
-                Guards::Named(_) => 6.0,
             }
         },
         mechanism: |s| {
             let which = match guards(s) {
-                Guards::Named(names) => {
+                Guards::Named(_, names) => {
                     format!(": the NetworkPolicy {names} selects them and may not name it")
                 }
-                Guards::Unknown | Guards::Nobody => {
+                Guards::Unknown | Guards::Nobody(_) => {
                     ", as behind a NetworkPolicy that does not name it".to_owned()
                 }
             };
@@ -158,11 +150,11 @@ pub(crate) const CAUSES: &[Cause] = &[
             )
         },
         remedies: |s| {
-            let command = match (guards(s), s.origin.or(s.service)) {
-                (Guards::Named(_), Some(service)) => {
+            let command = match guards(s) {
+                Guards::Named(service, _) => {
                     format!("kubectl -n {} describe networkpolicies", service.key.namespace)
                 }
-                _ => "kubectl get networkpolicies -A".to_owned(),
+                Guards::Unknown | Guards::Nobody(_) => "kubectl get networkpolicies -A".to_owned(),
             };
             vec![
                 remedy(
@@ -218,14 +210,14 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// What stands before the pods that answer in the end.
-enum Guards {
+enum Guards<'a> {
     Unknown,
-    Nobody,
+    Nobody(&'a Service),
     /// `namespace/name`, with commas between them.
-    Named(String),
+    Named(&'a Service, String),
 }
 
-fn guards(s: &Situation<'_>) -> Guards {
+fn guards<'a>(s: &Situation<'a>) -> Guards<'a> {
     let service = s.origin.or(s.service);
     let Some((service, policies)) = service.and_then(|service| Some((service, service.guarded_by.as_ref()?)))
     else {
@@ -236,8 +228,34 @@ fn guards(s: &Situation<'_>) -> Guards {
         .map(|name| format!("{}/{name}", service.key.namespace))
         .collect();
     if names.is_empty() {
-        Guards::Nobody
+        Guards::Nobody(service)
     } else {
-        Guards::Named(names.join(", "))
+        Guards::Named(service, names.join(", "))
     }
+}
+
+/// What is known of the policies before these pods, as it moves F13 among the causes of its region. That there is one is
+/// no proof that it is in the way, and what a provider keeps outside of these objects nobody sees.
+pub(super) fn policies(s: &Situation<'_>) -> Option<Fact> {
+    let (text, multiplier) = match guards(s) {
+        Guards::Unknown => return None,
+        Guards::Nobody(service) => (
+            format!("no NetworkPolicy selects the pods of Service {}", service.key),
+            0.2,
+        ),
+        Guards::Named(service, names) => (
+            format!(
+                "the NetworkPolicy {names} lets only some in to the pods of Service {}",
+                service.key
+            ),
+            // F20 would need pods that are ready to fail: the lab's own incident, ten server errors and nothing else, must not
+            // be left to the two causes' profiles.
+            6.0,
+        ),
+    };
+    Some(Fact {
+        text,
+        multiplier,
+        cause: Some("F13".to_owned()),
+    })
 }

@@ -249,13 +249,42 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
         let topology = guarded(policies);
         let mut situation = situation(&topology, &[]);
         situation.origin = topology.services().values().next();
-        ((f13.likelier)(&situation), (f13.mechanism)(&situation))
+        situation.kinds = [0.0; 10];
+        situation.kinds[crate::ids::class_position(KindClass::Http5xx)] = 20.0;
+        let share = rank(RegionKind::Target, &situation)
+            .into_iter()
+            .find(|(cause, _)| cause.id == "F13")
+            .map_or(0.0, |(_, share)| share);
+        (
+            share,
+            (f13.mechanism)(&situation),
+            moved(RegionKind::Target, &situation),
+        )
     };
-    let (unknown, _) = look(None);
-    let (nobody, _) = look(Some(&[]));
-    let (named, mechanism) = look(Some(&["only-the-front"]));
+    let (unknown, _, facts) = look(None);
+    assert!(facts.is_empty(), "{facts:?}");
+    let (nobody, _, facts) = look(Some(&[]));
+    assert_eq!(
+        (facts[0].text.as_str(), facts[0].cause.as_deref()),
+        (
+            "no NetworkPolicy selects the pods of Service shop/web",
+            Some("F13")
+        )
+    );
+    assert!(facts[0].multiplier < 1.0);
+    let (named, mechanism, facts) = look(Some(&["only-the-front"]));
     assert!(nobody < unknown && unknown < named, "{nobody} {unknown} {named}");
     assert!(mechanism.contains("shop/only-the-front"), "{mechanism}");
+    assert_eq!(
+        facts[0].text,
+        "the NetworkPolicy shop/only-the-front lets only some in to the pods of Service shop/web"
+    );
+    assert!(facts.len() == 1 && facts[0].multiplier > 1.0, "{facts:?}");
+    let elsewhere = guarded(Some(&["only-the-front"]));
+    assert!(
+        moved(RegionKind::Cross, &situation(&elsewhere, &[])).is_empty(),
+        "it is about the pods of one Service"
+    );
 }
 
 #[test]

@@ -206,7 +206,7 @@ impl Engine {
                 }
             }
         }
-        let info = front.and_then(|f| self.topology.fronts().get(&f));
+        let info = front.and_then(|f| self.topology.front(&f));
         let no_direct = match (unit, info) {
             (Unit::Front(front), Some(info)) => {
                 let silent = |direct| self.blocks.contains_key(&direct) && !self.worked.contains(&direct);
@@ -262,7 +262,7 @@ impl Engine {
             }
             (Channel::Vip | Channel::Proxied, _) => (self.host_of(unit)?, To::Front(front?)),
             (Channel::NodePort, _) => {
-                let info = self.topology.fronts().get(&front?)?;
+                let info = self.topology.front(&front?)?;
                 let service = self.topology.service(&info.service)?;
                 let port = service.ports.iter().find(|p| p.port == info.port)?.node_port?;
                 let address = *self.topology.nodes().get(vantage.node()?)?.addresses.first()?;
@@ -306,7 +306,7 @@ impl Engine {
     /// A host to ask for on a subject's paths: one that enters where the subject's endpoints are, a named one first.
     fn host_of(&self, unit: &Unit) -> Option<TargetId> {
         let info = match unit {
-            Unit::Front(front) => self.topology.fronts().get(front),
+            Unit::Front(front) => self.topology.front(front),
             _ => None,
         };
         let mut hosts: Vec<(bool, TargetId)> =

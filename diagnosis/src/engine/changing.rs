@@ -30,7 +30,11 @@ impl Engine {
             self.restart(of, at);
         }
         // A block without cells yet may have observations of before the change waiting in an open round.
-        let fronts: Vec<Front> = self.topology.fronts().keys().copied().collect();
+        let hosts = self
+            .topology
+            .host_fronts()
+            .map(|(address, _)| Front::tcp(*address));
+        let fronts: Vec<Front> = self.topology.fronts().keys().copied().chain(hosts).collect();
         for front in fronts {
             let of = Of::Vip(front);
             if !self.blocks.contains_key(&Block::plain(of)) && self.leads_elsewhere(&old, of) {
@@ -40,7 +44,7 @@ impl Engine {
         let topology = Arc::clone(&self.topology);
         let gone = |unit: &Unit| match unit.plain() {
             Unit::Target(target) => !topology.targets().contains_key(target),
-            Unit::Front(front) => old.fronts().contains_key(front) && !topology.fronts().contains_key(front),
+            Unit::Front(front) => old.front(front).is_some() && topology.front(front).is_none(),
             Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
         };
         self.incidents.close_gone(at, gone);

@@ -222,8 +222,7 @@ impl Engine {
         match unit {
             Unit::Front(front) => self
                 .topology
-                .fronts()
-                .get(front)
+                .front(front)
                 .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
             Unit::Target(target) => {
                 let placed = self.topology.targets().get(target);
@@ -265,7 +264,7 @@ impl Engine {
             Unit::Front(front) => {
                 let mut targets: BTreeSet<TargetId> =
                     self.matrix.targets_of(front, &self.world).cloned().collect();
-                if let Some(info) = self.topology.fronts().get(front) {
+                if let Some(info) = self.topology.front(front) {
                     let entry = (info.service.clone(), info.target_port);
                     let hosts = self.hosts.get(&entry).into_iter().flatten();
                     targets.extend(
@@ -297,7 +296,7 @@ impl Engine {
             }
             cells
         };
-        let siblings = match (unit, front.and_then(|f| self.topology.fronts().get(&f))) {
+        let siblings = match (unit, front.and_then(|f| self.topology.front(&f))) {
             (Unit::Front(own), Some(info)) => self
                 .topology
                 .fronts()

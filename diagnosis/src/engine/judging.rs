@@ -7,7 +7,7 @@ use parallax_model::{Channel, EventTime, Round};
 
 use super::{Engine, asking::Inquiry};
 use crate::{
-    block::Block,
+    block::{Block, Of},
     booking::Split,
     cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
     doubt::Doubt,
@@ -117,11 +117,20 @@ impl Engine {
         self.likelihoods.insert(grid, likelihood);
     }
 
+    /// How many addresses of nodes anybody went to: none of the others is a question that is asked.
+    pub(super) fn machines_met(&self) -> usize {
+        let met = |block: &&Block| {
+            !block.slow && matches!(block.of, Of::Vip(front) if self.topology.machine(&front).is_some())
+        };
+        self.blocks.keys().filter(met).count()
+    }
+
     /// Fronts and targets are judged each on its own.
     pub(crate) fn doubt(&self, unit: &Unit) -> Doubt {
         match (self.rules.split, unit.plain()) {
             (Split::Phases, Unit::Front(_) | Unit::Target(_)) => {
-                Doubt::among(self.topology.fronts().len() + self.topology.targets().len())
+                let fronts = self.topology.fronts().len() + self.met;
+                Doubt::among(fronts + self.topology.targets().len())
             }
             _ => Doubt::among(1),
         }

@@ -173,6 +173,8 @@ pub struct Engine {
     ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
     likelihoods: BTreeMap<Grid, Likelihood>,
     beside: Beside,
+    /// Addresses of nodes that anybody went to.
+    met: usize,
     /// What the topology says of causes, by front, as far as it was asked for.
     prior_facts: BTreeMap<Option<Front>, Arc<[PriorFact]>>,
     counters: Counters,
@@ -230,6 +232,7 @@ impl Engine {
             ttl: BTreeMap::new(),
             likelihoods: BTreeMap::new(),
             beside: Beside::new(),
+            met: 0,
             prior_facts: BTreeMap::new(),
             counters: Counters::default(),
             findings: Findings::default(),
@@ -404,6 +407,7 @@ impl Engine {
                 state.floor = Some(Round(round.0 + 1));
             }
         }
+        self.met = self.machines_met();
         for unit in &touched {
             self.judge_unit(unit, round, at);
         }

@@ -8,7 +8,7 @@ use crate::{
     booking::Split,
     judge::Unit,
     routes::default_front,
-    topology::{Endpoint, FrontInfo, Service, Topology, TrafficPolicy},
+    topology::{Endpoint, FrontInfo, FrontKind, Service, Topology, TrafficPolicy},
 };
 
 impl Engine {
@@ -58,14 +58,21 @@ impl Engine {
             }
             Unit::Front(front) => {
                 let mut own = vec![Of::Vip(*front)];
-                let info = self.topology.fronts().get(front);
+                let mut controls = vec![Of::Mesh];
+                let info = self.topology.front(front);
                 if let Some(direct) = info.and_then(|info| self.direct_of(info)) {
                     // Endpoints that never answered directly while the front works are forbidden to us, not broken.
-                    if self.worked.contains(&direct) || !self.worked.contains(&Block::plain(own[0])) {
-                        own.push(direct.of);
+                    let may = self.worked.contains(&direct) || !self.worked.contains(&Block::plain(own[0]));
+                    match info.map(|info| info.kind) {
+                        // The pod listens at the front itself, and the others of its Service at fronts of their own.
+                        Some(FrontKind::Host) => {}
+                        // Which endpoint is broken is the affair of the fronts that are listed.
+                        Some(FrontKind::NodePort) if may => controls.push(direct.of),
+                        _ if may => own.push(direct.of),
+                        _ => {}
                     }
                 }
-                (own, vec![Of::Mesh])
+                (own, controls)
             }
         };
         let plain = |of: Vec<Of>| of.into_iter().map(Block::plain).collect();
@@ -93,7 +100,14 @@ impl Engine {
         let paths = |topology: &Topology| {
             let service = match of {
                 Of::Dns | Of::Mesh => None,
-                Of::Vip(front) => topology.service_of(&front),
+                Of::Vip(front) => {
+                    let service = topology.service_of(&front)?;
+                    // What happens on other nodes is no change of where a node's own address leads.
+                    return Some(match topology.machine(&front) {
+                        Some(_) => paths_of(topology.entries(&front), service),
+                        None => paths_of(service.usable(), service),
+                    });
+                }
                 Of::Direct(service, _) => topology.service(self.world.services.name(service)),
                 Of::Target(target) => {
                     let placed = topology.targets().get(self.world.targets.name(target));
@@ -101,16 +115,16 @@ impl Engine {
                     entry.and_then(|(service, _)| topology.service(service))
                 }
             };
-            service.map(paths_of)
+            service.map(|service| paths_of(service.usable(), service))
         };
         paths(old) != paths(&self.topology)
     }
 }
 
 /// Everything of a Service that decides where its probes end up; a change of it starts its cells over.
-fn paths_of(service: &Service) -> (Vec<Endpoint>, TrafficPolicy, TrafficPolicy) {
+fn paths_of(entries: Vec<&Endpoint>, service: &Service) -> (Vec<Endpoint>, TrafficPolicy, TrafficPolicy) {
     (
-        service.usable().into_iter().cloned().collect(),
+        entries.into_iter().cloned().collect(),
         service.external_traffic_policy,
         service.internal_traffic_policy,
     )

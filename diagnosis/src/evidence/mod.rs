@@ -90,7 +90,12 @@ impl Desk<'_> {
             separating: separate::separating(finding, &self.asked.ways, self.world),
             decided_by: self.asked.decided_by.clone(),
             answers: self.asked.answers.clone(),
-            facts: self.facts.clone(),
+            facts: self
+                .facts
+                .iter()
+                .cloned()
+                .chain(causes::moved(region.kind(), &situation))
+                .collect(),
             remedies: causes::remedies(&ranked, &situation),
             not_excluded: causes::unseen::by_verdict(region.kind(), &situation, self.scene),
             targets: self.targets.clone(),
@@ -98,7 +103,7 @@ impl Desk<'_> {
     }
 
     fn situation(&self, judgement: &Judgement, finding: &Finding, locality: &Locality) -> Situation<'_> {
-        let info = self.front.as_ref().and_then(|f| self.topology.fronts().get(f));
+        let info = self.front.as_ref().and_then(|f| self.topology.front(f));
         Situation {
             topology: self.topology,
             info,

@@ -143,7 +143,7 @@ impl Desk<'_> {
         let service = self
             .front
             .as_ref()
-            .and_then(|f| self.topology.fronts().get(f))
+            .and_then(|f| self.topology.front(f))
             .map(|i| &i.service);
         let hosts = self
             .targets
@@ -172,11 +172,12 @@ impl Desk<'_> {
         let what = self.endpoint_word();
         let via = match (channel, sibling.or(self.front)) {
             (Channel::Vip | Channel::NodePort, Some(front)) => {
-                let kind = self.topology.fronts().get(&front).map(|i| i.kind);
-                match kind {
-                    Some(crate::topology::FrontKind::ClusterIp) => {
+                let kind = self.topology.front(&front).map(|i| i.kind);
+                match (kind, self.topology.machine(&front)) {
+                    (Some(crate::topology::FrontKind::ClusterIp), _) => {
                         format!("through the cluster address {front}")
                     }
+                    (_, Some(node)) => format!("through {front} of node {node}"),
                     _ => format!("through {front}"),
                 }
             }

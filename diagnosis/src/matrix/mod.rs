@@ -123,7 +123,8 @@ impl Matrix {
         let everywhere = old.proxy_mode() != new.proxy_mode() || zones(old).ne(zones(new));
         let stays = |front: &Front| {
             !everywhere
-                && old.fronts().get(front) == new.fronts().get(front)
+                && old.front(front) == new.front(front)
+                && old.machine(front) == new.machine(front)
                 && old.service_of(front) == new.service_of(front)
         };
         let mut rows = std::mem::take(&mut self.rows);

@@ -15,6 +15,7 @@ use super::{
     BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
     PlacedTarget, PublishedSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
     exposure::{Claim, exposures},
+    machines::Machines,
     own::cluster_ip_target,
 };
 
@@ -53,6 +54,7 @@ impl TryFrom<TopologySpec> for Topology {
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
         builder.published(spec.published);
+        builder.topology.machines = Machines::of(&builder.topology);
         builder.topology.public_resolvers = spec.resolvers.public.into_iter().collect();
         builder.balancers(spec.balancers);
         for (i, target) in spec.targets.into_iter().enumerate() {
@@ -343,7 +345,7 @@ impl Builder {
             _ => return None,
         };
         if let Ok(ip) = host.as_str().parse() {
-            let info = self.topology.fronts.get(&Front::tcp(SocketAddr::new(ip, port)))?;
+            let info = self.topology.front(&Front::tcp(SocketAddr::new(ip, port)))?;
             return Some((info.service.clone(), info.target_port));
         }
         let mut labels = host.as_str().trim_end_matches('.').splitn(4, '.');

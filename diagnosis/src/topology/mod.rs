@@ -5,6 +5,7 @@
 mod build;
 mod exposure;
 mod facts;
+mod machines;
 mod own;
 mod placement;
 mod spec;
@@ -32,6 +33,8 @@ pub use spec::{
 };
 pub use usable::Preference;
 
+use machines::Machines;
+
 /// The cluster as the diagnosis sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Topology {
@@ -40,6 +43,8 @@ pub struct Topology {
     services: BTreeMap<ServiceKey, Service>,
     targets: BTreeMap<TargetId, PlacedTarget>,
     fronts: BTreeMap<Front, FrontInfo>,
+    /// What nodes serve at their own addresses.
+    machines: Machines,
     /// Hosts of one ingress class at the fronts of another.
     exposures: BTreeMap<TargetId, Exposure>,
     forbidden: BTreeMap<TargetId, Forbidden>,
@@ -137,6 +142,10 @@ pub enum FrontKind {
     ClusterIp,
     /// An address of a balancer, and who answers for it.
     LoadBalancer(IpMode),
+    /// A port that every node hands on, at the address of one of them.
+    NodePort,
+    /// A pod that listens in the network of its node (`hostNetwork`), at that node's address.
+    Host,
 }
 
 /// What stands behind a front.
@@ -184,7 +193,8 @@ impl Topology {
         &self.targets
     }
 
-    /// All fronts that the cluster publishes.
+    /// All fronts that the cluster publishes. Addresses of nodes are fronts only where somebody went to one:
+    /// [`Self::front`] knows these too.
     #[must_use]
     pub const fn fronts(&self) -> &BTreeMap<Front, FrontInfo> {
         &self.fronts
@@ -252,9 +262,7 @@ impl Topology {
     /// The Service behind a front.
     #[must_use]
     pub fn service_of(&self, front: &Front) -> Option<&Service> {
-        self.fronts
-            .get(front)
-            .and_then(|info| self.services.get(&info.service))
+        self.behind(front).map(|(_, service)| service)
     }
 
     /// Every vantage that should report, in order.

@@ -12,45 +12,50 @@ impl Topology {
     /// (`syncEndpoint`). A `ClusterIP` follows the internal policy.
     #[must_use]
     pub fn eligible(&self, front: &Front, client: &NodeName) -> Vec<&Endpoint> {
-        let Some(info) = self.fronts.get(front) else {
+        let Some((info, service)) = self.behind(front) else {
             return Vec::new();
         };
-        let Some(service) = self.services.get(&info.service) else {
-            return Vec::new();
+        let from = |node: &NodeName| {
+            let zone = self.nodes.get(node).and_then(|node| node.zone.as_ref());
+            service.usable_from(node, zone)
         };
-        let zone = self.nodes.get(client).and_then(|node| node.zone.as_ref());
         match info.kind {
             FrontKind::ClusterIp => match service.internal_traffic_policy {
-                TrafficPolicy::Cluster => service.usable_from(client, zone),
+                TrafficPolicy::Cluster => from(client),
                 TrafficPolicy::Local => service.usable_on(client),
             },
-            FrontKind::LoadBalancer(_) => {
-                let local = service.usable_on(client);
-                let local_only = service.external_traffic_policy == TrafficPolicy::Local
-                    && self.proxy_mode == ProxyMode::Ipvs
-                    && !local.is_empty();
-                if local_only {
-                    local
-                } else {
-                    service.usable_from(client, zone)
-                }
-            }
+            FrontKind::LoadBalancer(_) => self.external(service, client, from(client)),
+            // The node at whose address the connection arrives decides. For a pod of its own it has the same rules as for
+            // the address of a balancer.
+            FrontKind::NodePort => match self.node_at(&front.address.ip()) {
+                Some(node) if service.external_traffic_policy == TrafficPolicy::Cluster => from(node),
+                Some(node) if node == client => self.external(service, node, from(node)),
+                Some(node) => service.usable_on(node),
+                None => Vec::new(),
+            },
+            FrontKind::Host => self.entries(front),
         }
+    }
+
+    /// What a node makes of an external address of a Service that one of its own pods asks for.
+    fn external<'a>(
+        &self,
+        service: &'a Service,
+        node: &NodeName,
+        any: Vec<&'a Endpoint>,
+    ) -> Vec<&'a Endpoint> {
+        let local = service.usable_on(node);
+        let local_only = service.external_traffic_policy == TrafficPolicy::Local
+            && self.proxy_mode == ProxyMode::Ipvs
+            && !local.is_empty();
+        if local_only { local } else { any }
     }
 
     /// Whether a node holds a usable endpoint of the Service behind a front; nothing where the front is not known.
     #[must_use]
     pub fn has_local(&self, front: &Front, node: &NodeName) -> Option<bool> {
-        let service = self.service_of(front)?;
-        Some(service.holders(self.policy(front, service)).contains(node))
-    }
-
-    /// The policy that a front follows.
-    pub(crate) fn policy(&self, front: &Front, service: &Service) -> TrafficPolicy {
-        match self.fronts.get(front).map(|info| info.kind) {
-            Some(FrontKind::ClusterIp) => service.internal_traffic_policy,
-            _ => service.external_traffic_policy,
-        }
+        self.behind(front)?;
+        Some(self.holders(front).contains(node))
     }
 
     /// The placement of a probe: of the vantage against the entries of the front, the one that answered if known.
@@ -62,7 +67,7 @@ impl Topology {
         let Some((front, service)) = front.and_then(|f| self.service_of(f).map(|s| (f, s))) else {
             return Placement::Unknown;
         };
-        if service.usable().is_empty() {
+        if self.entries(front).is_empty() {
             return Placement::Unknown;
         }
         if self.has_local(front, client) == Some(false) {

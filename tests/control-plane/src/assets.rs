@@ -9,7 +9,8 @@ use std::{
 use anyhow::{Context, bail};
 
 /// The programs, as controller-runtime's envtest has them said: `KUBEBUILDER_ASSETS` is a folder with all of them,
-/// `TEST_ASSET_ETCD`, `TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_KUBE_CONTROLLER_MANAGER` name one each.
+/// `TEST_ASSET_ETCD`, `TEST_ASSET_KUBE_APISERVER`, `TEST_ASSET_KUBE_CONTROLLER_MANAGER` and `TEST_ASSET_KUBECTL` name one
+/// each.
 #[derive(Debug, Clone)]
 pub struct Assets {
     /// etcd 3.5 or newer.
@@ -18,6 +19,8 @@ pub struct Assets {
     pub api_server: PathBuf,
     /// kube-controller-manager; without it nothing is derived and no namespace is emptied.
     pub controller_manager: Option<PathBuf>,
+    /// kubectl, which is only the user's way in.
+    pub kubectl: Option<PathBuf>,
 }
 
 impl Assets {
@@ -39,14 +42,16 @@ impl Assets {
                 "TEST_ASSET_ETCD and TEST_ASSET_KUBE_APISERVER belong together; or set KUBEBUILDER_ASSETS"
             ),
         };
-        let controller_manager = match env::var_os("TEST_ASSET_KUBE_CONTROLLER_MANAGER") {
-            Some(named) => Some(program(Path::new(&named))?),
-            None => find("", "kube-controller-manager").filter(|path| path.is_file()),
+        // Without these there is less to show; a name without a program behind it is an error all the same.
+        let if_there = |variable: &str, name: &str| match env::var_os(variable) {
+            Some(named) => program(Path::new(&named)).map(Some),
+            None => Ok(find("", name).filter(|path| path.is_file())),
         };
         Ok(Some(Self {
             etcd: program(&etcd)?,
             api_server: program(&api_server)?,
-            controller_manager,
+            controller_manager: if_there("TEST_ASSET_KUBE_CONTROLLER_MANAGER", "kube-controller-manager")?,
+            kubectl: if_there("TEST_ASSET_KUBECTL", "kubectl")?,
         }))
     }
 }

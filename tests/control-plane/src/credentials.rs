@@ -80,7 +80,7 @@ pub struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Asks for a token (`TokenRequest`) that is good for ten minutes, the shortest time that the API server grants.
+    /// Asks for a token (`TokenRequest`) that is good for an hour, as those that the installation projects.
     pub async fn token(&self, client: Client) -> anyhow::Result<String> {
         let bound_object_ref = self.pod.map(|pod| BoundObjectReference {
             api_version: Some("v1".to_owned()),
@@ -92,7 +92,7 @@ impl Holder<'_> {
             spec: Some(TokenRequestSpec {
                 audiences: self.audience.map(|audience| vec![audience.to_owned()]),
                 bound_object_ref,
-                expiration_seconds: Some(600),
+                expiration_seconds: Some(3_600),
             }),
             ..TokenRequest::default()
         };

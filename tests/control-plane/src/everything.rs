@@ -21,10 +21,14 @@ pub async fn everything(client: &Client) -> anyhow::Result<BTreeSet<String>> {
             if resource.kind == "Event" || !capabilities.supports_operation(verbs::LIST) {
                 continue;
             }
-            let objects = Api::<DynamicObject>::all_with(client.clone(), &resource)
+            let listed = Api::<DynamicObject>::all_with(client.clone(), &resource)
                 .list(&ListParams::default())
-                .await
-                .with_context(|| format!("listing {}", resource.plural))?;
+                .await;
+            let objects = match listed {
+                // Its definition has gone since.
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                listed => listed.with_context(|| format!("listing {}", resource.plural))?,
+            };
             found.extend(objects.into_iter().map(|object| {
                 let namespace = object.namespace().unwrap_or_default();
                 format!(

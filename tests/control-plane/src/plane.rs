@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Assets, Audited, Process,
+    Assets, Audited, Kubectl, Process,
     assets::patience,
     audit,
     credentials::{self, ADMINISTRATOR, Files},
@@ -27,8 +27,8 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the controller manager does here: what is derived, emptied and collected.
-const CONTROLLERS: &str =
-    "endpointslice-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller";
+const CONTROLLERS: &str = "endpointslice-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller,\
+     persistentvolumeclaim-protection-controller";
 /// What it does only on request: it would replace Pods that a test has made in its place.
 const DAEMONS: &str = "daemonset-controller";
 
@@ -101,6 +101,21 @@ impl ControlPlane {
     /// Has a Pod made for each node that a DaemonSet is for.
     pub fn follow_daemon_sets(&mut self) -> anyhow::Result<()> {
         self.start_controllers("daemonset-controller", DAEMONS)
+    }
+
+    /// kubectl of the administrator; nothing, said loudly, where the environment names none.
+    pub fn kubectl(&self, test: &str) -> anyhow::Result<Option<Kubectl>> {
+        let Some(program) = self.assets.kubectl.clone() else {
+            say(&format!(
+                "SKIPPED: {test}: the folder that KUBEBUILDER_ASSETS names has no kubectl (docs/testing.md)"
+            ));
+            return Ok(None);
+        };
+        Ok(Some(Kubectl {
+            program,
+            kubeconfig: self.kubeconfig("administrator", "default", ADMINISTRATOR)?,
+            home: self.folder.path().to_owned(),
+        }))
     }
 
     /// A folder for files of the test; it goes with the control plane.

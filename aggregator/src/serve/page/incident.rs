@@ -156,7 +156,14 @@ impl Card {
             facts: verdict
                 .facts
                 .iter()
-                .map(|fact| (fact.text.clone(), multiplier(fact.multiplier)))
+                .map(|fact| {
+                    let by = multiplier(fact.multiplier);
+                    let by = match &fact.cause {
+                        Some(cause) => format!("{by} for {cause}"),
+                        None => by,
+                    };
+                    (fact.text.clone(), by)
+                })
                 .collect(),
             remedies: verdict.remedies.iter().map(Remedy::of).collect(),
             not_excluded: verdict

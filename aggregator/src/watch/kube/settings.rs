@@ -4,51 +4,14 @@
 
 use std::path::PathBuf;
 
-use super::{
-    super::{Note, Timing, fingerprint},
-    Kubernetes,
-};
-use crate::{
-    config::{Config, TopologySource},
-    replicas::ReplicaOptions,
-};
+use super::super::{Note, Timing, fingerprint, started::Started};
+use crate::config::{Config, TopologySource};
 
 /// What the file said last.
 pub(super) struct Settings {
     path: PathBuf,
     seen: Option<u64>,
-    /// As at the start: what is running.
     started: Started,
-}
-
-/// What takes a start to change.
-#[derive(Debug, PartialEq, Eq)]
-struct Started {
-    listen: std::net::SocketAddr,
-    kubernetes: Option<Kubernetes>,
-    replicas: Option<ReplicaOptions>,
-}
-
-impl Started {
-    fn of(config: &Config) -> Self {
-        Self {
-            listen: config.listen,
-            kubernetes: config.source.kubernetes.clone(),
-            replicas: config.replicas.clone(),
-        }
-    }
-
-    /// The keys whose values differ.
-    fn differing(&self, other: &Self) -> Vec<&'static str> {
-        [
-            ("listen", self.listen == other.listen),
-            ("topology", self.kubernetes == other.kubernetes),
-            ("replicas", self.replicas == other.replicas),
-        ]
-        .into_iter()
-        .filter_map(|(key, same)| (!same).then_some(key))
-        .collect()
-    }
 }
 
 /// A look at a file that changed.
@@ -86,16 +49,8 @@ impl Settings {
         Some(match read {
             Err(error) => Look::Refused(error.to_string()),
             Ok(config) => {
-                let waiting = self.started.differing(&Started::of(&config));
-                let notes = waiting.iter().map(|key| Note {
-                    object: "configuration".to_owned(),
-                    text: format!("{key} changed; it takes effect with the next start"),
-                });
-                let notes = notes.collect();
-                let timing = Timing {
-                    interval: config.interval,
-                    timeout: config.timeout,
-                };
+                let notes = self.started.waiting(&config);
+                let timing = Timing::of(&config);
                 Look::Taken(Box::new(config.source.expecting_as(source)), timing, notes)
             }
         })

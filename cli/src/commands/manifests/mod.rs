@@ -56,6 +56,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Every object, in the order in which they can be created.
 fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
     let mut out = Documents::default();
+    if values.custom_resources {
+        for definition in parallax_aggregator::custom_resources() {
+            out.add(&definition)?;
+        }
+    }
     for space in meta::namespaces(values) {
         out.add(&space)?;
     }

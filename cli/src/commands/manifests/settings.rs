@@ -95,6 +95,9 @@ fn configuration(values: &Values) -> String {
             Part::Aggregator.name()
         );
     }
+    if values.custom_resources {
+        text.push_str("customResources: true\n");
+    }
     text
 }
 

@@ -16,8 +16,9 @@ fn installations() -> Vec<(String, Objects)> {
         "aggregator: {volume: {size: 1Gi, storageClass: fast}}",
         "aggregator: {replicas: 2}\npageFrom: [monitoring]",
         "outsideHosts: [parallax.example.test, 203.0.113.7]",
+        "customResources: true",
         "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
-         aggregator: {volume: {size: 1Gi}}\npodMonitor: {}\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
+         aggregator: {volume: {size: 1Gi}}\npodMonitor: {}\ncustomResources: true\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
     ]
     .into_iter()
     .map(|values| {
@@ -316,6 +317,31 @@ fn the_printed_configuration_is_one_that_the_aggregator_takes() {
             );
         }
     }
+}
+
+#[test]
+fn custom_resources_are_followed_where_they_are_defined_and_nowhere_else() {
+    let mut followed = 0;
+    for (values, all) in installations() {
+        let defined: Vec<&Value> = of(&all, &["CustomResourceDefinition"])
+            .map(|definition| &definition["spec"]["names"]["kind"])
+            .collect();
+        let configuration = of(&all, &["ConfigMap"])
+            .find_map(|map| map["data"]["parallax.yaml"].as_str())
+            .unwrap();
+        if values.contains("customResources") {
+            assert_eq!(defined, ["Run", "Target"], "{values}");
+            followed += 1;
+        } else {
+            assert!(defined.is_empty(), "{values}: {defined:?}");
+        }
+        assert_eq!(
+            configuration.contains("customResources: true"),
+            !defined.is_empty(),
+            "{values}"
+        );
+    }
+    assert_eq!(followed, 2);
 }
 
 #[test]

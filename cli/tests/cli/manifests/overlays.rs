@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Objects, blessing, golden, key, objects, printed};
+use super::{Key, Objects, blessing, golden, key, objects, printed};
 use crate::commands::{repository, text};
 
 fn overlays() -> Vec<PathBuf> {
@@ -146,6 +146,21 @@ fn an_overlay_makes_what_its_values_make() {
     }
 }
 
+/// An object with its numbers as JSON means them: kustomize writes the `0.0` of a schema as `0`.
+fn counted((key, object): (Key, Value)) -> (Key, Value) {
+    fn numbers(value: &mut Value) {
+        match value {
+            Value::Number(number) => *value = number.as_f64().map_or(Value::Null, Value::from),
+            Value::Array(items) => items.iter_mut().for_each(numbers),
+            Value::Object(fields) => fields.values_mut().for_each(numbers),
+            _ => {}
+        }
+    }
+    let mut object = object;
+    numbers(&mut object);
+    (key, object)
+}
+
 #[test]
 fn kustomize_itself_makes_the_same() {
     if blessing() {
@@ -163,10 +178,8 @@ fn kustomize_itself_makes_the_same() {
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert!(
-            objects(&text(&output.stdout)) == kustomize(&folder),
-            "{}",
-            folder.display()
-        );
+        let made: Vec<_> = objects(&text(&output.stdout)).into_iter().map(counted).collect();
+        let wanted: Vec<_> = kustomize(&folder).into_iter().map(counted).collect();
+        assert!(made == wanted, "{}", folder.display());
     }
 }

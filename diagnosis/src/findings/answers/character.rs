@@ -21,6 +21,8 @@ pub(super) enum Character {
     Nothing,
     /// Balancer addresses of the Services the name stands for.
     Front(ServiceKey),
+    /// Addresses of nodes where pods of these listen themselves.
+    Machine(ServiceKey),
     /// Cluster or endpoint addresses of these.
     Inside(ServiceKey),
     /// An address of a node itself.
@@ -40,7 +42,7 @@ impl Character {
     pub(super) const fn sort(&self) -> u8 {
         match self {
             Self::Nothing => 0,
-            Self::Front(_) => 1,
+            Self::Front(_) | Self::Machine(_) => 1,
             Self::Inside(_) => 2,
             Self::Global => 3,
             Self::Strange(_) => 4,
@@ -51,7 +53,7 @@ impl Character {
     }
 
     pub(super) const fn is_own(&self) -> bool {
-        matches!(self, Self::Front(_) | Self::Inside(_))
+        matches!(self, Self::Front(_) | Self::Machine(_) | Self::Inside(_))
     }
 }
 
@@ -60,6 +62,7 @@ impl fmt::Display for Character {
         match self {
             Self::Nothing => f.write_str("the name leads nowhere"),
             Self::Front(service) => write!(f, "the balancer of Service {service}"),
+            Self::Machine(service) => write!(f, "a node where a pod of Service {service} listens"),
             Self::Inside(service) => write!(f, "Service {service} inside the cluster"),
             Self::Node(address) => write!(f, "{address} is a node's own"),
             Self::Global => f.write_str("no address of this cluster"),
@@ -82,12 +85,18 @@ impl fmt::Display for Character {
 pub(super) struct Own {
     pub(super) services: BTreeSet<ServiceKey>,
     pub(super) balancers: BTreeSet<IpAddr>,
+    pub(super) machines: BTreeSet<IpAddr>,
     pub(super) inside: BTreeSet<IpAddr>,
 }
 
 impl Own {
     pub(super) fn is_known(&self) -> bool {
-        !self.balancers.is_empty() || !self.inside.is_empty()
+        self.all().next().is_some()
+    }
+
+    /// Every address of these.
+    pub(super) fn all(&self) -> impl Iterator<Item = &IpAddr> {
+        self.balancers.iter().chain(&self.machines).chain(&self.inside)
     }
 
     fn any(&self) -> Option<ServiceKey> {
@@ -100,6 +109,7 @@ impl Own {
 pub(super) struct Owners {
     names: BTreeMap<String, BTreeSet<ServiceKey>>,
     balancers: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
+    machines: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
     inside: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
 }
 
@@ -116,17 +126,26 @@ impl Owners {
             let side = match info.kind {
                 FrontKind::LoadBalancer(_) => &mut owners.balancers,
                 FrontKind::ClusterIp => &mut owners.inside,
+                // Never listed.
+                FrontKind::NodePort | FrontKind::Host => continue,
             };
             side.entry(info.service.clone())
                 .or_default()
                 .insert(front.address.ip());
         }
         for service in topology.services().values() {
-            owners
-                .inside
-                .entry(service.key.clone())
-                .or_default()
-                .extend(service.endpoints.iter().map(|endpoint| endpoint.address));
+            let balanced = owners.balancers.contains_key(&service.key);
+            for endpoint in &service.endpoints {
+                let node = topology.node_at(&endpoint.address);
+                // Without a balancer a pod in its node's own network is met where the node is.
+                let side = if !balanced && node.is_some() && node == endpoint.node.as_ref() {
+                    &mut owners.machines
+                } else {
+                    &mut owners.inside
+                };
+                let addresses = side.entry(service.key.clone()).or_default();
+                addresses.insert(endpoint.address);
+            }
         }
         owners
     }
@@ -145,6 +164,7 @@ impl Owners {
         };
         Own {
             balancers: all(&self.balancers),
+            machines: all(&self.machines),
             inside: all(&self.inside),
             services,
         }
@@ -209,6 +229,9 @@ pub(super) fn of(said: &Said, own: &Own, known: &Known, former: &BTreeMap<IpAddr
 fn one(address: IpAddr, own: &Own, known: &Known, former: &BTreeMap<IpAddr, Former>) -> Character {
     if let Some(service) = own.any().filter(|_| own.balancers.contains(&address)) {
         return Character::Front(service);
+    }
+    if let Some(service) = own.any().filter(|_| own.machines.contains(&address)) {
+        return Character::Machine(service);
     }
     if let Some(service) = own.any().filter(|_| own.inside.contains(&address)) {
         return Character::Inside(service);

@@ -306,9 +306,7 @@ impl Case<'_> {
         if *read.nature != Character::Global || !self.own.is_known() {
             return None;
         }
-        let own = |union: &BTreeSet<IpAddr>| {
-            !union.is_disjoint(&self.own.balancers) || !union.is_disjoint(&self.own.inside)
-        };
+        let own = |union: &BTreeSet<IpAddr>| self.own.all().any(|address| union.contains(address));
         if own(&read.union) || !self.public.is_disjoint(&read.union) {
             return None;
         }

@@ -206,14 +206,7 @@ impl Accused<'_> {
 
     /// What the name stands for now, as far as the topology says.
     fn today(&self) -> String {
-        let now: Vec<String> = self
-            .case
-            .own
-            .balancers
-            .iter()
-            .chain(&self.case.own.inside)
-            .map(IpAddr::to_string)
-            .collect();
+        let now: Vec<String> = self.case.own.all().map(IpAddr::to_string).collect();
         match (now.is_empty(), self.reads.first().map(|(read, _)| &*read.nature)) {
             (false, _) => format!(
                 "is {} ({})",

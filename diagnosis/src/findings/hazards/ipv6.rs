@@ -12,7 +12,9 @@ use crate::{
 };
 
 pub(super) fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
-    let served: BTreeSet<IpAddr> = topology.fronts().keys().map(|front| front.address.ip()).collect();
+    let listed = topology.fronts().keys().map(|front| front.address.ip());
+    let machines = topology.host_fronts().map(|(address, _)| address.ip());
+    let served: BTreeSet<IpAddr> = listed.chain(machines).collect();
     let hosts = hosts(topology);
     facts
         .published

@@ -4,6 +4,7 @@ mod answers;
 mod any;
 mod exposure;
 mod hazards;
+mod machines;
 mod silence;
 
 use std::sync::Arc;

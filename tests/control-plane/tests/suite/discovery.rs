@@ -41,8 +41,7 @@ pub(crate) async fn define_gateways(client: &Client) {
 }
 
 /// Two nodes, an ingress controller on the second, and a prober on each.
-async fn cluster(client: &Client) -> Vec<Pod> {
-    let installation = installation();
+async fn cluster(client: &Client, installation: &Manifest) -> Vec<Pod> {
     installation.apply(client).await.unwrap();
     let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
     let template = daemons.spec.unwrap().template;
@@ -78,8 +77,8 @@ async fn cluster(client: &Client) -> Vec<Pod> {
     probers
 }
 
-/// Where every name leads: nobody listens there, and being refused is an answer.
-const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
+/// Where every name leads: on the usual ports nobody listens there, and being refused is an answer.
+pub(crate) const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
 
 async fn entry_on(client: &Client, node: &str) {
     let endpoints = json!([{"addresses": ["192.0.2.33"], "nodeName": node, "conditions": {"ready": true},
@@ -87,7 +86,7 @@ async fn entry_on(client: &Client, node: &str) {
     slice(client, "ingress", "nginx", 8080, endpoints).await;
 }
 
-async fn publish(client: &Client, host: &str) {
+pub(crate) async fn publish(client: &Client, host: &str) {
     let api = Api::<Ingress>::namespaced(client.clone(), "shop");
     let name = host.split('.').next().unwrap();
     create(
@@ -100,25 +99,50 @@ async fn publish(client: &Client, host: &str) {
 }
 
 /// Waits until a target was probed.
-async fn probed(aggregator: &Aggregator, host: &str, more: &str) {
-    let series = format!("parallax_probes_total{{target=\"http://{host}/\",channel=\"vip\"{more}");
+pub(crate) async fn probed(aggregator: &Aggregator, host: &str) {
+    let series = format!("parallax_probes_total{{target=\"http://{host}/\",channel=\"vip\"");
     until(&format!("{host} is probed"), async || {
         (aggregator.metric(&series).await > 0.0).then_some(())
     })
     .await;
 }
 
-async fn start(plane: &ControlPlane, client: &Client) -> (Aggregator, Names, Vec<Pod>, Vec<Process>) {
-    let pods = cluster(client).await;
-    let aggregator = Aggregator::start(plane).await;
-    aggregator.settled().await;
-    let names = Names::at(BALANCER).await;
-    let mut probers = Vec::new();
-    for (pod, node) in pods.iter().zip(["n1", "n2"]) {
-        let who = ("parallax-prober", &*format!("{node}/pod"));
-        probers.push(aggregator.prober(client, pod, who, &names.resolv_conf()).await);
+/// The small cluster with an aggregator and a prober on each node.
+pub(crate) struct Mesh {
+    pub(crate) aggregator: Aggregator,
+    pub(crate) pods: Vec<Pod>,
+    pub(crate) probers: Vec<Process>,
+    _names: Names,
+}
+
+impl Mesh {
+    pub(crate) async fn start(plane: &ControlPlane, client: &Client) -> Self {
+        Self::of(plane, client, &installation(), "").await
     }
-    (aggregator, names, pods, probers)
+
+    /// As another installation has it, whose aggregator is told more.
+    pub(crate) async fn of(
+        plane: &ControlPlane,
+        client: &Client,
+        installation: &Manifest,
+        more: &str,
+    ) -> Self {
+        let pods = cluster(client, installation).await;
+        let aggregator = Aggregator::of(plane, installation, more).await;
+        aggregator.settled().await;
+        let names = Names::at(BALANCER).await;
+        let mut probers = Vec::new();
+        for (pod, node) in pods.iter().zip(["n1", "n2"]) {
+            let who = ("parallax-prober", &*format!("{node}/pod"));
+            probers.push(aggregator.prober(client, pod, who, &names.resolv_conf()).await);
+        }
+        Self {
+            aggregator,
+            pods,
+            probers,
+            _names: names,
+        }
+    }
 }
 
 #[tokio::test]
@@ -128,9 +152,10 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
         return;
     };
     let client = plane.admin().await.unwrap();
-    let (aggregator, _names, pods, _probers) = start(&plane, &client).await;
+    let mesh = Mesh::start(&plane, &client).await;
+    let (aggregator, pods) = (&mesh.aggregator, &mesh.pods);
     publish(&client, "first.example.test").await;
-    probed(&aggregator, "first.example.test", "").await;
+    probed(aggregator, "first.example.test").await;
 
     // Five times, and the slowest counts: where in its interval a prober stands is chance.
     let mut slowest = Duration::ZERO;
@@ -138,7 +163,7 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
         let host = format!("host-{n}.example.test");
         let created = Instant::now();
         publish(&client, &host).await;
-        probed(&aggregator, &host, "").await;
+        probed(aggregator, &host).await;
         slowest = slowest.max(created.elapsed());
     }
     say(&format!(
@@ -176,9 +201,10 @@ async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_kil
         return;
     };
     let client = plane.admin().await.unwrap();
-    let (aggregator, _names, _pods, _probers) = start(&plane, &client).await;
+    let mesh = Mesh::start(&plane, &client).await;
+    let aggregator = &mesh.aggregator;
     publish(&client, "shop.example.test").await;
-    probed(&aggregator, "shop.example.test", "").await;
+    probed(aggregator, "shop.example.test").await;
 
     define_gateways(&client).await;
     gateway(&client, "gate.example.test").await;
@@ -208,7 +234,7 @@ async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_kil
 
     plane.start_api_server().await.unwrap();
     publish(&client, "after.example.test").await;
-    probed(&aggregator, "after.example.test", "").await;
+    probed(aggregator, "after.example.test").await;
     aggregator.settled().await;
     assert!(aggregator.metric("parallax_topology_age_seconds").await <= 0.0);
     let after = aggregator.state().await["targets"].clone();

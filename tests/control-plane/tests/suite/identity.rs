@@ -119,7 +119,7 @@ async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_
         let template = daemons.spec.unwrap().template;
         probers.push(pod(&admin, namespace, &template, (account, "n1"), "192.0.2.17").await);
     }
-    let aggregator = Aggregator::of(&plane, &installation).await;
+    let aggregator = Aggregator::of(&plane, &installation, "").await;
     aggregator.settled().await;
     let authority = aggregator.authority(&admin).await;
     for (pod, vantage) in probers.iter().zip(["n1/pod", "n1/host"]) {

@@ -6,14 +6,15 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, DynamicObject, PostParams},
+    core::{ApiResource, GroupVersionKind},
 };
-use parallax_control_plane::{everything, say};
+use parallax_control_plane::{Manifest, everything, say};
 use serde_json::{Value, json};
 
 use crate::{
     objects::{installation, node},
-    parallax::{overlay, until},
+    parallax::{overlay, overlay_folder, until},
     plane, turn,
 };
 
@@ -25,6 +26,17 @@ fn of_its_own(name: &str) -> bool {
 async fn all(client: &Client) -> Vec<String> {
     let found = everything(client).await.unwrap();
     found.into_iter().filter(|name| !of_its_own(name)).collect()
+}
+
+/// Waits until what a control plane with controllers makes at its start is there, before anything is counted.
+async fn settled(client: &Client) {
+    until("the default account", async || {
+        let found = all(client).await;
+        let own = |name: &&str| found.iter().any(|known| known == name);
+        let made = ["ServiceAccount. default/default", "Service. default/kubernetes"];
+        made.iter().all(own).then_some(())
+    })
+    .await;
 }
 
 /// What a template makes, sent as its controller would, and only tried.
@@ -68,14 +80,9 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
         json!([]),
     )
     .await;
-    // What the control plane makes at its start is there before anything is counted.
-    until("the default account", async || {
-        let found = all(&client).await;
-        let own = |name: &&str| found.iter().any(|known| known == name);
-        let made = ["ServiceAccount. default/default", "Service. default/kubernetes"];
-        (!plane.has_controllers() || made.iter().all(own)).then_some(())
-    })
-    .await;
+    if plane.has_controllers() {
+        settled(&client).await;
+    }
     let before = all(&client).await;
 
     let installation = installation();
@@ -155,6 +162,28 @@ fn wanted_node(pod: &Pod) -> String {
         .to_owned()
 }
 
+/// All overlays there are.
+fn overlays() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(overlay_folder(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 5, "{names:?}");
+    names
+}
+
+/// `PodMonitor` as far as it is used here; who runs the Prometheus operator has all of it.
+async fn define_pod_monitors(client: &Client) {
+    let definition = Manifest::read(include_str!("pod-monitors.yaml")).unwrap();
+    definition.apply(client).await.unwrap();
+    let kind = GroupVersionKind::gvk("monitoring.coreos.com", "v1", "PodMonitor");
+    until("PodMonitor is known", async || {
+        kube::discovery::pinned_kind(client, &kind).await.ok()
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
     let _turn = turn().await;
@@ -162,9 +191,9 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
         return;
     };
     let client = plane.admin().await.unwrap();
-    // The Prometheus operator's definition is not there, so `podmonitor` is left to its own test.
-    for overlay_name in ["volume", "host-vantage", "responder"] {
-        let manifest = overlay(overlay_name);
+    define_pod_monitors(&client).await;
+    for overlay_name in overlays() {
+        let manifest = overlay(&overlay_name);
         manifest
             .apply(&client)
             .await
@@ -177,4 +206,62 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_nothing() {
+    let _turn = turn().await;
+    let Some(plane) = plane("installing with kubectl").await else {
+        return;
+    };
+    let Some(kubectl) = plane.kubectl("installing with kubectl").unwrap() else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    define_pod_monitors(&client).await;
+    if plane.has_controllers() {
+        settled(&client).await;
+    } else {
+        say("SKIPPED: what kubectl leaves after deletion: no kube-controller-manager");
+    }
+    let file = overlay_folder("../install.yaml");
+    let folders = overlays().into_iter().map(|name| overlay_folder(&name));
+    let ways: Vec<_> = [("-f", file)]
+        .into_iter()
+        .chain(folders.map(|folder| ("-k", folder)))
+        .collect();
+    for (flag, path) in &ways {
+        let before = all(&client).await;
+        let made = kubectl.run_on(&["apply", flag], path).await.unwrap();
+        assert!(made.contains("namespace/parallax created"), "{made}");
+        // Exit code 1 where another apply would change something.
+        kubectl.run_on(&["diff", flag], path).await.unwrap();
+        kubectl.run_on(&["apply", flag], path).await.unwrap();
+        let defined = made.contains("targets.parallax.dev created");
+        if defined {
+            target(&client).await;
+        }
+        if !plane.has_controllers() {
+            continue;
+        }
+        kubectl.run_on(&["delete", flag], path).await.unwrap();
+        until("nothing is left", async || {
+            (all(&client).await == before).then_some(())
+        })
+        .await;
+    }
+}
+
+/// Something that a user has made since, once that is possible.
+async fn target(client: &Client) {
+    let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Target");
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind));
+    let target: DynamicObject =
+        serde_json::from_value(json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Target",
+        "metadata": {"name": "pay"}, "spec": {"url": "http://pay.example.test/"}}))
+        .unwrap();
+    until("a Target is made", async || {
+        api.create(&PostParams::default(), &target).await.ok()
+    })
+    .await;
 }

@@ -4,13 +4,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod away;
 mod discovery;
 mod identity;
 mod installation;
 mod names;
 mod objects;
 mod parallax;
+mod resources;
 mod rights;
+mod web;
 
 use parallax_control_plane::ControlPlane;
 use tokio::sync::{Mutex, MutexGuard};

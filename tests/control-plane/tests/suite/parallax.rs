@@ -52,14 +52,30 @@ pub(crate) fn binary() -> PathBuf {
     parallax
 }
 
+/// Where an overlay is.
+pub(crate) fn overlay_folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/overlays")
+        .join(name)
+}
+
 /// What the binary prints for the values of an overlay.
 pub(crate) fn overlay(name: &str) -> Manifest {
-    let values = format!(
-        "{}/../../deploy/overlays/{name}/values.yaml",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    printed(&overlay_folder(name).join("values.yaml"))
+}
+
+/// What the binary prints for some values.
+pub(crate) fn installed(values: &str) -> Manifest {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("values.yaml");
+    fs::write(&path, values).unwrap();
+    printed(&path)
+}
+
+fn printed(values: &Path) -> Manifest {
     let printed = Command::new(binary())
-        .args(["manifests", "--values", &values])
+        .args(["manifests", "--values"])
+        .arg(values)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&printed.stderr);
@@ -86,11 +102,11 @@ pub(crate) struct Aggregator {
 
 impl Aggregator {
     pub(crate) async fn start(plane: &ControlPlane) -> Self {
-        Self::of(plane, &installation()).await
+        Self::of(plane, &installation(), "").await
     }
 
-    /// As another installation configures it.
-    pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest) -> Self {
+    /// As another installation configures it, and with more lines than that.
+    pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest, more: &str) -> Self {
         let admin = plane.admin().await.unwrap();
         let account = Holder {
             namespace: "parallax",
@@ -105,7 +121,8 @@ impl Aggregator {
         let config = installed.data.unwrap()["parallax.yaml"]
             .replace("'[::]:8080'", &format!("127.0.0.1:{page}"))
             .replace("'[::]:8443'", &format!("127.0.0.1:{probers}"))
-            .replace("[parallax-aggregator.parallax.svc]", "[localhost]");
+            .replace("[parallax-aggregator.parallax.svc]", "[localhost]")
+            + more;
         let path = plane.folder().join("parallax.yaml");
         fs::write(&path, config).unwrap();
         let process = Process::start(
@@ -165,6 +182,24 @@ impl Aggregator {
             .filter(|line| line.starts_with(series))
             .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
             .sum()
+    }
+
+    /// Asks for a run with a token of the cluster; how that is answered.
+    pub(crate) async fn ask_for_a_run(&self, token: &str, url: &str) -> (StatusCode, String) {
+        let asked = self.client.post(format!("{}/v1/runs", self.page));
+        let answer = asked
+            .bearer_auth(token)
+            .header("content-type", "application/json")
+            .body(serde_json::json!({"url": url, "rounds": 1}).to_string())
+            .send()
+            .await
+            .unwrap();
+        (answer.status(), answer.text().await.unwrap())
+    }
+
+    /// That it has not ended, nor was started again.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.process.ended().is_none()
     }
 
     pub(crate) fn log(&self) -> String {

@@ -13,23 +13,15 @@ use serde_json::json;
 
 use crate::{
     discovery::define_gateways,
-    objects::{create, installation, node, pod},
-    parallax::{AGGREGATOR, AUDIENCE, Aggregator, until},
-    plane, turn,
+    objects::{create, node, pod},
+    parallax::{AGGREGATOR, AUDIENCE, Aggregator, overlay, until},
+    plane,
+    resources::use_every_right,
+    turn,
 };
 
-/// Granted for what does not happen in this test: the Lease is taken where there are replicas, Events tell of incidents,
-/// which open after rounds of probes, and custom resources and reviews of people's rights are for those who switch
-/// them on.
-const AWAITED: [&str; 7] = [
-    "leases.coordination.k8s.io",
-    "events.events.k8s.io",
-    "targets.parallax.dev",
-    "targets/status.parallax.dev",
-    "runs.parallax.dev",
-    "runs/status.parallax.dev",
-    "subjectaccessreviews.authorization.k8s.io",
-];
+/// Granted ahead of their use: nothing takes the Lease nor writes Events yet.
+const AWAITED: [&str; 2] = ["leases.coordination.k8s.io", "events.events.k8s.io"];
 
 /// `VERB RESOURCE.GROUP NAME`; without a name it is for any.
 fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
@@ -58,7 +50,7 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
         return;
     };
     let admin = plane.admin().await.unwrap();
-    let installation = installation();
+    let installation = overlay("custom-resources");
     installation.apply(&admin).await.unwrap();
     define_gateways(&admin).await;
     node(&admin, "n1", "192.0.2.1", json!({}), json!([])).await;
@@ -72,7 +64,7 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
     )
     .await;
 
-    let aggregator = Aggregator::start(&plane).await;
+    let aggregator = Aggregator::of(&plane, &installation, "").await;
     aggregator.settled().await;
     let authority = aggregator.authority(&admin).await;
     for (account, pod, vantage) in [
@@ -92,6 +84,8 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
         })
         .await;
     }
+
+    use_every_right(&admin, &aggregator).await;
 
     let asked: Vec<Audited> = plane
         .audited()

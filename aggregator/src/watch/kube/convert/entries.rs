@@ -1,6 +1,7 @@
 //! Which Service an Ingress enters through.
 //!
-//! Its status names the balancer's address, which leads to a Service. Where the status is empty or names an address that
+//! Its status names the balancer's address, which leads to a Service, or addresses of nodes, where the pods of a Service
+//! listen in the network of their node. Where the status is empty or names an address that
 //! no Service has, the other Ingresses of its class tell, and else the labels that controllers and their charts put on
 //! the class and on the Service.
 
@@ -130,20 +131,15 @@ impl<'a> Entries<'a> {
 }
 
 fn by_status(ingress: &Ingress, services: &Services<'_>) -> Option<ServiceKey> {
-    ingress
-        .status
-        .load_balancer
-        .ingress
-        .iter()
-        .flat_map(|address| [address.ip.as_str(), address.hostname.as_str()])
-        .filter(|address| !address.is_empty())
-        .flat_map(|address| services.behind(address))
-        .find(|key| services.all.get(key).is_some_and(serves))
-        .cloned()
+    services.way_in(&addresses(ingress).collect::<Vec<_>>(), &PORTS)
 }
 
-fn serves(found: &Found<'_>) -> bool {
-    PORTS.iter().any(|port| found.has_port(*port))
+/// Addresses and names that the status of an Ingress gives.
+pub(super) fn addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
+    let balancer = ingress.status.load_balancer.ingress.iter();
+    balancer
+        .flat_map(|address| [address.ip.as_str(), address.hostname.as_str()])
+        .filter(|address| !address.is_empty())
 }
 
 /// Charts label class and Service alike (`app.kubernetes.io/name`, `/instance`). Without that the controller's name is
@@ -175,7 +171,7 @@ fn by_labels(name: &str, class: Option<&IngressClass>, services: &Services<'_>) 
         .all
         .values()
         // An admission webhook beside the controller serves 443 alone.
-        .filter(|found| found.has_port(80))
+        .filter(|found| found.entry_port(80).is_some())
         .map(|found| (likeness(found), reachable(found), found))
         .filter(|(likeness, ..)| *likeness > 0)
         .max_by_key(|(likeness, reachable, found)| {

@@ -43,7 +43,7 @@ pub(super) fn claims(
             let entry = entry(gateway, services);
             for (host, scheme, port) in fronts(route, gateway, parent) {
                 let found = entry.as_ref().and_then(|key| services.all.get(key));
-                if found.is_some_and(|found| !found.has_port(port)) {
+                if found.is_some_and(|found| found.entry_port(port).is_none()) {
                     continue;
                 }
                 for name in samples(&owner, &host, &wish, notes) {
@@ -148,21 +148,11 @@ fn entry(gateway: &Gateway, services: &Services<'_>) -> Option<ServiceKey> {
             && found.object.metadata.label(GATEWAY_NAME) == Some(gateway.metadata.name.as_str())
     });
     made.map(|found| found.spec.key()).or_else(|| {
-        let ports = |key: &&ServiceKey| {
-            let found = services.all.get(key);
-            let listens = |listener: &Listener| u16::try_from(listener.port).ok();
-            let listeners = gateway.spec.listeners.iter().filter_map(listens);
-            found.is_some_and(|found| listeners.into_iter().any(|port| found.has_port(port)))
-        };
-        let addresses = gateway
-            .status
-            .addresses
-            .iter()
-            .map(|address| address.value.as_str());
-        addresses
-            .flat_map(|address| services.behind(address))
-            .find(ports)
-            .cloned()
+        let listens = |listener: &Listener| u16::try_from(listener.port).ok();
+        let ports: Vec<u16> = gateway.spec.listeners.iter().filter_map(listens).collect();
+        let addresses = gateway.status.addresses.iter();
+        let addresses: Vec<&str> = addresses.map(|address| address.value.as_str()).collect();
+        services.way_in(&addresses, &ports)
     })
 }
 

@@ -50,10 +50,12 @@ pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &m
             ..TargetSpec::of(claim.url())
         };
         if let Some(service) = &claim.entry {
+            let found = services.all.get(service);
+            let port = found.and_then(|found| found.entry_port(claim.port));
             hosts.published.push(PublishedSpec {
                 target,
                 service: service.clone(),
-                port: claim.port,
+                port: port.unwrap_or(claim.port),
                 class: claim.class.clone(),
                 origin: claim.origin.clone(),
             });

@@ -7,7 +7,7 @@ use parallax_model::{ObjectName, Scheme, ServiceKey};
 use super::{
     Wanted,
     annotations::wish,
-    entries::Entries,
+    entries::{Entries, addresses},
     hosts::{Claim, covers, samples},
     notes::{Notes, quoted},
     services::Services,
@@ -39,12 +39,15 @@ pub(super) fn claims(
             );
         }
         let entry = entries.of(ingress, services);
+        if entry.is_none() {
+            at_a_node(&owner, ingress, services, notes);
+        }
         for (host, rules) in hosts(ingress) {
             for name in samples(&owner, host, &wish, notes) {
                 let schemes = [(Scheme::Http, 80_u16), (Scheme::Https, 443)];
                 for (scheme, port) in schemes {
                     let found = entry.as_ref().and_then(|key| services.all.get(key));
-                    let served = found.is_none_or(|found| found.has_port(port));
+                    let served = found.is_none_or(|found| found.entry_port(port).is_some());
                     if !served || (scheme == Scheme::Https && !has_tls(ingress, name.as_str())) {
                         continue;
                     }
@@ -66,6 +69,20 @@ pub(super) fn claims(
         }
     }
     claims
+}
+
+/// Says that a way in ends at a node where nobody is known to listen.
+fn at_a_node(owner: &str, ingress: &Ingress, services: &Services<'_>, notes: &mut Notes) {
+    let own = addresses(ingress).find_map(|address| Some((address, services.node_at(address)?)));
+    if let Some((address, node)) = own {
+        notes.say(
+            owner,
+            format_args!(
+                "its status names {address}, an address of node {node}, where no endpoint of a Service listens on 80 or 443; \
+                 behind a hostPort, or hostNetwork without a Service, nothing is known"
+            ),
+        );
+    }
 }
 
 /// Each host with its rules; an Ingress with nothing but a default backend is for every host.

@@ -23,7 +23,7 @@ mod services;
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_diagnosis::topology::TopologySpec;
-use parallax_model::{NodeName, ObjectName, ServiceKey};
+use parallax_model::{ObjectName, ServiceKey};
 
 pub(super) use notes::Notes;
 pub(super) use prune::prune;
@@ -45,9 +45,8 @@ pub(crate) enum Defaults {
 pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes) -> TopologySpec {
     let machines = nodes::nodes(cluster, notes);
     let vantages = nodes::host_vantages(cluster, &machines);
-    let names: BTreeSet<&NodeName> = machines.iter().map(|node| &node.name).collect();
     let slices = endpoints::by_service(cluster);
-    let mut services = Services::read(cluster, &slices, &names, notes);
+    let mut services = Services::read(cluster, &slices, &machines, notes);
     let wanted = Wanted::read(cluster, defaults, notes);
     let entries = Entries::read(cluster, &services);
     let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);

@@ -6,7 +6,8 @@ use std::{
 };
 
 use parallax_diagnosis::topology::{
-    EndpointSpec, IpMode, LoadBalancerSpec, PortSpec, ServiceProbe, ServiceSpec, ServiceType, TrafficPolicy,
+    EndpointSpec, IpMode, LoadBalancerSpec, NodeSpec, PortSpec, ServiceProbe, ServiceSpec, ServiceType,
+    TrafficPolicy,
 };
 use parallax_model::{NodeName, ObjectName, ServiceKey};
 
@@ -28,6 +29,8 @@ pub(super) struct Found<'a> {
     pub(super) spec: ServiceSpec,
     pub(super) object: &'a Service,
     pub(super) wish: Wish,
+    /// Some endpoint has an address of its own node: pods with `hostNetwork`.
+    on_nodes: bool,
 }
 
 impl Found<'_> {
@@ -47,6 +50,23 @@ impl Found<'_> {
         self.spec.ports.iter().any(|port| port.port == number)
     }
 
+    /// The Service's own port for what clients ask for at a number: that number, else the port behind which pods listen at
+    /// it in the network of their node.
+    pub(super) fn entry_port(&self, number: u16) -> Option<u16> {
+        if self.has_port(number) {
+            return Some(number);
+        }
+        self.listens_at(number)
+    }
+
+    /// The port behind which pods listen at a number in the network of their node.
+    fn listens_at(&self, number: u16) -> Option<u16> {
+        let mut ports = self.spec.ports.iter().filter(|_| self.on_nodes);
+        ports
+            .find(|port| port.target_port == number)
+            .map(|port| port.port)
+    }
+
     /// Names of its balancer, where that has any.
     pub(super) fn balancer_names(&self) -> impl Iterator<Item = &str> {
         let addresses = &self.object.status.load_balancer.ingress;
@@ -63,22 +83,31 @@ pub(super) struct Services<'a> {
     pub(super) all: BTreeMap<ServiceKey, Found<'a>>,
     by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
     by_name: BTreeMap<&'a str, Vec<ServiceKey>>,
+    /// Whose each address of a node is.
+    nodes: BTreeMap<IpAddr, NodeName>,
+    /// Services whose pods listen at an address of their node.
+    at_node: BTreeMap<IpAddr, Vec<ServiceKey>>,
 }
 
 impl<'a> Services<'a> {
     pub(super) fn read(
         cluster: &'a Cluster,
         slices: &Slices<'_>,
-        machines: &BTreeSet<&NodeName>,
+        machines: &[NodeSpec],
         notes: &mut Notes,
     ) -> Self {
         let mut services = Self::default();
+        let names: BTreeSet<&NodeName> = machines.iter().map(|node| &node.name).collect();
+        for node in machines {
+            let own = node.addresses.iter().map(|ip| (*ip, node.name.clone()));
+            services.nodes.extend(own);
+        }
         let known = cluster.listed.contains(&Resource::NetworkPolicies);
         let policies = known.then(|| by_namespace(cluster));
         let mut taken: BTreeMap<SocketAddr, ServiceKey> = BTreeMap::new();
         for (key, object) in &cluster.services {
             let slices = slices.get(key).map_or(&[][..], Vec::as_slice);
-            if let Some(mut found) = read(key, object, slices, machines, notes) {
+            if let Some(mut found) = read(key, object, slices, &names, notes) {
                 found.spec.guarded_by = policies.as_ref().and_then(|all| guards(all, key, object));
                 found.leave_to_others(&mut taken, notes);
                 services.add(found);
@@ -87,8 +116,18 @@ impl<'a> Services<'a> {
         services
     }
 
-    fn add(&mut self, found: Found<'a>) {
+    fn add(&mut self, mut found: Found<'a>) {
         let key = found.spec.key();
+        for endpoint in &found.spec.endpoints {
+            let owner = self.nodes.get(&endpoint.address);
+            if owner.is_some() && owner == endpoint.node.as_ref() {
+                found.on_nodes = true;
+                self.at_node
+                    .entry(endpoint.address)
+                    .or_default()
+                    .push(key.clone());
+            }
+        }
         for address in &found.spec.load_balancer {
             self.by_address.entry(address.ip).or_default().push(key.clone());
         }
@@ -101,13 +140,39 @@ impl<'a> Services<'a> {
         self.all.insert(key, found);
     }
 
+    /// The Service that some addresses (or names of balancers) lead to at one of these ports: a balancer's, else one whose
+    /// pods listen at the addresses of their own nodes.
+    pub(super) fn way_in(&self, addresses: &[&str], ports: &[u16]) -> Option<ServiceKey> {
+        let found = |key: &ServiceKey| self.all.get(key);
+        let balances = |key: &&ServiceKey| {
+            found(key).is_some_and(|found| ports.iter().any(|port| found.has_port(*port)))
+        };
+        let listens = |key: &&ServiceKey| {
+            found(key).is_some_and(|found| ports.iter().any(|port| found.listens_at(*port).is_some()))
+        };
+        let mut behind = addresses.iter().flat_map(|address| self.behind(address));
+        let mut at_nodes = addresses.iter().flat_map(|address| self.listening(address));
+        behind.find(balances).or_else(|| at_nodes.find(listens)).cloned()
+    }
+
     /// The Services behind an address or a name of a balancer.
-    pub(super) fn behind(&self, address: &str) -> &[ServiceKey] {
+    fn behind(&self, address: &str) -> &[ServiceKey] {
         let found = match address.parse::<IpAddr>() {
             Ok(ip) => self.by_address.get(&ip),
             Err(_) => self.by_name.get(address),
         };
         found.map_or(&[], Vec::as_slice)
+    }
+
+    /// The Services whose pods listen at an address of their own node.
+    fn listening(&self, address: &str) -> &[ServiceKey] {
+        let found = address.parse().ok().and_then(|ip: IpAddr| self.at_node.get(&ip));
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// The node that has an address of its own.
+    pub(super) fn node_at(&self, address: &str) -> Option<&NodeName> {
+        self.nodes.get(&address.parse().ok()?)
     }
 }
 
@@ -204,7 +269,12 @@ fn read<'a>(
             interval_ms: wish.interval_ms,
         },
     };
-    Some(Found { spec, object, wish })
+    Some(Found {
+        spec,
+        object,
+        wish,
+        on_nodes: false,
+    })
 }
 
 fn policy(text: &str) -> TrafficPolicy {

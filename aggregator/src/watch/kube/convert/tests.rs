@@ -13,6 +13,7 @@ use crate::watch::{
 const SHOP: &str = include_str!("fixtures/shop.yaml");
 const ODD: &str = include_str!("fixtures/odd.yaml");
 const GATEWAY: &str = include_str!("fixtures/gateway.yaml");
+const BARE_METAL: &str = include_str!("fixtures/bare-metal.yaml");
 
 /// The objects of a fixture, as the API server would tell them.
 fn objects(yaml: &str) -> Vec<(Resource, Value)> {
@@ -86,8 +87,38 @@ fn routes_enter_through_their_gateways_on_the_hosts_that_both_name() {
 }
 
 #[test]
+fn a_controller_in_the_nodes_own_network_is_found_by_the_addresses_that_its_ingresses_name() {
+    insta::assert_yaml_snapshot!("bare-metal", discovered(BARE_METAL, Defaults::Published));
+}
+
+#[test]
+fn an_answer_at_a_node_is_placed_against_the_pod_that_listens_there_and_against_no_other() {
+    let topology = topology(BARE_METAL);
+    let id = "https://shop.example.test/".parse().unwrap();
+    let placed = &topology.targets()[&id];
+    // Not the webhook of the same pods, though it is called 443.
+    assert_eq!(placed.entry, Some(("ingress/nginx".parse().unwrap(), 443)));
+    assert_eq!(placed.origin, Some("shop/web".parse().unwrap()));
+    let placement = |node: &str, front: &str| {
+        let front: Front = front.parse().unwrap();
+        topology.placement(&Vantage::pod(node.parse().unwrap()), Some(&front), None)
+    };
+    assert_eq!(placement("n1", "192.0.2.1:443"), Placement::SameNode);
+    assert_eq!(placement("n2", "192.0.2.1:443"), Placement::NoLocal);
+    assert_eq!(placement("n3", "192.0.2.2:80"), Placement::NoLocal);
+    assert_eq!(
+        placement("n1", "192.0.2.3:443"),
+        Placement::Unknown,
+        "nobody listens there"
+    );
+    // The node port, at whatever node: its one endpoint is on n3.
+    assert_eq!(placement("n3", "192.0.2.1:30080"), Placement::SameNode);
+    assert_eq!(placement("n1", "192.0.2.1:30080"), Placement::NoLocal);
+}
+
+#[test]
 fn what_is_discovered_is_a_topology_as_it_stands() {
-    for yaml in [SHOP, ODD, GATEWAY] {
+    for yaml in [SHOP, ODD, GATEWAY, BARE_METAL] {
         let built = Topology::try_from(discovered(yaml, Defaults::Published).spec);
         assert!(built.is_ok(), "{:?}", built.unwrap_err());
     }
@@ -207,9 +238,9 @@ proptest! {
     #[test]
     fn objects_with_nonsense_in_them_cost_themselves_at_most(
         changes in prop::collection::vec((any::<usize>(), prop::collection::vec(0..8_usize, 1..8), nonsense()), 1..12),
-        which in 0..3_usize,
+        which in 0..4_usize,
     ) {
-        let mut objects = objects([SHOP, ODD, GATEWAY][which]);
+        let mut objects = objects([SHOP, ODD, GATEWAY, BARE_METAL][which]);
         for (i, turns, by) in changes {
             let n = objects.len();
             replace(&mut objects[i % n].1, &turns, by);

@@ -35,6 +35,8 @@ pub(super) struct Values {
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Vec<u16>,
     pub(super) pod_monitor: Option<Monitor>,
+    /// Whether Targets and Runs are defined and followed.
+    pub(super) custom_resources: bool,
 }
 
 /// What a workload takes and where it runs.
@@ -126,6 +128,7 @@ impl Default for Values {
             page_from: Vec::new(),
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
+            custom_resources: false,
         }
     }
 }
@@ -221,6 +224,7 @@ impl Values {
             self.api_server_ports = ports;
         }
         self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
+        self.custom_resources = raw.custom_resources.unwrap_or(false);
         self
     }
 

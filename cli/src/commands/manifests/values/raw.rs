@@ -29,6 +29,7 @@ pub(super) struct RawValues {
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
+    pub(super) custom_resources: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,0 +1,195 @@
+//! An API server that is away for a while: what is known goes on being probed and judged, and comes up to date afterwards.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use parallax_control_plane::say;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    discovery::{BALANCER, Mesh, probed, publish},
+    parallax::{Aggregator, installed, until},
+    plane, turn,
+    web::Web,
+};
+
+/// How long it is away, in seconds: `600` for the ten minutes that are promised, which is more than a suite has time for.
+const LENGTH: &str = "PARALLAX_API_SERVER_AWAY_SECONDS";
+const SHORT: u64 = 20;
+
+/// Time between two looks, and how long nothing may have changed before the server goes.
+const LOOK: Duration = Duration::from_secs(1);
+const STILL: usize = 10;
+/// The longest until the picture stands still; only a failing test waits so long.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// So many looks without a new observation would be a gap: a round is a second long here.
+const WITHOUT_NEWS: usize = 5;
+/// A round and the longest timeout: an age is not shown newer than that.
+const SLACK: f64 = 5.0;
+
+fn length() -> Duration {
+    let seconds = std::env::var(LENGTH).map_or(SHORT, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{LENGTH}: expected seconds, found {text:?}"))
+    });
+    Duration::from_secs(seconds)
+}
+
+/// What a reader of the page sees: the colour of each cell, and what is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Picture {
+    colours: BTreeMap<(String, u64), String>,
+    open: BTreeSet<String>,
+}
+
+struct Look {
+    picture: Picture,
+    counted: u64,
+    trouble: bool,
+}
+
+async fn look(aggregator: &Aggregator) -> Look {
+    let state = aggregator.state().await;
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut colours = BTreeMap::new();
+    for row in list(&state["matrix"]) {
+        for cell in list(&row["cells"]) {
+            let at = (text(&row["target"]), cell["vantage"].as_u64().unwrap());
+            colours.insert(at, text(&cell["state"]));
+        }
+    }
+    let open = list(&state["incidents"])
+        .iter()
+        .filter(|incident| incident["state"] == "open")
+        .map(|incident| text(&incident["id"]))
+        .collect();
+    Look {
+        picture: Picture { colours, open },
+        counted: state["counters"]["counted"].as_u64().unwrap(),
+        trouble: !state["topology_error"].is_null(),
+    }
+}
+
+/// Waits until the picture is as wished and stands still; it, and the observations of a second.
+async fn still(aggregator: &Aggregator, wished: impl Fn(&Picture) -> bool) -> (Picture, f64) {
+    let begin = Instant::now();
+    let mut looks: Vec<Look> = Vec::new();
+    loop {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "the picture does not stand still: {:?}",
+            looks.last().map(|look| &look.picture)
+        );
+        let new = look(aggregator).await;
+        if !wished(&new.picture) || looks.last().is_some_and(|last| last.picture != new.picture) {
+            looks.clear();
+        }
+        looks.push(new);
+        if looks.len() > STILL && wished(&looks[0].picture) {
+            let rate = rate(&looks);
+            return (looks.remove(0).picture, rate);
+        }
+        sleep(LOOK).await;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below what a float counts exactly")]
+fn rate(looks: &[Look]) -> f64 {
+    let counted = looks.last().unwrap().counted - looks[0].counted;
+    counted as f64 / ((looks.len() - 1) as f64 * LOOK.as_secs_f64())
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_watches_come_back() {
+    let _turn = turn().await;
+    let Some(mut plane) = plane("an API server that is away").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    let (good, bad) = (Web::at(BALANCER).await, Web::at(BALANCER).await);
+    let url = |name: &str, web: &Web| format!("http://{name}.example.test:{}/", web.address.port());
+    let (good_url, bad_url) = (url("good", &good), url("bad", &bad));
+    let more = format!("targets: [{{url: '{good_url}'}}, {{url: '{bad_url}'}}]\n");
+    let mut mesh = Mesh::of(&plane, &client, &installed("intervalMs: 1000\n"), &more).await;
+    publish(&client, "shop.example.test").await;
+    probed(&mesh.aggregator, "shop.example.test").await;
+    let colour = |picture: &Picture, url: &str, wished: &str| {
+        let own = picture.colours.iter().filter(|((target, _), _)| target == url);
+        let all: Vec<&str> = own.map(|(_, colour)| colour.as_str()).collect();
+        all.len() == 2 && all.iter().all(|colour| *colour == wished)
+    };
+    still(&mesh.aggregator, |picture| {
+        colour(picture, &good_url, "ok") && colour(picture, &bad_url, "ok")
+    })
+    .await;
+    // One verdict that could change: something that worked fails for good.
+    drop(bad);
+    let (before, usual) = still(&mesh.aggregator, |picture| {
+        colour(picture, &bad_url, "failing") && !picture.open.is_empty()
+    })
+    .await;
+
+    let length = length();
+    plane.kill_api_server();
+    let gone = Instant::now();
+    let mut looks = Vec::new();
+    while gone.elapsed() < length {
+        looks.push(look(&mesh.aggregator).await);
+        let now = looks.last().unwrap();
+        assert_eq!(now.picture, before, "after {:?}", gone.elapsed());
+        if let Some(then) = looks.len().checked_sub(WITHOUT_NEWS + 1) {
+            let known = looks[then].counted;
+            assert!(now.counted > known, "nothing was observed since {known}");
+        }
+        sleep(LOOK).await;
+    }
+    assert!(
+        looks.last().unwrap().trouble,
+        "the page says that nothing new is known"
+    );
+    let age = mesh.aggregator.metric("parallax_topology_age_seconds").await;
+    assert!(
+        age > gone.elapsed().as_secs_f64() - SLACK,
+        "{age} s, away for {:?}",
+        gone.elapsed()
+    );
+
+    plane.start_api_server().await.unwrap();
+    let back = Instant::now();
+    mesh.aggregator.settled().await;
+    let settled = back.elapsed();
+    publish(&client, "after.example.test").await;
+    let published = Instant::now();
+    probed(&mesh.aggregator, "after.example.test").await;
+    let first_probe = published.elapsed();
+    until("the topology is the present one", async || {
+        (mesh.aggregator.metric("parallax_topology_age_seconds").await <= 0.0).then_some(())
+    })
+    .await;
+    assert!(
+        mesh.aggregator.lives(),
+        "nobody had to start the aggregator again"
+    );
+    assert!(mesh.probers.iter_mut().all(|prober| prober.ended().is_none()));
+    let after = look(&mesh.aggregator).await.picture;
+    let changed: Vec<_> = before
+        .colours
+        .iter()
+        .filter(|(cell, colour)| after.colours.get(*cell) != Some(colour))
+        .collect();
+    assert!(changed.is_empty() && after.open == before.open, "{changed:?}");
+    say(&format!(
+        "MEASURED: the API server away for {length:?}: {} observations, {:.1} a second ({usual:.1} before), {} looks at {} \
+         cells and {} open incidents without a change, age shown {age:.1} s; watches up {settled:?} after it was ready, \
+         the next Ingress probed after {first_probe:?}",
+        looks.last().unwrap().counted - looks[0].counted,
+        rate(&looks),
+        looks.len(),
+        before.colours.len(),
+        before.open.len(),
+    ));
+}

@@ -1,0 +1,343 @@
+//! Targets and Runs as a user meets them: refused where they are made, answered by their status, and waited for.
+
+use std::fs;
+
+use k8s_openapi::api::{
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use parallax_control_plane::{ControlPlane, Holder, Manifest};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    discovery::{BALANCER, Mesh},
+    objects::create,
+    parallax::{Aggregator, overlay, until},
+    plane, turn,
+    web::Web,
+};
+
+/// Where the objects of this test are.
+const SPACE: &str = "shop";
+
+/// Objects of one of our kinds.
+fn ours(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", kind);
+    Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
+}
+
+fn written(kind: &str, namespace: &str, name: &str, spec: &Value) -> DynamicObject {
+    serde_json::from_value(
+        json!({"apiVersion": "parallax.dev/v1alpha1", "kind": kind, "spec": spec,
+        "metadata": {"name": name, "namespace": namespace}}),
+    )
+    .unwrap()
+}
+
+async fn put(client: &Client, kind: &str, namespace: &str, name: &str, spec: Value) {
+    let object = written(kind, namespace, name, &spec);
+    ours(client, kind, namespace)
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
+}
+
+/// Waits until an object says something of itself; the condition.
+async fn condition(api: &Api<DynamicObject>, name: &str, (sort, status): (&str, &str)) -> Value {
+    until(&format!("{name} is {sort}={status}"), async || {
+        let object = api.get(name).await.unwrap();
+        let conditions = object.data["status"]["conditions"].as_array()?.clone();
+        conditions
+            .into_iter()
+            .find(|said| said["type"] == sort && said["status"] == status)
+    })
+    .await
+}
+
+/// Waits until the kinds are in force: a definition is, a moment after it was made.
+async fn defined(client: &Client) {
+    for kind in ["Target", "Run"] {
+        let api = ours(client, kind, "default");
+        until(&format!("{kind} is known"), async || {
+            api.list(&ListParams::default()).await.ok()
+        })
+        .await;
+    }
+}
+
+/// A person's token. Whoever may has the right of docs/api.md, and no other.
+async fn person(client: &Client, name: &str, may: bool) -> String {
+    create(
+        &Api::<ServiceAccount>::namespaced(client.clone(), "default"),
+        json!({"metadata": {"name": name}}),
+    )
+    .await;
+    if may {
+        create(
+            &Api::<ClusterRole>::all(client.clone()),
+            json!({"metadata": {"name": name},
+                "rules": [{"apiGroups": ["parallax.dev"], "resources": ["runs"], "verbs": ["create"]}]}),
+        )
+        .await;
+        create(
+            &Api::<ClusterRoleBinding>::all(client.clone()),
+            json!({"metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]}),
+        )
+        .await;
+    }
+    let holder = Holder {
+        namespace: "default",
+        account: name,
+        audience: None,
+        pod: None,
+    };
+    holder.token(client.clone()).await.unwrap()
+}
+
+/// Each right that Targets, Runs and people take of the aggregator's, used once, with nobody who probes.
+pub(crate) async fn use_every_right(client: &Client, aggregator: &Aggregator) {
+    defined(client).await;
+    put(
+        client,
+        "Target",
+        "default",
+        "pay",
+        json!({"url": "http://pay.example.test/"}),
+    )
+    .await;
+    condition(&ours(client, "Target", "default"), "pay", ("Accepted", "True")).await;
+    // It cannot be made, says so, and goes after its time to live.
+    let spec = json!({"url": "tcp://db.example.test", "ttlSecondsAfterFinished": 3});
+    put(client, "Run", "default", "portless", spec).await;
+    let runs = ours(client, "Run", "default");
+    let said = condition(&runs, "portless", ("Accepted", "False")).await;
+    assert_eq!(said["reason"], "Invalid", "{said}");
+    until("what is over is removed", async || {
+        runs.get_opt("portless").await.unwrap().is_none().then_some(())
+    })
+    .await;
+    let token = person(client, "passer-by", false).await;
+    let (status, said) = aggregator.ask_for_a_run(&token, "http://pay.example.test/").await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+}
+
+/// What no API server is to take, with what it says.
+async fn refuses(client: &Client) {
+    let url = "http://a.example.test/";
+    for (kind, spec, words) in [
+        (
+            "Target",
+            json!({"url": "ftp://a.example.test/"}),
+            "url: expected http://",
+        ),
+        ("Target", json!({"url": 7}), "spec.url"),
+        ("Target", json!({}), "spec.url"),
+        (
+            "Target",
+            json!({"url": url, "intervalMs": 10}),
+            "intervalMs: expected 200 to 3600000",
+        ),
+        (
+            "Target",
+            json!({"url": url, "timeoutMs": 70_000}),
+            "timeoutMs: expected 50 to 60000",
+        ),
+        (
+            "Target",
+            json!({"url": url, "body": "x"}),
+            "body: only a POST has one",
+        ),
+        (
+            "Target",
+            json!({"url": url, "expectTls": {"daysLeft": 3}}),
+            "expectTls: only for https and tls targets",
+        ),
+        (
+            "Run",
+            json!({"url": url, "rounds": 0}),
+            "rounds: expected 1 to 20",
+        ),
+        (
+            "Run",
+            json!({"url": url, "from": "the moon"}),
+            "from: expected all, nodes, zones or outside",
+        ),
+    ] {
+        let refused = ours(client, kind, SPACE)
+            .create(&PostParams::default(), &written(kind, SPACE, "bad", &spec))
+            .await
+            .unwrap_err();
+        let kube::Error::Api(status) = refused else {
+            panic!("{spec}: {refused}");
+        };
+        assert_eq!(status.code, 422, "{spec}: {status}");
+        assert!(status.message.contains(words), "{spec}: {status}");
+    }
+    // What is written to the file as it is meant, but for a typo.
+    let typo = written("Target", SPACE, "typo", &json!({"url": url, "expectBdy": "x"}));
+    let refused = Manifest::of(vec![typo]).apply(client).await.unwrap_err();
+    assert!(format!("{refused:#}").contains("expectBdy"), "{refused:#}");
+}
+
+/// What `kubectl get` prints of a kind: the names of its columns, and the row of one object.
+async fn printed(client: &Client, plural: &str, name: &str) -> (Vec<String>, Vec<Value>) {
+    let request = http::Request::get(format!(
+        "/apis/parallax.dev/v1alpha1/namespaces/{SPACE}/{plural}/{name}"
+    ))
+    .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+    .body(Vec::new())
+    .unwrap();
+    let table: Value = client.request(request).await.unwrap();
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let names = columns
+        .iter()
+        .map(|column| column["name"].as_str().unwrap().to_owned());
+    let row = table["rows"][0]["cells"].as_array().unwrap().clone();
+    (names.collect(), row)
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_ends_in_passed() {
+    let _turn = turn().await;
+    let Some(plane) = plane("Targets and Runs").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    // Everything here is at one machine, which nobody but its operator may have asked.
+    let allow = "runs: {allow: [127.0.0.0/8]}\n";
+    let mesh = Mesh::of(&plane, &client, &overlay("custom-resources"), allow).await;
+    defined(&client).await;
+    refuses(&client).await;
+
+    let web = Web::at(BALANCER).await;
+    let port = web.address.port();
+    let url = format!("http://pay.example.test:{port}/");
+    let targets = ours(&client, "Target", SPACE);
+    let good = json!({"url": url, "expectStatus": "2xx", "intervalMs": 500});
+    put(&client, "Target", SPACE, "pay", good).await;
+    // Where nobody listens.
+    let down = json!({"url": "http://down.example.test:1/"});
+    put(&client, "Target", SPACE, "down", down).await;
+    for (name, spec, reason) in [
+        (
+            "status",
+            json!({"url": "http://x.example.test/", "expectStatus": "fine"}),
+            "Invalid",
+        ),
+        ("metadata", json!({"url": "http://169.254.169.254/"}), "Forbidden"),
+        // Made in the same second, perhaps: then the first by name counts as the older.
+        ("pay-again", json!({"url": url}), "Duplicate"),
+    ] {
+        put(&client, "Target", SPACE, name, spec).await;
+        let said = condition(&targets, name, ("Accepted", "False")).await;
+        assert_eq!(said["reason"], reason, "{said}");
+    }
+    let said = condition(&targets, "pay", ("Accepted", "True")).await;
+    assert_eq!(
+        (&said["reason"], &said["observedGeneration"]),
+        (&json!("Probed"), &json!(1))
+    );
+    let (columns, row) = printed(&client, "targets", "pay").await;
+    assert_eq!(columns, ["Name", "URL", "Accepted", "Reason", "Age"]);
+    assert_eq!(
+        row[..4],
+        [json!("pay"), json!(url), json!("True"), json!("Probed")]
+    );
+
+    run(&client, &url).await;
+
+    // A person, by a token of the cluster: whether they may is the API server's to say.
+    let (status, said) = mesh
+        .aggregator
+        .ask_for_a_run(&person(&client, "sre", true).await, &url)
+        .await;
+    assert!(status.is_success(), "{status} {said}");
+    let (status, said) = mesh
+        .aggregator
+        .ask_for_a_run(&person(&client, "passer-by", false).await, &url)
+        .await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    assert!(said.contains("may not create runs.parallax.dev"), "{said}");
+
+    wait_with_kubectl(&plane, &url).await;
+}
+
+/// One that passes, cannot be changed and is kept, and one that fails and goes.
+async fn run(client: &Client, url: &str) {
+    let runs = ours(client, "Run", SPACE);
+    put(
+        client,
+        "Run",
+        SPACE,
+        "works",
+        json!({"url": url, "from": "nodes"}),
+    )
+    .await;
+    condition(&runs, "works", ("Passed", "True")).await;
+    let status = runs.get("works").await.unwrap().data["status"].clone();
+    let from: Vec<&Value> = status["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| &result["vantage"])
+        .collect();
+    assert_eq!(from, ["n1/pod", "n2/pod"], "{status}");
+    let (columns, row) = printed(client, "runs", "works").await;
+    assert_eq!(columns, ["Name", "URL", "Passed", "What", "Age"]);
+    assert_eq!(row[2], "True");
+    let other = Patch::Merge(json!({"spec": {"rounds": 5}}));
+    let refused = runs.patch("works", &PatchParams::default(), &other).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("a run is made once"), "{refused}");
+
+    let failing = json!({"url": "http://down.example.test:1/", "rounds": 1, "ttlSecondsAfterFinished": 3});
+    put(client, "Run", SPACE, "fails", failing).await;
+    condition(&runs, "fails", ("Passed", "False")).await;
+    until("what is over is removed", async || {
+        runs.get_opt("fails").await.unwrap().is_none().then_some(())
+    })
+    .await;
+}
+
+/// As docs/custom-resources.md has it.
+async fn wait_with_kubectl(plane: &ControlPlane, url: &str) {
+    let Some(kubectl) = plane.kubectl("waiting for a Run with kubectl").unwrap() else {
+        return;
+    };
+    let path = plane.folder().join("run.yaml");
+    fs::write(
+        &path,
+        format!(
+            "apiVersion: parallax.dev/v1alpha1\nkind: Run\nmetadata: {{name: after-deploy, namespace: {SPACE}}}\n\
+             spec: {{url: '{url}', from: nodes}}\n"
+        ),
+    )
+    .unwrap();
+    kubectl.run_on(&["apply", "-f"], &path).await.unwrap();
+    kubectl
+        .run(&[
+            "wait",
+            "--for=condition=Passed",
+            "run/after-deploy",
+            "--timeout=60s",
+            "--namespace",
+            SPACE,
+        ])
+        .await
+        .unwrap();
+    let listed = kubectl
+        .run(&["get", "parallax", "--namespace", SPACE])
+        .await
+        .unwrap();
+    for name in ["run.parallax.dev/after-deploy", "target.parallax.dev/pay"] {
+        assert!(listed.contains(name), "{listed}");
+    }
+}
