@@ -113,6 +113,7 @@ pub struct Agent {
     echo_addr: SocketAddr,
     context: Arc<Context>,
     controls: Vec<Control>,
+    every_address: bool,
     incarnation: Incarnation,
     collector: Collector,
     questions: watch::Sender<FactQuestions>,
@@ -146,6 +147,7 @@ impl Agent {
             questions,
             context: Arc::new(context),
             controls: vec![control],
+            every_address: false,
             incarnation: incarnation()?,
             config,
         })
@@ -158,6 +160,13 @@ impl Agent {
             self.controls.push(control);
         }
         Ok(self)
+    }
+
+    /// Takes each address that the name of an aggregator leads to for one of its own, as behind a headless Service.
+    #[must_use]
+    pub const fn at_every_address(mut self, every: bool) -> Self {
+        self.every_address = every;
+        self
     }
 
     /// Where the echo listens.
@@ -207,10 +216,12 @@ impl Agent {
         };
         let mut parts = JoinSet::new();
         let who = self.config.vantage.to_string();
-        parts.spawn(named(
-            "look for aggregators",
-            replicas.follow(who, farewell.clone()),
-        ));
+        if self.every_address {
+            parts.spawn(named(
+                "look for aggregators",
+                replicas.follow(who, farewell.clone()),
+            ));
+        }
         parts.spawn(named("plan stream", plan.follow(lines_in, cancel.clone())));
         if self.config.role == Role::Prober {
             parts.spawn(named("reporter", reports.run(known, farewell.clone())));

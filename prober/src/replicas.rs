@@ -1,6 +1,7 @@
-//! Which aggregators there are: all addresses that the aggregator's name leads to. Reports go to each of them.
+//! Which aggregators there are: those that were given, or all addresses that their names lead to. Reports go to each.
 //!
-//! With a single address the name itself is asked at each connection. With several, each is reached by its address (its
+//! A name is taken for one aggregator unless it is said that each of its addresses is one: that of a balancer leads to
+//! several addresses of the same. With a single address the name itself is asked at each connection. With several, each is reached by its address (its
 //! certificate is for the name all the same). What was known stays while the name cannot be resolved: DNS is one of the
 //! things that fail.
 
@@ -101,10 +102,9 @@ impl Replicas {
     }
 
     async fn look(&self) {
-        let before = self.known.borrow().clone();
-        let mut now = Known::new();
-        for (url, control) in self.named.iter().enumerate() {
-            let addresses = match control.place() {
+        let mut found = Vec::new();
+        for control in &self.named {
+            found.push(match control.place() {
                 Some((Host::Domain(host), port)) => match lookup_host((host, port)).await {
                     Ok(found) => Some(one_family(found)).filter(|found| !found.is_empty()),
                     Err(error) => {
@@ -114,7 +114,16 @@ impl Replicas {
                 },
                 // An address leads to itself.
                 _ => Some(BTreeSet::new()),
-            };
+            });
+        }
+        self.take(found);
+    }
+
+    /// Takes what each name leads to; nothing where that cannot be known at present.
+    fn take(&self, found: Vec<Option<BTreeSet<SocketAddr>>>) {
+        let before = self.known.borrow().clone();
+        let mut now = Known::new();
+        for (url, (control, addresses)) in self.named.iter().zip(found).enumerate() {
             let Some(addresses) = addresses else {
                 let same = before.iter().filter(|(key, _)| key.url == url);
                 now.extend(same.map(|(key, control)| (key.clone(), control.clone())));
@@ -164,6 +173,29 @@ fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{control::AggregatorRoots, spools::Spools, tls::Tls};
+
+    #[test]
+    fn a_name_is_one_aggregator_until_it_leads_to_several_and_what_is_known_stays_while_it_leads_nowhere() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let base = "http://aggregator.example.test:8443".parse().unwrap();
+        let trust = (Tls::with_roots([]), AggregatorRoots::AsProbes);
+        let control = Control::new(base, None, &trust.0, &trust.1).unwrap();
+        let status = Arc::new(Status::new(Spools::new(9)));
+        let (replicas, known) = Replicas::new(vec![control], Arc::clone(&status));
+        let shown = || -> Vec<String> { known.borrow().keys().map(ToString::to_string).collect() };
+        let address = |n: u8| SocketAddr::from(([10, 0, 0, n], 8_443));
+        assert_eq!(shown(), ["aggregator 0"]);
+        replicas.take(vec![Some([address(1), address(2)].into())]);
+        assert_eq!(shown(), ["10.0.0.1:8443", "10.0.0.2:8443"]);
+        replicas.take(vec![None]);
+        assert_eq!(shown(), ["10.0.0.1:8443", "10.0.0.2:8443"]);
+        replicas.take(vec![Some([address(2), address(3)].into())]);
+        assert_eq!(shown(), ["10.0.0.2:8443", "10.0.0.3:8443"]);
+        assert_eq!(status.waiting(&ReplicaKey::at(0, address(3))), 0);
+        replicas.take(vec![Some([address(3)].into())]);
+        assert_eq!(shown(), ["aggregator 0"]);
+    }
 
     #[test]
     fn a_pod_with_an_address_of_each_family_is_one_aggregator() {

@@ -16,8 +16,7 @@ use crate::exit::Failure;
 /// Probe what the aggregator asks for, from this machine or pod.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the aggregator serves. A name that leads to several addresses is several aggregators, and so are several URLs,
-    /// separated by commas: reports go to each of them.
+    /// Where the aggregator serves. Several URLs, separated by commas, are several aggregators: reports go to each of them.
     #[arg(
         long,
         value_name = "URL",
@@ -26,6 +25,9 @@ pub(crate) struct Args {
         required = true
     )]
     aggregator: Vec<Url>,
+    /// Take each address that the aggregator's name leads to for an aggregator of its own, as behind a headless Service.
+    #[arg(long, env = "PARALLAX_EVERY_ADDRESS")]
+    every_address: bool,
     /// Where this prober sits: NODE/pod, NODE/host, vpc:NAME or internet:NAME.
     #[arg(long, env = "PARALLAX_VANTAGE")]
     vantage: Vantage,
@@ -99,6 +101,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let agent = Agent::bind(config)
             .await
             .and_then(|agent| agent.also_reporting_to(others))
+            .map(|agent| agent.at_every_address(args.every_address))
             .map_err(|error| match error {
                 AgentError::Aggregator { .. } => Failure::usage(error),
                 _ => Failure::could_not(error),

@@ -15,6 +15,7 @@ pub(crate) fn parallax() -> Command {
         "PARALLAX_VANTAGE",
         "PARALLAX_POD",
         "PARALLAX_ADDRESS",
+        "PARALLAX_EVERY_ADDRESS",
         "PARALLAX_SERVER",
         "PARALLAX_TOKEN",
     ] {

@@ -94,7 +94,7 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
         _ => &["prober"],
     };
     let mut container = pod::container("prober", args, values, &values.prober.resources);
-    container.env = Some(vec![
+    let mut env = vec![
         pod::env_field("NODE_NAME", "spec.nodeName"),
         pod::env(
             "PARALLAX_VANTAGE",
@@ -109,7 +109,11 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
         pod::env("PARALLAX_TOKEN_FILE", &format!("{IDENTITY}/token")),
         pod::env("PARALLAX_AGGREGATOR_ROOTS", &format!("{IDENTITY}/{CA_FILE}")),
         pod::env("PARALLAX_ECHO_LISTEN", &format!("[::]:{echo_port}")),
-    ]);
+    ];
+    if values.elects() {
+        env.push(pod::env("PARALLAX_EVERY_ADDRESS", "true"));
+    }
+    container.env = Some(env);
     container.ports = Some(vec![pod::port("echo", echo_port.into())]);
     container.readiness_probe = Some(pod::asks("/healthz", echo.clone(), 1));
     container.liveness_probe = Some(pod::asks("/healthz", echo, 6));
