@@ -128,7 +128,15 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F13",
         title: "NetworkPolicy between the controller and the application's pods",
         regions: REGIONS,
-        profile: |_| [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1],
+        // How long a controller waits for the pods is one setting: its clients see its 504s or give up before. Where none
+        // gives up, server errors alone must not speak for F20 the longer they last.
+        profile: |s| {
+            if s.share(&[KindClass::Timeout]) > 0.0 {
+                [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1]
+            } else {
+                [1.2, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 8.0, 0.1, 0.1]
+            }
+        },
         likelier: |s| {
             let fits = if s.share(&[KindClass::Http5xx]) > 0.0 {
                 0.4
@@ -139,9 +147,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                 Guards::Unknown => 1.0,
                 // What a provider keeps outside of NetworkPolicy objects nobody sees.
                 Guards::Nobody => 0.2,
-                // A policy that shuts the pods to all but some is there, and F20 would need pods that are ready to fail: the
-                // lab's own incident, ten server errors and nothing else, must not be left to the two causes' profiles.
-                Guards::Named(_) => 6.0,
+                Guards::Named(_) => 3.0,
             }
         },
         mechanism: |s| {
