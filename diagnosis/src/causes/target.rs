@@ -128,7 +128,15 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F13",
         title: "NetworkPolicy between the controller and the application's pods",
         regions: REGIONS,
-        profile: |_| [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1],
+        // How long a controller waits for the pods is one setting: its clients see its 504s or give up before. Where none
+        // gives up, server errors alone must not speak for F20 the longer they last.
+        profile: |s| {
+            if s.share(&[KindClass::Timeout]) > 0.0 {
+                [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1]
+            } else {
+                [1.2, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 8.0, 0.1, 0.1]
+            }
+        },
         likelier: |s| {
             if s.share(&[KindClass::Http5xx]) > 0.0 {
                 0.4
@@ -248,9 +256,7 @@ pub(super) fn policies(s: &Situation<'_>) -> Option<Fact> {
                 "the NetworkPolicy {names} lets only some in to the pods of Service {}",
                 service.key
             ),
-            // F20 would need pods that are ready to fail: the lab's own incident, ten server errors and nothing else, must not
-            // be left to the two causes' profiles.
-            6.0,
+            3.0,
         ),
     };
     Some(Fact {

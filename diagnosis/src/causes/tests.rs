@@ -299,15 +299,17 @@ fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_brok
         .unwrap();
         Topology::try_from(spec).unwrap()
     };
-    // The controller answers with a 504 or a 503 whichever it is: ten server errors and nothing else.
-    let likeliest = |policies: Option<&[&str]>| {
+    // The controller answers with a 504 or a 503 whichever it is: server errors and nothing else, few or many.
+    let likeliest = |policies: Option<&[&str]>, errors: f64| {
         let topology = topology(policies);
         let mut situation = situation(&topology, &[]);
         situation.origin = topology.services().values().next();
-        situation.kinds = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0, 0.0, 0.0];
+        situation.kinds = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, errors, 0.0, 0.0];
         rank(RegionKind::Target, &situation)[0].0.id
     };
-    assert_eq!(likeliest(Some(&["default-deny"])), "F13");
-    assert_eq!(likeliest(Some(&[])), "F20");
-    assert_eq!(likeliest(None), "F20");
+    for errors in [3.0, 13.0, 400.0] {
+        assert_eq!(likeliest(Some(&["default-deny"]), errors), "F13", "{errors}");
+        assert_eq!(likeliest(Some(&[]), errors), "F20", "{errors}");
+        assert_eq!(likeliest(None, errors), "F20", "{errors}");
+    }
 }
