@@ -39,6 +39,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if let Some(address) = aggregator.tls_addr() {
             tracing::info!(probers = %format_args!("https://{address}/"), "serving probers");
         }
-        aggregator.run(stop).await.map_err(Failure::could_not)
+        Box::pin(aggregator.run(stop)).await.map_err(Failure::could_not)
     })
 }

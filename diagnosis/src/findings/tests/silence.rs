@@ -30,7 +30,7 @@ fn a_declared_target_that_answers_though_it_must_not_is_a_finding_of_its_own() {
 }
 
 /// A mesh that asks a question for two rounds and hears the same twice.
-fn told(spec: Value, question: &str, line: &Value) -> View {
+fn told(spec: &Value, question: &str, line: &Value) -> View {
     let mut cluster = cluster();
     cluster["targets"] = json!([spec]);
     let mut stage = Stage::new(&cluster);
@@ -53,7 +53,7 @@ fn answered() -> Value {
 fn a_host_that_an_address_answers_for_though_it_must_not_is_a_finding_about_the_host_at_that_address() {
     let spec = json!({"url": SAID, "mustNotAnswerAt": ["203.0.113.10"]});
     let view = told(
-        spec,
+        &spec,
         "http://wiki.example.test/#silent-at=203.0.113.10:80",
         &answered(),
     );
@@ -74,19 +74,15 @@ fn a_host_that_an_address_answers_for_though_it_must_not_is_a_finding_about_the_
 fn silence_where_it_is_due_is_told_from_a_question_that_nobody_has_asked() {
     let spec = json!({"url": SAID, "mustNotAnswerFrom": ["nodes"]});
     let silent = json!({"channel": "vip", "front": "203.0.113.10:80", "result": "ok"});
-    let view = told(
-        spec.clone(),
-        "http://wiki.example.test/#silent-from=nodes",
-        &silent,
-    );
+    let view = told(&spec, "http://wiki.example.test/#silent-from=nodes", &silent);
     assert_eq!(view.findings, []);
     assert_eq!(view.forbidden[0].state, ExposureState::NotServed);
-    let unasked = told(spec.clone(), "http://elsewhere.example.test/", &silent);
+    let unasked = told(&spec, "http://elsewhere.example.test/", &silent);
     assert_eq!(unasked.forbidden[0].state, ExposureState::Unknown);
     // Neither silent as it should be nor an answer.
     let broken = json!({"channel": "vip", "front": "203.0.113.10:80", "result": "failed", "phase": "resolve",
         "kind": "servfail"});
-    let view = told(spec, "http://wiki.example.test/#silent-from=nodes", &broken);
+    let view = told(&spec, "http://wiki.example.test/#silent-from=nodes", &broken);
     assert_eq!(
         (view.findings, view.forbidden[0].state),
         (Vec::new(), ExposureState::Unknown)
