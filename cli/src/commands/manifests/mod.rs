@@ -67,7 +67,7 @@ fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
     for account in rbac::accounts(values) {
         out.add(&account)?;
     }
-    out.add(&rbac::cluster_role())?;
+    out.add(&rbac::cluster_role(values))?;
     out.add(&rbac::cluster_binding(values))?;
     for role in rbac::roles(values) {
         out.add(&role)?;

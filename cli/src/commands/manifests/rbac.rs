@@ -34,27 +34,31 @@ pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
         .collect()
 }
 
-/// Read what the cluster publishes, ask whose a token is and what they may, follow and answer our own objects, write
-/// Events.
-pub(super) fn cluster_role() -> ClusterRole {
-    ClusterRole {
-        metadata: meta::common(CLUSTER, None),
-        rules: Some(vec![
-            read("", &["namespaces", "nodes", "services"]),
-            read("discovery.k8s.io", &["endpointslices"]),
-            read(
-                "networking.k8s.io",
-                &["ingressclasses", "ingresses", "networkpolicies"],
-            ),
-            read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
-            rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
-            // Whether somebody may ask for a run or handle an incident.
-            rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+/// Read what the cluster publishes, ask whose a token is and what they may; with custom resources, follow and answer our own
+/// objects.
+pub(super) fn cluster_role(values: &Values) -> ClusterRole {
+    let mut rules = vec![
+        read("", &["namespaces", "nodes", "services"]),
+        read("discovery.k8s.io", &["endpointslices"]),
+        read(
+            "networking.k8s.io",
+            &["ingressclasses", "ingresses", "networkpolicies"],
+        ),
+        read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
+        rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+        // Whether somebody may ask for a run or handle an incident.
+        rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+    ];
+    if values.custom_resources {
+        rules.extend([
             read("parallax.dev", &["runs", "targets"]),
             rule("parallax.dev", &["runs"], &["delete"]),
             rule("parallax.dev", &["runs/status", "targets/status"], &["patch"]),
-            rule("events.k8s.io", &["events"], &["create", "patch"]),
-        ]),
+        ]);
+    }
+    ClusterRole {
+        metadata: meta::common(CLUSTER, None),
+        rules: Some(rules),
         ..ClusterRole::default()
     }
 }
@@ -85,11 +89,13 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
             let mut rules = vec![read("", &["pods"]), ca];
             if own {
                 rules.push(rule("", &["serviceaccounts"], &["get", "list"]));
+            }
+            if own && values.elects() {
                 // A name cannot bound the creation of an object.
                 rules.push(rule("coordination.k8s.io", &["leases"], &["create"]));
                 rules.push(PolicyRule {
                     resource_names: Some(vec![Part::Aggregator.name().to_owned()]),
-                    ..rule("coordination.k8s.io", &["leases"], &["get", "patch", "update"])
+                    ..rule("coordination.k8s.io", &["leases"], &["get", "update"])
                 });
             }
             Role {

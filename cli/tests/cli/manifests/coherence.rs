@@ -253,7 +253,6 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                 let unbounded = [
                     "tokenreviews",
                     "subjectaccessreviews",
-                    "events",
                     "leases",
                     "runs",
                     "runs/status",

@@ -67,7 +67,10 @@ fn every_right_is_explained() {
         .split("\n## ")
         .next()
         .unwrap();
-    let all = objects(&printed(None));
+    let folder = tempfile::tempdir().unwrap();
+    let everything = folder.path().join("values.yaml");
+    fs::write(&everything, "customResources: true\naggregator: {replicas: 2}\n").unwrap();
+    let all = objects(&printed(Some(&everything)));
     let mut seen = 0;
     for ((kind, ..), role) in &all {
         if !["ClusterRole", "Role"].contains(&kind.as_str()) {

@@ -107,6 +107,15 @@ impl Aggregator {
 
     /// As another installation configures it, and with more lines than that.
     pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest, more: &str) -> Self {
+        Self::named(plane, installation, ("aggregator", more)).await
+    }
+
+    /// One of several, as in the Pod of that name.
+    pub(crate) async fn named(
+        plane: &ControlPlane,
+        installation: &Manifest,
+        (name, more): (&str, &str),
+    ) -> Self {
         let admin = plane.admin().await.unwrap();
         let account = Holder {
             namespace: "parallax",
@@ -115,7 +124,7 @@ impl Aggregator {
             pod: None,
         };
         let token = account.token(admin).await.unwrap();
-        let kubeconfig = plane.kubeconfig("aggregator", "parallax", &token).unwrap();
+        let kubeconfig = plane.kubeconfig(name, "parallax", &token).unwrap();
         let installed: ConfigMap = installation.object("ConfigMap", "parallax-config").unwrap();
         let (page, probers) = (free_port(), free_port());
         let config = installed.data.unwrap()["parallax.yaml"]
@@ -123,13 +132,13 @@ impl Aggregator {
             .replace("'[::]:8443'", &format!("127.0.0.1:{probers}"))
             .replace("[parallax-aggregator.parallax.svc]", "[localhost]")
             + more;
-        let path = plane.folder().join("parallax.yaml");
+        let path = plane.folder().join(format!("{name}.yaml"));
         fs::write(&path, config).unwrap();
         let process = Process::start(
             plane.folder(),
-            "aggregator",
+            name,
             &binary(),
-            ["aggregator", "--config", path.to_str().unwrap()],
+            ["aggregator", "--config", path.to_str().unwrap(), "--pod", name],
             &[("KUBECONFIG", kubeconfig.to_str().unwrap())],
         )
         .unwrap();
@@ -195,6 +204,23 @@ impl Aggregator {
             .await
             .unwrap();
         (answer.status(), answer.text().await.unwrap())
+    }
+
+    /// Ends it without a word, as a node that dies would.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// What it says of itself and the others, not of the one that leads.
+    pub(crate) async fn replica(&self) -> Value {
+        let asked = self.client.get(format!("{}/v1/state", self.page));
+        let answer = asked
+            .header("parallax-forwarded-by", "the-test")
+            .send()
+            .await
+            .unwrap();
+        let state: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        state["replica"].clone()
     }
 
     /// That it has not ended, nor was started again.
