@@ -1,7 +1,14 @@
 //! Custom resources as they are followed and answered: read loosely, so that one that this version cannot read does not
 //! hide the others.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{Stream, StreamExt};
 use jiff::Timestamp;
@@ -28,6 +35,8 @@ pub(super) type Key = (String, String);
 pub(super) struct Objects {
     client: ApiClient,
     resource: ApiResource,
+    /// The last status could not be written, and that was said.
+    silent: Arc<AtomicBool>,
 }
 
 impl Objects {
@@ -36,6 +45,7 @@ impl Objects {
         Self {
             client,
             resource: ApiResource::from_gvk(&kind),
+            silent: Arc::default(),
         }
     }
 
@@ -55,21 +65,31 @@ impl Objects {
         Api::namespaced_with(self.client.0.clone(), namespace, &self.resource)
     }
 
-    /// Says how an object is.
-    pub(super) async fn say(&self, (namespace, name): &Key, status: &Value) {
+    /// Says how an object is; whether that was taken.
+    pub(super) async fn say(&self, (namespace, name): &Key, status: &Value) -> bool {
         let api = self.api(namespace);
         let patch = json!({"status": status});
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         let call = api.patch_status(name, &parameters, &patch);
         let trouble = match timeout(PATIENCE, call).await {
-            Ok(Ok(_)) => return,
+            Ok(Ok(_)) => {
+                self.silent.store(false, Ordering::Relaxed);
+                return true;
+            }
+            // There is nobody left to tell.
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => return true,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
+        // The first of a row is worth a word.
+        if self.silent.swap(true, Ordering::Relaxed) {
+            return false;
+        }
         tracing::warn!(
             kind = self.resource.kind, namespace, name, reason = %trouble,
-            "cannot write the status; see whether the aggregator's account may patch {}/status of the group parallax.dev", self.resource.plural
+            "cannot write the status, trying again; see whether the aggregator's account may patch {}/status of the group parallax.dev", self.resource.plural
         );
+        false
     }
 
     pub(super) async fn remove(&self, (namespace, name): &Key) {

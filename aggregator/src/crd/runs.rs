@@ -174,7 +174,6 @@ impl Following {
             // Others are being made, or nobody can make it yet: it stays and is tried again.
             Err(Refusal::Later) => {}
             Err(Refusal::Never(reason, message)) => {
-                self.over.insert(uid.to_owned());
                 let passed = "the run was not made";
                 let status = RunStatus {
                     completion_time: Some(now()),
@@ -185,7 +184,10 @@ impl Following {
                     ],
                     ..RunStatus::default()
                 };
-                self.say(key, &status).await;
+                // What cannot be written now is written with the next turn.
+                if self.say(key, &status).await {
+                    self.over.insert(uid.to_owned());
+                }
             }
         }
     }
@@ -200,14 +202,17 @@ impl Following {
         if run.state == RunState::Running {
             return;
         }
-        self.over.insert(uid.to_owned());
-        self.under_way.remove(key);
-        self.say(key, &judged(object, &run)).await;
+        if self.say(key, &judged(object, &run)).await {
+            self.over.insert(uid.to_owned());
+            self.under_way.remove(key);
+        }
     }
 
-    async fn say(&self, key: &Key, status: &RunStatus) {
-        if let Ok(status) = serde_json::to_value(status) {
-            self.objects.say(key, &status).await;
+    async fn say(&self, key: &Key, status: &RunStatus) -> bool {
+        match serde_json::to_value(status) {
+            Ok(status) => self.objects.say(key, &status).await,
+            // It never could be.
+            Err(_) => true,
         }
     }
 }

@@ -21,6 +21,9 @@ use crate::{
 /// Changes within this are taken together.
 const TOGETHER: Duration = Duration::from_millis(100);
 
+/// A status that could not be written is written anew after this.
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// Targets whose owner is not the mesh's operator, and where their probes may go.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Owned {
@@ -59,12 +62,13 @@ impl Targets {
         let objects = Objects::new(self.client.clone(), "Target");
         let mut events = objects.follow();
         let mut known = Known::default();
-        let (mut failing, mut changes) = (false, 0);
+        let (mut failing, mut changes, mut unsaid) = (false, 0, false);
         let mut parts = self.replica.changes();
         loop {
             let own = tokio::select! {
                 () = cancelled.cancelled() => return,
                 () = parts.next() => false,
+                () = sleep(AGAIN), if unsaid => false,
                 news = self.bare.changed() => match news {
                     Ok(()) => false,
                     Err(_) => return,
@@ -110,13 +114,13 @@ impl Targets {
                 ..state
             });
             if !self.replica.leads() {
+                unsaid = false;
                 continue;
             }
-            let said = say(&objects, &known, &judged);
-            tokio::select! {
+            unsaid = tokio::select! {
                 () = cancelled.cancelled() => return,
-                () = said => {}
-            }
+                all = say(&objects, &known, &judged) => !all,
+            };
         }
     }
 }
@@ -138,17 +142,19 @@ fn joined(bare: &Arc<Topology>, accepted: &[TargetSpec]) -> Arc<Topology> {
     }
 }
 
-/// Writes the status of those that say something else.
-async fn say(objects: &Objects, known: &Known, judged: &Judged) {
+/// Writes the status of those that say something else; whether all of it was taken.
+async fn say(objects: &Objects, known: &Known, judged: &Judged) -> bool {
+    let mut all = true;
     for (key, verdict) in &judged.verdicts {
         if let Some(status) = known
             .objects()
             .get(key)
             .and_then(|object| status(object, verdict))
         {
-            objects.say(key, &status).await;
+            all &= objects.say(key, &status).await;
         }
     }
+    all
 }
 
 /// The status, where it is another than the object's.

@@ -49,6 +49,8 @@ struct Store {
     /// Counts the cuts: a watch that began before one ends.
     cuts: u64,
     lists: BTreeMap<String, u64>,
+    /// Writes that were answered with an error, as the test has it.
+    refused: BTreeMap<String, u64>,
 }
 
 /// The server. Dropped, it is gone.
@@ -202,6 +204,11 @@ impl ApiServer {
     }
 
     /// First pages of lists that were asked for.
+    /// Writes of a resource that were refused as `behave` has it.
+    pub(crate) fn refused(&self, resource: &str) -> u64 {
+        self.store().refused.get(resource).copied().unwrap_or(0)
+    }
+
     pub(crate) fn lists(&self, resource: &str) -> u64 {
         self.store().lists.get(resource).copied().unwrap_or(0)
     }
@@ -253,7 +260,14 @@ async fn answer(
     let path: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
     if method != Method::GET {
         let at = path.iter().position(|part| *part == "namespaces").unwrap();
-        let manner = shared.store.lock().unwrap().manners.get(path[at + 2]).copied();
+        let manner = {
+            let mut store = shared.store.lock().unwrap();
+            let manner = store.manners.get(path[at + 2]).copied();
+            if matches!(manner, Some(Manner::Answers(_))) {
+                *store.refused.entry(path[at + 2].to_owned()).or_default() += 1;
+            }
+            manner
+        };
         return match manner {
             Some(Manner::Hangs) => std::future::pending().await,
             Some(Manner::Answers(code)) => status(code, "as the test has it"),

@@ -7,7 +7,7 @@ use parallax_aggregator::Config;
 use serde_json::{Value, json};
 
 use crate::{
-    api_server::ApiServer,
+    api_server::{ApiServer, Manner},
     common::{HEADER, Running, TOPOLOGY, client, observation},
 };
 
@@ -199,6 +199,69 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
         server.get("runs", "shop", "wrong").is_some(),
         "one without a time to live stays"
     );
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_of_an_object_is_written_as_soon_as_it_can() {
+    let server = ApiServer::start(&[]).await;
+    let aggregator = start(&server).await;
+    aggregator.send(&[HEADER, &observation(0)]).await;
+    // Both are followed: one of each is answered.
+    put(
+        &server,
+        "targets",
+        "first",
+        json!({"url": "https://a.example.test/"}),
+    );
+    condition(&server, "targets", "first", "Accepted", "True").await;
+    put(
+        &server,
+        "runs",
+        "first",
+        json!({"url": "http://elsewhere.example.test/"}),
+    );
+    condition(&server, "runs", "first", "Complete", "True").await;
+
+    for plural in ["targets", "runs"] {
+        server.behave(plural, Manner::Answers(500));
+    }
+    put(
+        &server,
+        "targets",
+        "later",
+        json!({"url": "https://b.example.test/"}),
+    );
+    put(
+        &server,
+        "runs",
+        "refused",
+        json!({"url": "http://elsewhere.example.test/"}),
+    );
+    let spec = json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50});
+    put(&server, "runs", "judged", spec);
+    let tried = async {
+        // Its beginning and its end, the other one's refusal, and the target.
+        let judged = async || {
+            let runs = aggregator.json("/v1/runs").await;
+            let all = runs["runs"].as_array().unwrap();
+            all.iter().any(|run| run["outcome"].is_string())
+        };
+        while !judged().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (runs, targets) = (server.refused("runs"), server.refused("targets"));
+        while server.refused("runs") < runs + 4 || server.refused("targets") < targets.max(1) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, tried).await.unwrap();
+    for plural in ["targets", "runs"] {
+        server.behave(plural, Manner::Sound);
+    }
+    condition(&server, "targets", "later", "Accepted", "True").await;
+    condition(&server, "runs", "refused", "Complete", "True").await;
+    condition(&server, "runs", "judged", "Passed", "Unknown").await;
     aggregator.stop().await;
 }
 

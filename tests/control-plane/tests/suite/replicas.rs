@@ -1,0 +1,59 @@
+//! Two aggregators, and a Lease of the real API server.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+
+use crate::{
+    parallax::{Aggregator, installed, until},
+    plane,
+    rights::assert_minimal,
+    turn,
+};
+
+#[tokio::test]
+async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_killed() {
+    let _turn = turn().await;
+    let Some(plane) = plane("two aggregators").await else {
+        return;
+    };
+    let admin = plane.admin().await.unwrap();
+    let installation = installed("aggregator: {replicas: 2}\n");
+    installation.apply(&admin).await.unwrap();
+    let start = async |name| Aggregator::named(&plane, &installation, (name, "")).await;
+    let (mut one, mut other) = (start("parallax-a").await, start("parallax-b").await);
+    let leads = async |aggregator: &Aggregator| aggregator.replica().await["part"] == "leads";
+    until("one of them leads", async || {
+        (leads(&one).await || leads(&other).await).then_some(())
+    })
+    .await;
+    if leads(&other).await {
+        std::mem::swap(&mut one, &mut other);
+    }
+    let known = until("the other one knows who leads", async || {
+        let known = other.replica().await;
+        known["leader"].is_string().then_some(known)
+    })
+    .await;
+    let (first, name) = (one.replica().await, known["leader"].clone());
+    assert_eq!(
+        (&first["name"], known["part"].as_str()),
+        (&name, Some("stands_by"))
+    );
+
+    one.kill();
+    until("the other one leads", async || leads(&other).await.then_some(())).await;
+    let second = other.replica().await;
+    assert!(
+        second["epoch"].as_u64() > first["epoch"].as_u64(),
+        "{first} {second}"
+    );
+    let lease = Api::<Lease>::namespaced(admin, "parallax")
+        .get("parallax-aggregator")
+        .await
+        .unwrap();
+    assert_eq!(
+        lease.spec.unwrap().holder_identity.as_deref(),
+        second["name"].as_str()
+    );
+    assert_minimal(&plane, &installation, |right| right.contains(" leases."));
+}
