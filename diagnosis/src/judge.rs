@@ -302,6 +302,8 @@ const MIN_CLASS: f64 = 0.9;
 const MAX_TIED: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
+/// Rounds until two that are nearly as good are named together.
+const TIE_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
 /// So many failing rounds long the next answers may still decide between causes whose odds are close; then both are named.
 const PATIENCE: usize = 5;
@@ -412,7 +414,9 @@ fn finding(
     // Two that hardly anything tells apart are named together: what is known of them should not wait for the rest.
     let mut mass = class.mass;
     let mut near = problem.near_ties(given, class, rounds >= PATIENCE);
-    while mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
+    // The first of those rounds may have been half over when the fault came, and then looks like a cause that strikes now
+    // and then.
+    while rounds >= TIE_ROUNDS && mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
         let next = near.remove(0);
         mass += next.mass;
         class_regions.extend(given.regions_of(next));
