@@ -10,6 +10,7 @@ mod aggregator;
 mod api_client;
 #[cfg(test)]
 #[path = "../tests/api_server/mod.rs"]
+#[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
 mod api_server;
 mod clock;
 mod config;

@@ -136,7 +136,8 @@ pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
     any.then_some(text)
 }
 
-/// The rules: each connection goes to the next healthy node. With none healthy, all are taken for healthy.
+/// The rules: each connection goes to any healthy node. With none healthy, all are taken for healthy. Not to one after the
+/// other: probes come as regularly as such turns, and one client would meet the same node every time.
 fn rules(listeners: &[Listener], healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4), Health>) -> Vec<String> {
     let mut lines = vec![format!(":{} - [0:0]", net::BALANCER)];
     for listener in listeners {
@@ -152,7 +153,10 @@ fn rules(listeners: &[Listener], healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4)
         for (i, node) in pool.iter().enumerate() {
             let share = match pool.len() - i {
                 1 => String::new(),
-                left => format!("-m statistic --mode nth --every {left} --packet 0 "),
+                left => format!(
+                    "-m statistic --mode random --probability {:.6} ",
+                    1.0 / f64::from(u32::try_from(left).unwrap_or(u32::MAX))
+                ),
             };
             lines.push(format!(
                 "-A {} -d {}/32 -p tcp --dport {} {share}-j DNAT --to-destination {node}",
