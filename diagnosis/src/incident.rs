@@ -40,6 +40,8 @@ pub(crate) struct Report {
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(crate) class: Vec<Region>,
+    /// See [`crate::judge::Finding::lead`].
+    pub(crate) lead: f64,
     pub(crate) failing: BTreeSet<VantageIx>,
     pub(crate) since: EventTime,
     pub(crate) verdict: Verdict,
@@ -93,6 +95,10 @@ pub(crate) struct Incidents {
     round: Round,
 }
 
+/// So much likelier must another of those named together be to come first: it is the one that the sentence is about, and
+/// must not change with every answer.
+const CLEARLY: f64 = 2.0;
+
 const KEPT_CLOSED: usize = 100;
 const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
 
@@ -127,9 +133,10 @@ impl Tracked {
             self.incident.verdict.targets = targets;
             return;
         }
-        // Among those that nothing tells apart, which is likelier today is no news.
+        // Among those that hardly anything tells apart, which is a little likelier today is no news.
         let same: BTreeSet<Region> = report.class.iter().copied().collect();
-        if self.lead == *unit && same == self.class.iter().copied().collect() {
+        let another = report.region != self.region && report.lead >= CLEARLY;
+        if self.lead == *unit && same == self.class.iter().copied().collect() && !another {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
             verdict.evidence = report.verdict.evidence;

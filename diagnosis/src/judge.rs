@@ -272,6 +272,8 @@ pub(crate) struct Finding {
     pub(crate) region: Region,
     /// Everything that cannot be told apart from it, itself included, best prior first.
     pub(crate) class: Vec<Region>,
+    /// How much likelier it is than the next of these.
+    pub(crate) lead: f64,
     /// Classes that are nearly as good.
     pub(crate) near: Vec<Region>,
     pub(crate) probability: f64,
@@ -453,9 +455,19 @@ fn finding(
         .into_iter()
         .flat_map(|class| given.regions_of(class))
         .collect();
+    let p = |region: Region| {
+        let scored = given.scored.iter().find(|scored| scored.region == region);
+        scored.map_or(0.0, |scored| scored.p)
+    };
+    let next = class_regions
+        .iter()
+        .skip(1)
+        .map(|region| p(*region))
+        .fold(0.0, f64::max);
     Some(Finding {
         region: head,
         class: class_regions,
+        lead: p(head) / next.max(f64::MIN_POSITIVE),
         near,
         probability: mass.min(1.0),
         named,

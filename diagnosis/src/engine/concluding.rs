@@ -63,6 +63,7 @@ impl Engine {
                 scope: self.scope(unit, judgement, finding),
                 region: finding.region,
                 class: finding.class.clone(),
+                lead: finding.lead,
                 failing: finding.failing.clone(),
                 since: finding.first_failure.start(self.settings.interval),
                 verdict,
