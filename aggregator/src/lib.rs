@@ -20,6 +20,7 @@ mod facts;
 #[cfg(test)]
 mod fixtures;
 pub mod handling;
+mod hex;
 mod hub;
 mod identity;
 mod ingest;

@@ -15,13 +15,13 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use ring::digest;
 use tokio::{sync::watch, time::Instant};
 
-use crate::config::ObjectKey;
+use crate::{config::ObjectKey, hex::hex};
 
 pub(crate) use election::Election;
 pub(crate) use view::ReplicaView;
@@ -162,16 +162,7 @@ impl Changes {
 /// network can know.
 fn nonce_of(uid: &str) -> Arc<str> {
     let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());
-    let text = tag
-        .as_ref()
-        .iter()
-        .take(16)
-        .fold(String::new(), |mut text, byte| {
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-    Arc::from(text)
+    Arc::from(hex(&tag.as_ref()[..16]))
 }
 
 impl ReplicaOptions {

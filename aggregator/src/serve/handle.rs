@@ -1,6 +1,6 @@
 //! Handling incidents over HTTP: by machine as JSON, by the page as forms.
 
-use std::{fmt::Write as _, net::IpAddr};
+use std::net::IpAddr;
 
 use axum::{
     Json,
@@ -25,6 +25,7 @@ use crate::{
         NotDone,
         api::{AcknowledgeRequest, Handling, SilenceRequest, WindowRequest},
     },
+    hex::hex,
     runs::{
         MESH,
         api::{Run, RunRequest},
@@ -240,11 +241,7 @@ impl FormKey {
     /// What a form of one incident carries.
     pub(super) fn sign(&self, incident: &str) -> String {
         let tag = hmac::sign(&self.0, incident.as_bytes());
-        tag.as_ref().iter().fold(String::new(), |mut text, byte| {
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex(tag.as_ref())
     }
 
     fn accepts(&self, incident: &str, shown: &str) -> bool {

@@ -1,7 +1,6 @@
 //! The aggregator's own certificate authority: made at the start, or kept in a folder.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::{self, Write as _},
     net::IpAddr,
@@ -20,6 +19,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     sign::CertifiedKey,
 };
+
+use crate::hex::hex;
 
 /// How long the authority is good for. Its key ends with the process or is kept by the operator, so nothing is gained
 /// by a short life, and probers would lose the aggregator at its end.
@@ -116,15 +117,7 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new())?;
         // A name of its own for each: a bundle of several is searched by name.
         let mark = digest::digest(&digest::SHA256, key.public_key_raw());
-        let mark = mark
-            .as_ref()
-            .iter()
-            .take(4)
-            .fold(String::new(), |mut text, byte| {
-                // Writing into a string cannot fail.
-                let _ = write!(text, "{byte:02x}");
-                text
-            });
+        let mark = hex(&mark.as_ref()[..4]);
         params.distinguished_name = named(&format!("parallax aggregator CA {mark}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use parallax_model::{Channel, Dial, Micros, NodeName, ProbeSpec, Reach, Vantage};
+use parallax_model::{Channel, Dial, Micros, NodeName, ProbeSpec, Vantage, Whence};
 
 use super::Planner;
 use crate::{
@@ -84,14 +84,7 @@ impl Planner<'_> {
 
 /// Nobody on the internet can ask at a private address.
 fn is_beyond_reach(vantage: &Vantage, address: SocketAddr) -> bool {
-    let internet = matches!(
-        vantage,
-        Vantage::Outside {
-            reach: Reach::Internet,
-            ..
-        }
-    );
-    internet && is_private(address.ip())
+    Whence::of(vantage) == Whence::Internet && is_private(address.ip())
 }
 
 fn asks(topology: &Topology, host: &str, vantage: &Vantage) -> bool {

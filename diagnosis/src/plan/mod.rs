@@ -44,12 +44,7 @@ pub struct PlanConfig {
 /// Everything one vantage should probe, sorted by id.
 #[must_use]
 pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
-    let mut planner = Planner {
-        topology,
-        config,
-        vantage,
-        out: BTreeMap::new(),
-    };
+    let mut planner = Planner::new(topology, config, vantage);
     let index = topology.plan_index();
     let own = number(topology, vantage);
     for ((id, placed), sampled) in topology.targets().iter().zip(index.targets()) {
@@ -137,7 +132,16 @@ struct Planner<'a> {
     out: BTreeMap<AssignmentId, Assignment>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    const fn new(topology: &'a Topology, config: &'a PlanConfig, vantage: &'a Vantage) -> Self {
+        Self {
+            topology,
+            config,
+            vantage,
+            out: BTreeMap::new(),
+        }
+    }
+
     fn add(&mut self, id: &str, assignment: impl FnOnce(AssignmentId) -> Assignment) {
         // An id is made of names and addresses that passed the same check; only a length could be refused, and a
         // target with a URL of two kilobytes is then left out rather than half planned.

@@ -22,12 +22,7 @@ pub fn on_demand(
     if !may_ask(vantage, placed) {
         return Vec::new();
     }
-    let mut planner = Planner {
-        topology,
-        config,
-        vantage,
-        out: std::collections::BTreeMap::new(),
-    };
+    let mut planner = Planner::new(topology, config, vantage);
     planner.approach(target, placed);
     if endpoints && vantage.node().is_some() {
         let index = topology.plan_index();
@@ -47,12 +42,7 @@ pub fn on_demand(
 /// What one vantage is to do in a run of the mesh itself: every peer's echo. Empty outside the cluster.
 #[must_use]
 pub fn mesh(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
-    let mut planner = Planner {
-        topology,
-        config,
-        vantage,
-        out: std::collections::BTreeMap::new(),
-    };
+    let mut planner = Planner::new(topology, config, vantage);
     planner.mesh();
     planner.out.into_values().collect()
 }
