@@ -16,6 +16,21 @@ const EVERY: u64 = 12;
 /// Fronts remembered; a plan with more forgets all and begins anew, which costs a few questions and no memory.
 const MOST_FRONTS: usize = 4096;
 
+/// Longest time a result waits for its TTL evidence.
+const LONGEST: Duration = Duration::from_millis(500);
+/// Less is not worth a question: a ping over a zone's border with its answer.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// Part of an interval that stays free before the next start.
+const MARGIN: u32 = 20;
+
+/// How long a result may wait for TTL evidence, `gone` after the probe's place on the grid. An assignment whose probe still
+/// runs is passed over, so the question must have ended by the next start: a front that times out late in the interval
+/// would otherwise be asked every second round only.
+pub(crate) fn patience(interval: Duration, gone: Duration) -> Option<Duration> {
+    let left = interval.saturating_sub(gone + interval / MARGIN);
+    Some(left.min(LONGEST)).filter(|time| *time >= SHORTEST)
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     fronts: BTreeMap<IpAddr, Known>,
@@ -99,6 +114,15 @@ mod tests {
             kind,
             status: None,
         }
+    }
+
+    #[test]
+    fn evidence_is_waited_for_until_shortly_before_the_next_start() {
+        let ms = Duration::from_millis;
+        assert_eq!(patience(ms(10_000), ms(20)), Some(ms(500)));
+        assert_eq!(patience(ms(3_000), ms(2_500)), Some(ms(350)));
+        assert_eq!(patience(ms(3_000), ms(2_840)), None);
+        assert_eq!(patience(ms(3_000), ms(7_000)), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     clock::Deadline,
-    evidence::Evidence,
+    evidence::{Evidence, patience},
     governor::Governor,
     orders::Orders,
     probe::{self, Context},
@@ -24,9 +24,6 @@ use crate::{
 
 /// Probes at once, whatever the plan: each holds a descriptor or two.
 const AT_ONCE: usize = 400;
-
-/// Longest time a result waits for its TTL evidence.
-const TTL: Duration = Duration::from_millis(500);
 
 /// Time for running probes to end when the prober stops.
 const LAST_PROBES: Duration = Duration::from_secs(1);
@@ -218,17 +215,18 @@ async fn due(at: Option<Instant>) {
 
 impl Desk {
     async fn probe(&self, assignment: &Assignment, late: Duration) {
+        let begun = Instant::now();
         let mut result = probe::run(assignment, &self.context).await;
         result.times.late = Some(late.into());
         self.status.metrics.late(late);
-        let wanted = self
-            .evidence
-            .lock()
-            .wanted(&result, assignment.interval.into(), Instant::now());
-        if let Some(address) = wanted {
-            match ttl::ask(address, Deadline::within(TTL)).await {
-                Ok(evidence) => result.ttl = Some(evidence),
-                Err(reason) => tracing::debug!(%address, %reason, "no TTL evidence"),
+        let interval = assignment.interval.into();
+        if let Some(patience) = patience(interval, late + begun.elapsed()) {
+            let wanted = self.evidence.lock().wanted(&result, interval, Instant::now());
+            if let Some(address) = wanted {
+                match ttl::ask(address, Deadline::within(patience)).await {
+                    Ok(evidence) => result.ttl = Some(evidence),
+                    Err(reason) => tracing::debug!(%address, %reason, "no TTL evidence"),
+                }
             }
         }
         if let Some(detail) = &result.detail {
