@@ -127,6 +127,19 @@ fn a_verdict_without_its_evidence_is_not_it() {
 }
 
 #[test]
+fn of_what_always_fails_one_in_twenty_may_have_been_asked_before_the_fault() {
+    let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
+    let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
+    state.incidents[0].evidence[0].probes = 20;
+    state.incidents[0].evidence[0].failures = 19;
+    let judged = verdict(&incident, &expected, &state);
+    assert!(matches!(judged, Judgement::Named(_)), "{judged:?}");
+    state.incidents[0].evidence[0].failures = 18;
+    let judged = verdict(&incident, &expected, &state);
+    assert!(matches!(judged, Judgement::Waiting(_)), "{judged:?}");
+}
+
+#[test]
 fn two_verdicts_for_one_fault_are_one_too_many() {
     let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
     let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);

@@ -122,9 +122,9 @@ pub struct ExpectedEvidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Share {
-    /// All of at least two.
+    /// All of at least two but one in twenty: the round in which the fault came had begun before it.
     Always,
-    /// More than one in twenty, but not all.
+    /// More than one in twenty, and that many do not.
     Sometimes,
     /// At most one in twenty. A connection to an endpoint from a source port that another one through the balancer used
     /// within the last two minutes, to the same endpoint, meets what connection tracking remembers of that one, and
