@@ -284,7 +284,7 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
         .evidence
         .iter()
         // One probe, asked beyond the plan, is no share of anything.
-        .filter(|row| row.who.starts_with(&expected.who) && row.probes >= 2)
+        .filter(|row| expected.begins(&row.who) && row.probes >= 2)
         .peekable();
     rows.peek().is_some()
         && rows.all(|row| match expected.fails {

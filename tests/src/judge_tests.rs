@@ -140,6 +140,18 @@ fn of_what_always_fails_one_in_twenty_may_have_been_asked_before_the_fault() {
 }
 
 #[test]
+fn a_line_may_begin_with_the_one_or_the_other_words() {
+    let evidence = ExpectedEvidence {
+        who: "through 203.0.113.10:80 from".to_owned(),
+        or_who: vec!["through [2001:db8::1]:80 from".to_owned()],
+        fails: Share::Always,
+    };
+    assert!(evidence.begins("through 203.0.113.10:80 from nodes without an ingress pod"));
+    assert!(evidence.begins("through [2001:db8::1]:80 from nodes without an ingress pod"));
+    assert!(!evidence.begins("through the cluster address 10.96.0.50:80 from nodes"));
+}
+
+#[test]
 fn two_verdicts_for_one_fault_are_one_too_many() {
     let (incident, expected) = incident(include_str!("../incidents/i1.yaml"));
     let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);

@@ -114,8 +114,21 @@ pub struct ExpectedVerdict {
 pub struct ExpectedEvidence {
     /// How the line begins.
     pub who: String,
+    /// Or so: which of several fronts speaks for a fault is not foretold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or_who: Vec<String>,
     /// How its probes ended.
     pub fails: Share,
+}
+
+impl ExpectedEvidence {
+    /// Whether it is about this line of the table.
+    #[must_use]
+    pub fn begins(&self, line: &str) -> bool {
+        std::iter::once(&self.who)
+            .chain(&self.or_who)
+            .any(|words| line.starts_with(words.as_str()))
+    }
 }
 
 /// A share of probes.
