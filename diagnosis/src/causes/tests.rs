@@ -313,3 +313,22 @@ fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_brok
         assert_eq!(likeliest(None, errors), "F20", "{errors}");
     }
 }
+
+#[test]
+fn however_often_a_filter_drops_it_stays_the_likeliest_reason_of_a_balancer_silent_to_everybody_inside() {
+    let topology = Topology::default();
+    let info = FrontInfo {
+        service: "ingress/nginx".parse().unwrap(),
+        kind: FrontKind::LoadBalancer(IpMode::Proxy),
+        port: 80,
+        target_port: 8080,
+    };
+    for timeouts in [3.0, 12.0, 40.0, 400.0] {
+        let mut s = situation(&topology, &[]);
+        s.info = Some(&info);
+        s.kinds = [0.0; 10];
+        s.kinds[0] = timeouts;
+        let ranked: Vec<&str> = rank(RegionKind::Vip, &s).iter().map(|(cause, _)| cause.id).collect();
+        assert_eq!(ranked[..2], ["F14", "F28"], "{timeouts} timeouts");
+    }
+}
