@@ -118,7 +118,7 @@ impl<'a> Topology<'a> {
             proxy_mode: match cluster.dataplane {
                 Dataplane::IpvsOld | Dataplane::Ipvs => "ipvs",
                 Dataplane::Iptables | Dataplane::IptablesNoClusterCidr => "iptables",
-                Dataplane::Nftables | Dataplane::NftablesOld => "nftables",
+                Dataplane::Nftables | Dataplane::NftablesOld | Dataplane::NftablesNoClusterCidr => "nftables",
             },
             nodes: cluster
                 .present()

@@ -17,6 +17,7 @@ use crate::{
     client::Ask,
     incident::{Incident, Look, Op, Outcome, Sight, Way},
     judge::{self, Judgement},
+    kernel::{Ground, Kernel},
     lab::Lab,
     packets,
     parallax::{self, Aggregator},
@@ -55,6 +56,8 @@ pub struct Options {
     pub json: bool,
     /// Who makes the Services work instead of the lab.
     pub hook: Option<PathBuf>,
+    /// Whose kernel it runs on; the one that suits the data plane where absent.
+    pub kernel: Option<Kernel>,
 }
 
 /// How it ended.
@@ -93,6 +96,7 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         aggregator: None,
         lab: None,
         ended: None,
+        instead: None,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
@@ -124,6 +128,8 @@ struct Conductor {
     aggregator: Option<Aggregator>,
     lab: Option<Lab>,
     ended: Option<Report>,
+    /// What was not possible, and what was done instead.
+    instead: Option<String>,
 }
 
 impl Conductor {
@@ -141,6 +147,7 @@ impl Conductor {
             None => self.judge(&incident, begun).await?,
         };
         let mut report = Report::new(&incident, judgement, self.screen.elapsed(), begun.elapsed());
+        report.instead = self.instead.clone();
         if report.ok {
             self.prove(&incident, &mut report).await?;
         }
@@ -222,6 +229,11 @@ impl Conductor {
 
     /// Aggregator, machine, cluster, probers. The cluster is shown to forward as it should before anything is probed.
     async fn set_up(&mut self, incident: &Incident) -> anyhow::Result<()> {
+        let ground = Ground::choose(incident.dataplane, self.options.kernel)?;
+        if let Some(instead) = &ground.instead {
+            self.screen.line(instead);
+        }
+        self.instead = ground.instead;
         let program = std::env::current_exe().context("finding the path of this program")?;
         let parallax = parallax::beside(&program)?;
         let listen = parallax::free_address(self.options.listen)?;
@@ -234,8 +246,8 @@ impl Conductor {
             .line(&format!("aggregator: {}", aggregator_config::page(listen)));
         self.aggregator = Some(aggregator);
 
-        self.screen.status("booting user-mode Linux…");
-        let mut lab = Lab::boot(&program, run, incident.clone()).await?;
+        self.screen.status("booting the machine…");
+        let mut lab = Lab::boot(&program, run, incident.clone(), ground.kernel).await?;
         if let Some(hook) = &self.options.hook {
             lab.leave_services_to(hook)?;
         }

@@ -1,5 +1,5 @@
-//! What the host tells the machine inside, and what it answers: one JSON line each, over one TCP connection that the
-//! inside opens. One order, one answer. When the connection ends, the machine halts.
+//! What the host tells the machine inside, and what it answers: one JSON line each, over one connection: TCP that the
+//! inside opens, or a pair of sockets it was started with. One order, one answer. When it ends, the machine halts.
 
 use std::net::IpAddr;
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     client::{Answer, Ask},
     incident::Incident,
+    kernel::Kernel,
 };
 
 /// Longest line either side accepts, in bytes: an incident with a thousand hosts has about 40 KiB.
@@ -26,6 +27,8 @@ pub enum Order {
         folder: String,
         /// Who makes the Services work instead of the lab, as the host's file system has it.
         hook: Option<String>,
+        /// Whose kernel it is.
+        kernel: Kernel,
     },
     /// Start a prober in each prober pod.
     StartProbers {
@@ -126,6 +129,7 @@ mod tests {
             incident: Box::new(incident),
             folder: "/tmp/run".to_owned(),
             hook: None,
+            kernel: Kernel::Uml,
         };
         let line = line(&order).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));

@@ -2,6 +2,10 @@
 
 pub mod balancer;
 mod iptables;
-pub mod ipvs;
+mod ipvs;
+mod nftables;
 mod policy;
+mod rules;
 pub(crate) mod six;
+
+pub use rules::{Rules, prepare, prepare_plugin};

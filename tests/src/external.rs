@@ -21,9 +21,6 @@ pub const FILE: &str = "/run/cluster.json";
 /// What the hook and everything it starts write to.
 pub const LOG: &str = "/run/hook.log";
 
-/// iptables of the kind that the machine's kernel has; first in the hook's search path.
-pub const TOOLS: &str = "/run/sbin";
-
 /// Why the hook is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
@@ -155,13 +152,8 @@ fn service(service: &Service) -> ServiceOf<'_> {
 /// waits for that.
 #[must_use]
 pub fn command(hook: &str, why: Why) -> Cmd {
-    let script = format!(
-        "mkdir -p {TOOLS}\n\
-         for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do\n\
-         ln -sf \"$(command -v xtables-legacy-multi)\" {TOOLS}/$tool\n\
-         done\n\
-         PATH={TOOLS}:$PATH \"$@\" >> {LOG} 2>&1 < /dev/null || {{ status=$?; tail -n 20 {LOG} >&2; exit $status; }}"
-    );
+    let script =
+        format!("\"$@\" >> {LOG} 2>&1 < /dev/null || {{ status=$?; tail -n 20 {LOG} >&2; exit $status; }}");
     Cmd::new(["sh", "-c", &script, "sh", hook, why.word(), FILE])
 }
 

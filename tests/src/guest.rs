@@ -12,6 +12,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
+    os::{fd::AsFd, unix::net::UnixStream},
     path::PathBuf,
 };
 
@@ -23,18 +24,34 @@ use crate::{
     cluster::{Cluster, Pod, Service, addresses},
     command::Cmd,
     control::{self, Event, MOST_BYTES, Order},
-    dataplane::ipvs::Rules,
+    dataplane::Rules,
     incident::Fault,
+    kernel::Kernel,
     workloads::{self, ProberSettings, Workload},
 };
 
 use processes::Processes;
 
-/// Connects to the host and serves its orders until it stops or goes away.
-pub fn run(control: SocketAddr, run: &str) -> anyhow::Result<()> {
-    let stream =
-        TcpStream::connect(control).with_context(|| format!("connecting to the host at {control}"))?;
-    stream.set_nodelay(true)?;
+/// A connection of either kind.
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Connects to the host and serves its orders until it stops or goes away. Without an address the standard input is the
+/// connection.
+pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
+    let stream: Box<dyn Stream> = match control {
+        Some(control) => {
+            let stream = TcpStream::connect(control)
+                .with_context(|| format!("connecting to the host at {control}"))?;
+            stream.set_nodelay(true)?;
+            Box::new(stream)
+        }
+        None => {
+            let input = std::io::stdin().as_fd().try_clone_to_owned();
+            Box::new(UnixStream::from(input.context("taking the standard input")?))
+        }
+    };
     let mut host = BufReader::new(stream);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     answer(
@@ -64,7 +81,7 @@ pub fn run(control: SocketAddr, run: &str) -> anyhow::Result<()> {
     }
 }
 
-fn answer(host: &mut BufReader<TcpStream>, event: &Event) -> anyhow::Result<()> {
+fn answer(host: &mut BufReader<Box<dyn Stream>>, event: &Event) -> anyhow::Result<()> {
     host.get_mut().write_all(&control::line(event)?)?;
     Ok(())
 }
@@ -87,6 +104,7 @@ struct Built {
     folder: PathBuf,
     /// Who makes the Services work instead of the lab.
     hook: Option<String>,
+    kernel: Kernel,
 }
 
 impl Built {
@@ -122,7 +140,8 @@ impl Guest {
                 incident,
                 folder,
                 hook,
-            } => self.build(&incident, folder.into(), hook),
+                kernel,
+            } => self.build(&incident, folder.into(), hook, kernel),
             Order::StartProbers {
                 parallax,
                 aggregator,

@@ -66,17 +66,34 @@ pub enum Dataplane {
     Iptables,
     /// The same without `--cluster-cidr`: nothing tells it who is a pod, so pods are held to the policy, too.
     IptablesNoClusterCidr,
-    /// kube-proxy in nftables mode: to packets the same as iptables mode, and made of the same rules here.
+    /// kube-proxy in nftables mode.
     Nftables,
-    /// The same before kubernetes#132456: a node without a local endpoint drops what is for the balancer's address before
-    /// anything else is looked at, also from pods.
+    /// The same before kubernetes#132456: what a node without a local endpoint itself sends to the balancer's address is
+    /// dropped before it is translated. Its pods are served.
     NftablesOld,
+    /// nftables mode without a cluster CIDR: pods are held to the policy, too.
+    NftablesNoClusterCidr,
 }
 
 impl Dataplane {
-    /// The nodes' rules are those of iptables: the modes without IPVS.
+    /// The nodes' rules are those of iptables, or of nftables: the modes without IPVS.
     #[must_use]
     pub const fn is_iptables(self) -> bool {
         !matches!(self, Self::IpvsOld | Self::Ipvs)
+    }
+
+    /// The rules are those of nftables where the kernel has them.
+    #[must_use]
+    pub const fn is_nftables(self) -> bool {
+        matches!(
+            self,
+            Self::Nftables | Self::NftablesOld | Self::NftablesNoClusterCidr
+        )
+    }
+
+    /// kube-proxy is told the pods' addresses (`--cluster-cidr`).
+    #[must_use]
+    pub const fn knows_pods(self) -> bool {
+        !matches!(self, Self::IptablesNoClusterCidr | Self::NftablesNoClusterCidr)
     }
 }

@@ -1,11 +1,11 @@
 //! The host's end of the control connection.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, os::fd::OwnedFd, time::Duration};
 
 use anyhow::{Context, bail};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    net::{TcpListener, UnixStream},
     time::timeout,
 };
 
@@ -14,52 +14,75 @@ use crate::control::{self, Event, MOST_BYTES, Order};
 /// Longest any order may take: building is the longest, some two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
+/// A connection of either kind.
+trait Stream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> Stream for T {}
+
 /// Where the machine will connect to.
 #[derive(Debug)]
 pub struct Awaited {
-    listener: TcpListener,
+    way: Way,
     run: String,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// It has a network of its own, and connects.
+    Tcp(TcpListener),
+    /// It was started with the other end.
+    Pair(UnixStream),
 }
 
 /// The machine, ready for orders.
 #[derive(Debug)]
 pub struct Inside {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Stream>>,
     kernel: String,
 }
 
 impl Awaited {
-    /// Listens on a free port of the loopback.
-    pub async fn listen(run: &str) -> anyhow::Result<Self> {
+    /// Listens on a free port of the loopback; answers it.
+    pub async fn listen(run: &str) -> anyhow::Result<(Self, SocketAddr)> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("listening for the machine")?;
-        Ok(Self {
-            listener,
-            run: run.to_owned(),
-        })
+        let address = listener.local_addr().context("finding the control port")?;
+        Ok((Self::by(Way::Tcp(listener), run), address))
     }
 
-    /// The port.
-    pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        self.listener.local_addr().context("finding the control port")
+    /// A pair of connected sockets; answers the machine's end.
+    pub fn pair(run: &str) -> anyhow::Result<(Self, OwnedFd)> {
+        let (here, there) =
+            std::os::unix::net::UnixStream::pair().context("making the control connection")?;
+        here.set_nonblocking(true)
+            .context("setting up the control connection")?;
+        let here = UnixStream::from_std(here).context("setting up the control connection")?;
+        Ok((Self::by(Way::Pair(here), run), there.into()))
+    }
+
+    fn by(way: Way, run: &str) -> Self {
+        Self {
+            way,
+            run: run.to_owned(),
+        }
     }
 
     /// Waits for the machine of this run; connections of anybody else are closed.
     pub async fn ready(self) -> anyhow::Result<Inside> {
+        let listener = match self.way {
+            Way::Pair(stream) => {
+                let inside = Inside::of(Box::new(stream)).named(&self.run).await?;
+                return inside.context("the machine is of another run");
+            }
+            Way::Tcp(listener) => listener,
+        };
         loop {
-            let (stream, _) = self.listener.accept().await.context("accepting the machine")?;
+            let (stream, _) = listener.accept().await.context("accepting the machine")?;
             stream
                 .set_nodelay(true)
                 .context("setting up the control connection")?;
-            let mut inside = Inside {
-                stream: BufReader::new(stream),
-                kernel: String::new(),
-            };
-            if let Ok(Event::Ready { run, kernel }) = inside.read().await
-                && run == self.run
-            {
-                inside.kernel = kernel;
+            if let Ok(Some(inside)) = Inside::of(Box::new(stream)).named(&self.run).await {
                 return Ok(inside);
             }
         }
@@ -67,6 +90,22 @@ impl Awaited {
 }
 
 impl Inside {
+    fn of(stream: Box<dyn Stream>) -> Self {
+        Self {
+            stream: BufReader::new(stream),
+            kernel: String::new(),
+        }
+    }
+
+    /// Once it has said that it is ready; nothing where it belongs to another run.
+    async fn named(mut self, wanted: &str) -> anyhow::Result<Option<Self>> {
+        let Event::Ready { run, kernel } = self.read().await? else {
+            return Ok(None);
+        };
+        self.kernel = kernel;
+        Ok((run == wanted).then_some(self))
+    }
+
     /// Its kernel's version.
     #[must_use]
     pub fn kernel(&self) -> &str {

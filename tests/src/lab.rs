@@ -9,11 +9,15 @@ use crate::{
     client::{Answer, Ask},
     cluster::{Cluster, addresses},
     control::{Event, Order},
+    host,
     incident::{Incident, Look},
     inside::{Awaited, Inside},
+    kernel::Kernel,
+    machine::Machine,
     packets::{self, Seen},
     run_dir::RunDir,
-    uml::Machine,
+    uml,
+    uplink::Uplink,
 };
 
 /// Longest time from start to the first sign of life.
@@ -31,6 +35,8 @@ pub struct Lab {
     // Fields are dropped in this order: the machine ends before its folder goes.
     inside: Inside,
     machine: Machine,
+    _uplink: Option<Uplink>,
+    kernel: Kernel,
     cluster: Cluster,
     incident: Incident,
     run: RunDir,
@@ -48,8 +54,9 @@ pub struct Built {
 
 /// The machine did not come up.
 #[derive(Debug, thiserror::Error)]
-#[error("user-mode Linux did not boot ({why}); its log is {log}")]
+#[error("the machine did not come up ({kernel}; {why}); its log is {log}")]
 pub struct BootError {
+    kernel: Kernel,
     why: String,
     log: String,
 }
@@ -57,11 +64,24 @@ pub struct BootError {
 impl Lab {
     /// Boots a machine for an incident; `program` is this crate's binary, which runs inside too. On failure the run's
     /// folder stays, for its log.
-    pub async fn boot(program: &Path, mut run: RunDir, incident: Incident) -> anyhow::Result<Self> {
+    pub async fn boot(
+        program: &Path,
+        mut run: RunDir,
+        incident: Incident,
+        kernel: Kernel,
+    ) -> anyhow::Result<Self> {
         let cluster = Cluster::derive(&incident)?;
         crate::certificates::issue(&run, &incident)?;
-        let awaited = Awaited::listen(run.id()).await?;
-        let mut machine = Machine::boot(program, &run, awaited.address()?)?;
+        let (awaited, mut machine) = match kernel {
+            Kernel::Uml => {
+                let (awaited, control) = Awaited::listen(run.id()).await?;
+                (awaited, uml::start(program, &run, control)?)
+            }
+            Kernel::Host => {
+                let (awaited, control) = Awaited::pair(run.id())?;
+                (awaited, host::start(program, &run, control)?)
+            }
+        };
         let ready = tokio::select! {
             ready = tokio::time::timeout(BOOT, awaited.ready()) => match ready {
                 Ok(ready) => ready.map_err(|error| format!("{error:#}")),
@@ -74,8 +94,14 @@ impl Lab {
         };
         match ready {
             Ok(inside) => Ok(Self {
+                _uplink: match kernel {
+                    // slirp leads there.
+                    Kernel::Uml => None,
+                    Kernel::Host => machine.pid().map(Uplink::open).transpose()?,
+                },
                 inside,
                 machine,
+                kernel,
                 cluster,
                 incident,
                 run,
@@ -84,6 +110,7 @@ impl Lab {
             Err(why) => {
                 run.keep();
                 Err(BootError {
+                    kernel,
                     why,
                     log: machine.log().display().to_string(),
                 }
@@ -108,6 +135,7 @@ impl Lab {
             incident: Box::new(self.incident.clone()),
             folder: self.run.path().display().to_string(),
             hook: self.hook.clone(),
+            kernel: self.kernel,
         };
         match self.order(&order).await? {
             Event::Built { pods, millis } => Ok(Built {
@@ -222,10 +250,10 @@ impl Lab {
         &self.run
     }
 
-    /// The machine's kernel.
+    /// The machine's kernel: its version, and whose it is.
     #[must_use]
-    pub fn kernel(&self) -> &str {
-        self.inside.kernel()
+    pub fn kernel(&self) -> String {
+        format!("{} ({})", self.inside.kernel(), self.kernel)
     }
 
     /// The machine's log.

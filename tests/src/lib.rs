@@ -1,4 +1,4 @@
-//! The lab: incidents with real packets, in user-mode Linux, without root and without a cluster.
+//! The lab: incidents with real packets, in user-mode Linux or on this machine's kernel, without a cluster.
 //!
 //! ```text
 //! incident (YAML) ─▶ cluster ─▶ commands (net, dataplane, workloads) ─▶ guest: namespaces, IPVS, pods, probers
@@ -22,10 +22,13 @@ pub mod corpus;
 pub mod dataplane;
 pub mod external;
 pub mod guest;
+pub mod host;
 pub mod incident;
 pub mod inside;
 pub mod judge;
+pub mod kernel;
 pub mod lab;
+pub mod machine;
 pub mod net;
 pub mod origin;
 pub mod packets;
@@ -35,4 +38,5 @@ pub mod screen;
 pub mod suite;
 pub mod tools;
 pub mod uml;
+pub mod uplink;
 pub mod workloads;

@@ -17,6 +17,7 @@ use parallax_lab::{
     dataplane::balancer,
     guest,
     incident::{self, Incident, LoadError},
+    kernel::{Ground, Kernel},
     lab::Lab,
     origin::{self, Manner},
     run_dir::RunDir,
@@ -24,7 +25,7 @@ use parallax_lab::{
     tools,
 };
 
-/// Incidents with real packets: a small cluster in user-mode Linux, without root.
+/// Incidents with real packets: a small cluster of namespaces in user-mode Linux, or on this machine's kernel.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -83,6 +84,8 @@ enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
+        ground: On,
+        #[command(flatten)]
         services: Services,
         #[command(flatten)]
         folder: Folder,
@@ -95,6 +98,8 @@ enum Command {
         #[arg(long)]
         keep_log: bool,
         #[command(flatten)]
+        ground: On,
+        #[command(flatten)]
         services: Services,
         #[command(flatten)]
         folder: Folder,
@@ -102,8 +107,9 @@ enum Command {
     /// The machine inside (started by its init script).
     #[command(hide = true)]
     Guest {
+        /// The host; without it the standard input is the connection.
         #[arg(long)]
-        control: SocketAddr,
+        control: Option<SocketAddr>,
         #[arg(long)]
         run: String,
     },
@@ -131,6 +137,15 @@ enum Command {
     /// An ordinary client: JSON questions in, JSON answers out.
     #[command(hide = true)]
     Client,
+}
+
+/// Whose kernel a lab runs on.
+#[derive(Debug, Args)]
+struct On {
+    /// `host` takes this machine's kernel, in namespaces (as root; data planes of nftables only) and fails where that is not
+    /// possible, `uml` one of its own. Without it what is of nftables takes this machine's where it can.
+    #[arg(long, value_name = "host|uml")]
+    kernel: Option<Kernel>,
 }
 
 /// Who makes the Services work on the nodes.
@@ -194,10 +209,12 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             report,
             quiet_seconds,
             json,
+            ground,
             folder,
             ..
         } => {
             let suite = Suite {
+                kernel: ground.kernel,
                 folder: folder.incidents,
                 only,
                 jobs,
@@ -220,6 +237,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             keep_log,
             record,
             json,
+            ground,
             services,
             folder,
             ..
@@ -233,6 +251,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 record,
                 json,
                 hook: services.hook,
+                kernel: ground.kernel,
             };
             Ok(match conductor::run(incident, options).await? {
                 Ended::AsExpected => 0,
@@ -243,9 +262,13 @@ async fn command(command: Command) -> anyhow::Result<u8> {
         Command::Packets {
             id,
             keep_log,
+            ground,
             services,
             folder,
-        } => packets(load(&folder.incidents, &id)?, keep_log, services.hook.as_deref()).await,
+        } => {
+            let incident = load(&folder.incidents, &id)?;
+            packets(incident, keep_log, ground.kernel, services.hook.as_deref()).await
+        }
         Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
         Command::Origin {
             listen,
@@ -284,9 +307,19 @@ fn list(folder: &Path) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-async fn packets(incident: Incident, keep_log: bool, hook: Option<&Path>) -> anyhow::Result<u8> {
+async fn packets(
+    incident: Incident,
+    keep_log: bool,
+    kernel: Option<Kernel>,
+    hook: Option<&Path>,
+) -> anyhow::Result<u8> {
+    let ground = Ground::choose(incident.dataplane, kernel)?;
+    if let Some(instead) = &ground.instead {
+        eprintln!("{instead}");
+    }
     let program = std::env::current_exe().context("finding the path of this program")?;
-    let mut lab = Lab::boot(&program, RunDir::create(keep_log)?, incident.clone()).await?;
+    let run = RunDir::create(keep_log)?;
+    let mut lab = Lab::boot(&program, run, incident.clone(), ground.kernel).await?;
     if let Some(hook) = hook {
         lab.leave_services_to(hook)?;
     }

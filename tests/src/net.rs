@@ -14,19 +14,7 @@ use crate::{
 /// The cloud, all nodes, all pods and whoever is outside.
 #[must_use]
 pub fn build(cluster: &Cluster) -> Vec<Cmd> {
-    let mut commands = Vec::new();
-    if cluster.is_dual_stack() {
-        // Loaded once, before the nodes' namespaces could race for the loader.
-        let modules = [
-            "ip6table_nat",
-            "ip6table_filter",
-            "ip6table_mangle",
-            "ip6t_REJECT",
-        ];
-        let load = ["modprobe", "-d", "/run/modules", "-a"];
-        commands.push(Cmd::new(load.into_iter().chain(modules)));
-    }
-    commands.extend(cloud(cluster));
+    let mut commands = cloud(cluster);
     commands.extend(cluster.nodes.iter().flat_map(|node| self::node(cluster, node)));
     for pod in cluster.pods() {
         commands.extend(self::pod(cluster, pod));
@@ -86,7 +74,6 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
         iptables_restore(None, &translation(cluster)),
         // A balancer does not pass on that a node refused: its clients see silence (incident I7).
         Cmd::new([
-            "xtables-legacy-multi",
             "iptables",
             "-A",
             "FORWARD",
@@ -322,7 +309,7 @@ pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> Cmd {
     restore(netns, "nat", rules)
 }
 
-/// Replaces a table. The lab's kernel has no nftables translation, hence the legacy binary.
+/// Replaces a table. Which sort of iptables that is depends on the kernel; the machine's first process has laid it out.
 #[must_use]
 pub fn restore(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
     restore_by("iptables-restore", netns, table, rules)
@@ -340,7 +327,7 @@ fn restore_by(program: &str, netns: Option<&str>, table: &str, rules: &[String])
     lines.push("COMMIT".to_owned());
     Cmd {
         netns: netns.map(str::to_owned),
-        ..Cmd::new(["xtables-legacy-multi", program])
+        ..Cmd::new([program])
     }
     .reading(&lines)
 }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::{
     conductor::{self, Options, Report},
     incident::{self, Incident},
+    kernel::Kernel,
     screen::Screen,
 };
 
@@ -34,6 +35,8 @@ pub struct Suite {
     pub quiet_seconds: Option<u64>,
     /// The results as JSON lines on the standard output.
     pub json: bool,
+    /// Whose kernel they run on; the one that suits each data plane where absent.
+    pub kernel: Option<Kernel>,
 }
 
 /// How it ended.
@@ -137,6 +140,7 @@ impl Suite {
                 record: None,
                 json: false,
                 hook: None,
+                kernel: self.kernel,
             };
             let screen = if self.jobs > 1 {
                 Screen::silent()
@@ -173,7 +177,9 @@ fn result(report: &Report) -> String {
         (None, _, Some(after)) => format!("{}, after {after:.1} s", report.expected),
         _ => report.expected.clone(),
     };
-    format!("  ✓ {}: {named}", report.id)
+    let instead = report.instead.as_ref();
+    let instead = instead.map_or(String::new(), |instead| format!("\n    {instead}"));
+    format!("  ✓ {}: {named}{instead}", report.id)
 }
 
 fn say(text: &str) {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 /// What installs all of them on Debian and Ubuntu.
 pub const INSTALL: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
-    tcpdump nginx-light haproxy unbound";
+    tcpdump nginx-light haproxy unbound nftables";
 
-/// `nsenter` and `setpriv` are part of util-linux, which no Debian lacks.
-const NEEDED: [&str; 13] = [
+/// `nsenter`, `setpriv` and `unshare` are part of util-linux, which no Debian lacks.
+const NEEDED: [&str; 15] = [
     "linux.uml",
     "slirp-fullbolt",
     "xtables-legacy-multi",
@@ -19,8 +19,10 @@ const NEEDED: [&str; 13] = [
     "nginx",
     "haproxy",
     "unbound",
+    "nft",
     "nsenter",
     "setpriv",
+    "unshare",
 ];
 
 /// Also searched: an ordinary user's `PATH` often lacks them.
@@ -72,7 +74,7 @@ mod tests {
         assert_eq!(
             line,
             "the lab needs linux.uml, dnsmasq; install with: apt-get install user-mode-linux slirp iptables \
-             ipvsadm iproute2 kmod dnsmasq-base tcpdump nginx-light haproxy unbound"
+             ipvsadm iproute2 kmod dnsmasq-base tcpdump nginx-light haproxy unbound nftables"
         );
     }
 

@@ -1,18 +1,15 @@
 //! The machine: user-mode Linux as an ordinary process, booted from the host's file tree, read-only.
 
-use std::{
-    fs::{self, File},
-    net::SocketAddr,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
-};
+use std::{fs, net::SocketAddr, path::Path, process::Stdio};
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use crate::{cluster::addresses, run_dir::RunDir};
+use crate::{
+    cluster::addresses,
+    machine::{self, Machine},
+    run_dir::RunDir,
+};
 
 /// Memory of the machine. It is taken only when used.
 const MEMORY: &str = "512M";
@@ -20,82 +17,41 @@ const MEMORY: &str = "512M";
 /// All modules, loaded at once: the nodes' namespaces must not race for the loader.
 const MODULES: &str = "dummy veth bridge br_netfilter ip_vs ip_vs_rr nf_conntrack iptable_nat iptable_filter \
     xt_MASQUERADE xt_mark xt_nat xt_tcpudp iptable_mangle iptable_raw ipt_REJECT xt_connmark xt_conntrack xt_statistic \
-    xt_addrtype xt_length sch_netem";
+    xt_addrtype xt_length sch_netem ip6table_nat ip6table_filter ip6table_mangle ip6t_REJECT";
 
-/// A running machine; ended with all its processes when dropped.
-#[derive(Debug)]
-pub struct Machine {
-    child: Child,
-    group: Option<Pid>,
-    log: PathBuf,
-}
+/// Starts it. Inside, `program guest` connects to `control` on the host and names the run.
+pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow::Result<Machine> {
+    let init = run.file("init.sh");
+    machine::script(&init, &init_script(program, control, run.id()))?;
+    let slirp = run.file("slirp.sh");
+    machine::script(&slirp, "#!/bin/sh\nexec slirp-fullbolt \"$@\"\n")?;
+    let sockets = run.file("uml");
+    fs::create_dir(&sockets).with_context(|| format!("creating {}", sockets.display()))?;
 
-impl Machine {
-    /// Starts it. Inside, `program guest` connects to `control` on the host and names the run.
-    pub fn boot(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow::Result<Self> {
-        let init = run.file("init.sh");
-        script(&init, &init_script(program, control, run.id()))?;
-        let slirp = run.file("slirp.sh");
-        script(&slirp, "#!/bin/sh\nexec slirp-fullbolt \"$@\"\n")?;
-        let sockets = run.file("uml");
-        fs::create_dir(&sockets).with_context(|| format!("creating {}", sockets.display()))?;
-        let log = run.file("uml.log");
-        let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new("setpriv");
-        command
-            // Should the lab be killed, the machine hears of it from the kernel. (It also halts by itself when the
-            // control connection ends.)
-            .args(["--pdeathsig", "TERM", "--", "linux.uml"])
-            .arg(format!("mem={MEMORY}"))
-            .args([
-                "root=/dev/root",
-                "rootfstype=hostfs",
-                "rootflags=/",
-                "ro",
-                "quiet",
-            ])
-            .arg(format!("init={}", init.display()))
-            .arg(format!("uml_dir={}", sockets.display()))
-            .arg("umid=lab")
-            .arg(format!("eth0=slirp,,{}", slirp.display()))
-            .args(["con=null", "con0=null,fd:2", "con1=fd:0,fd:1"])
-            .env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin"))
-            // slirp and the machine look for settings of theirs there.
-            .env("HOME", run.path())
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().context("sharing the log file")?)
-            .stderr(out)
-            .process_group(0);
-        let child = command.spawn().context("starting linux.uml")?;
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        Ok(Self { child, group, log })
-    }
-
-    /// What the machine and everything in it wrote.
-    #[must_use]
-    pub fn log(&self) -> &Path {
-        &self.log
-    }
-
-    /// Waits for its end.
-    pub async fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        self.child.wait().await
-    }
-
-    fn end(&self) {
-        if let Some(group) = self.group {
-            // Nobody left to end is fine.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        self.end();
-    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("setpriv");
+    command
+        // Should the lab be killed, the machine hears of it from the kernel. (It also halts by itself when the
+        // control connection ends.)
+        .args(["--pdeathsig", "TERM", "--", "linux.uml"])
+        .arg(format!("mem={MEMORY}"))
+        .args([
+            "root=/dev/root",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            "quiet",
+        ])
+        .arg(format!("init={}", init.display()))
+        .arg(format!("uml_dir={}", sockets.display()))
+        .arg("umid=lab")
+        .arg(format!("eth0=slirp,,{}", slirp.display()))
+        .args(["con=null", "con0=null,fd:2", "con1=fd:0,fd:1"])
+        .env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin"))
+        // slirp and the machine look for settings of theirs there.
+        .env("HOME", run.path())
+        .stdin(Stdio::null());
+    Machine::start(command, run.file("uml.log")).context("starting linux.uml")
 }
 
 fn init_script(program: &Path, control: SocketAddr, run: &str) -> String {
@@ -104,7 +60,7 @@ fn init_script(program: &Path, control: SocketAddr, run: &str) -> String {
     format!(
         r#"#!/bin/sh
 # First process of the machine. The host's tree is mounted read-only; only /run can be written.
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin RUST_BACKTRACE=1
+export PATH=/run/sbin:/usr/sbin:/usr/bin:/sbin:/bin RUST_BACKTRACE=1
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
@@ -115,6 +71,11 @@ printf '#!/bin/sh\nexec modprobe -d /run/modules "$@"\n' > /run/modprobe
 chmod +x /run/modprobe
 echo /run/modprobe > /proc/sys/kernel/modprobe
 modprobe -d /run/modules -a {MODULES}
+# The kernel has no translation by nftables, hence the legacy programs.
+mkdir /run/sbin
+for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+  ln -s "$(command -v xtables-legacy-multi)" /run/sbin/$tool
+done
 ip link set lo up
 ip addr add {uplink}/24 dev eth0
 ip link set eth0 up
@@ -127,10 +88,4 @@ sleep 30
         program = program.display(),
         port = control.port(),
     )
-}
-
-fn script(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
-        .with_context(|| format!("making {} executable", path.display()))
 }

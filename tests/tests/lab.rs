@@ -1,4 +1,5 @@
-//! The lab itself, with real packets. Needs user-mode Linux; `PARALLAX_LAB=skip` leaves these tests out, loudly.
+//! The lab itself, with real packets. Needs user-mode Linux, and takes this machine's kernel for
+//! what is of nftables where it may; `PARALLAX_LAB=skip` leaves these tests out, loudly.
 //!
 //! What is asserted comes from an ordinary client and from tcpdump, never from Parallax' own counters. The tests that
 //! run the product start the binaries `parallax` and `parallax-lab` beside each other in the build folder: `make test`
@@ -11,13 +12,13 @@ use std::path::Path;
 
 use parallax_lab::{
     client::{Answer, Ask},
-    incident::{self, Incident},
+    incident::{self, Fault, Incident, Op},
+    kernel::Kernel,
     lab::Lab,
     packets::Seen,
-    run_dir::RunDir,
 };
 
-use support::{Cleanup, lab, lab_binary, lab_with, skipped, turn};
+use support::{Cleanup, boot, kernel, lab, lab_binary, lab_with, skipped, this_machine, turn};
 
 fn incident(id: &str) -> Incident {
     incident::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents"), id).unwrap()
@@ -118,21 +119,13 @@ async fn a_current_kube_proxy_does_not_refuse() {
     .await;
 }
 
-#[tokio::test]
-async fn two_labs_side_by_side_do_not_disturb_each_other() {
+/// Of two labs side by side one breaks and ends; the other does not notice.
+async fn side_by_side(id: &str) {
     if skipped() {
         return;
     }
     let _turn = turn();
-    let boot = || {
-        Lab::boot(
-            Path::new(lab_binary()),
-            RunDir::create(false).unwrap(),
-            incident("i1"),
-        )
-    };
-    let (one, other) = tokio::join!(boot(), boot());
-    let (mut one, mut other) = (one.unwrap(), other.unwrap());
+    let (mut one, mut other) = tokio::join!(boot(incident(id)), boot(incident(id)));
     one.build().await.unwrap();
     other.build().await.unwrap();
     one.fault(0).await.unwrap();
@@ -144,28 +137,124 @@ async fn two_labs_side_by_side_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn the_machine_halts_when_the_host_goes_away_and_leaves_nothing_behind() {
-    if skipped() {
-        return;
+async fn two_labs_side_by_side_do_not_disturb_each_other() {
+    side_by_side("i1").await;
+}
+
+#[tokio::test]
+async fn nor_do_two_on_this_machines_kernel() {
+    side_by_side("f3").await;
+}
+
+/// A fault that runs a command on a node, which fails the test when it fails.
+fn check_on(node: &str, run: String) -> Fault {
+    Fault {
+        name: "a look from the node".to_owned(),
+        after_rounds: 0,
+        ops: vec![Op::Command {
+            namespace: node.to_owned(),
+            run,
+        }],
     }
-    let _turn = turn();
-    let folder = tempfile::tempdir().unwrap();
-    let mut child = tokio::process::Command::new(lab_binary())
-        .args(["packets", "i1"])
-        .env("PARALLAX_LAB_DIR", folder.path())
+}
+
+#[tokio::test]
+async fn nftables_mode_serves_pods_whatever_the_policy_by_a_table_of_its_own_on_this_machines_kernel() {
+    let mut incident = incident("quiet-nftables");
+    let kernel = kernel(incident.dataplane);
+    // Empty where rules of iptables stand in for it: in user-mode Linux.
+    let table = "nft list map ip kube-proxy no-endpoint-services | grep -q '203.0.113.10 . tcp . 80 : drop'";
+    incident.faults.push(check_on("n3", table.to_owned()));
+    lab(incident, async |lab| {
+        assert_seen(lab, false).await;
+        lab.fault(0).await.unwrap();
+        assert_seen(lab, true).await;
+        assert_eq!(lab.fault(1).await.is_ok(), kernel == Kernel::Host);
+        lab.check_processes().await.unwrap();
+    })
+    .await;
+}
+
+/// Measured: the filter of what is forwarded comes after the translation at an earlier hook, whatever its priority.
+#[tokio::test]
+async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serves_its_pods() {
+    let mut incident = incident("quiet-nftables");
+    incident.dataplane = incident::Dataplane::NftablesOld;
+    let ask = Ask::Http {
+        to: "203.0.113.10:80".parse().unwrap(),
+        host: "shop.example.test".into(),
+    };
+    let ask = serde_json::to_string(&ask).unwrap();
+    let sees = |what: &str| format!("echo '{ask}' | {} client | grep -q {what}", lab_binary());
+    incident.faults.push(check_on("n1", sees("ingress-1")));
+    incident.faults.push(check_on("n3", sees("timed-out")));
+    lab(incident, async |lab| {
+        assert_seen(lab, false).await;
+        lab.fault(0).await.unwrap();
+        assert_seen(lab, true).await;
+        lab.fault(1).await.unwrap();
+        lab.fault(2).await.unwrap();
+    })
+    .await;
+}
+
+fn packets_of(id: &str, folder: &Path) -> tokio::process::Child {
+    tokio::process::Command::new(lab_binary())
+        .args(["packets", id])
+        .env("PARALLAX_LAB_DIR", folder)
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .unwrap();
-    // The first line comes when the cluster stands; then the lab is killed without a chance to tidy up.
+        .unwrap()
+}
+
+/// Kills a lab without a chance to tidy up, once its cluster stands.
+async fn killed_when_it_stands(id: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = packets_of(id, folder.path());
+    // The first line comes when the cluster stands.
     let mut lines =
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
     let first = lines.next_line().await.unwrap().unwrap();
     assert!(first.starts_with("kernel "), "{first}");
     let cleanup = Cleanup::of(folder.path());
     assert!(cleanup.machine_runs(), "the machine should run by now");
+    let namespaces = cleanup.namespaces();
     child.kill().await.unwrap();
-    cleanup.machine_ends().await;
+    cleanup.machine_ends(&namespaces).await;
+}
+
+#[tokio::test]
+async fn the_machine_halts_when_the_host_goes_away_and_leaves_nothing_behind() {
+    if skipped() {
+        return;
+    }
+    let _turn = turn();
+    killed_when_it_stands("i1").await;
+}
+
+#[tokio::test]
+async fn a_lab_on_this_machines_kernel_changes_nothing_of_it_and_leaves_nothing_wherever_it_is_killed() {
+    if skipped() {
+        return;
+    }
+    let _turn = turn();
+    if kernel(incident("f3").dataplane) != Kernel::Host {
+        return killed_when_it_stands("f3").await;
+    }
+    let before = this_machine();
+    // As its first process starts, while its nodes and pods are built, and once they stand.
+    for least in [1, 5, 7] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = packets_of("f3", folder.path());
+        let cleanup = Cleanup::of(folder.path());
+        let namespaces = cleanup.has_namespaces(least).await;
+        assert_eq!(this_machine(), before, "with {least} namespaces");
+        child.kill().await.unwrap();
+        cleanup.machine_ends(&namespaces).await;
+    }
+    killed_when_it_stands("f3").await;
+    assert_eq!(this_machine(), before);
 }
 
 /// The whole product: probers inside, the aggregator here. A dozen of the incidents, two side by side; `make lab` runs
@@ -185,6 +274,7 @@ fn a_dozen_incidents_are_named_as_their_files_say() {
         "i5",
         "i7-tie",
         "i8-1",
+        "f3",
         "f9",
         "bad-backend",
     ];

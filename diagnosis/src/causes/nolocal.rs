@@ -44,12 +44,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .to_owned()
         },
         remedies: |s| {
-            let mut all = vec![remedy(
-                "tell kube-proxy the pods' addresses (--cluster-cidr or detectLocalMode)",
-                Some("kubectl -n kube-system edit configmap kube-proxy".to_owned()),
-                "kube-proxy restarts on every node; connections stay, rules are rewritten once",
-            )
-.not_when("clients come from outside those addresses, such as a virtual machine in the same network")];
+            let mut all = vec![name_the_pods()];
             all.extend(remedies(s));
             all
         },
@@ -61,14 +56,16 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| kinds::NOLOCAL_DROPS,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Nftables),
         mechanism: |_| {
-            "kube-proxy in nftables mode before 1.33.6 drops pod traffic to the balancer address of a Service with \
-             externalTrafficPolicy: Local on nodes without an endpoint"
+            "externalTrafficPolicy: Local, and kube-proxy in nftables mode drops on nodes without an endpoint whatever it \
+             does not know to be a local pod (cluster CIDR missing or too small); before 1.33.6 also what comes from the \
+             node's own network"
                 .to_owned()
         },
         remedies: |s| {
             let mut all = vec![
+                name_the_pods(),
                 remedy(
-                    "upgrade kube-proxy to 1.33.6, 1.34 or later",
+                    "upgrade kube-proxy to 1.33.6, 1.34 or later, where the clients are in the nodes' own network",
                     None,
                     "a patch release on every node",
                 )
@@ -160,6 +157,16 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
         kinds: kinds::Profile::default(),
         own_node_answers: false,
     })
+}
+
+/// For a kube-proxy that holds pods to the policy as it takes them for clients outside.
+fn name_the_pods() -> Remedy {
+    remedy(
+        "tell kube-proxy the pods' addresses (--cluster-cidr or detectLocalMode)",
+        Some("kubectl -n kube-system edit configmap kube-proxy".to_owned()),
+        "kube-proxy restarts on every node; connections stay, rules are rewritten once",
+    )
+    .not_when("clients come from outside those addresses, such as a virtual machine in the same network")
 }
 
 fn remedies(s: &Situation<'_>) -> Vec<Remedy> {

@@ -371,8 +371,8 @@ impl Cluster {
     }
 }
 
-/// The lab's kernel has no nftables translation, hence the legacy binary.
-const FILTER: &str = "xtables-legacy-multi iptables";
+/// Of the sort that the machine's kernel has.
+const FILTER: &str = "iptables";
 
 fn pods_of(service: &Service) -> Vec<PodName> {
     service.endpoints.iter().map(|pod| pod.name.clone()).collect()

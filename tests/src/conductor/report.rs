@@ -30,6 +30,9 @@ pub struct Report {
     pub problem: Option<String>,
     /// What was expected, in short.
     pub expected: String,
+    /// What was not possible on this machine, and what was done instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
     /// Seconds from the start.
     pub seconds: f64,
     /// Seconds from the last fault to what was said.
@@ -73,6 +76,7 @@ impl Report {
             ok: true,
             problem: None,
             expected: expected(incident),
+            instead: None,
             seconds: rounded(elapsed),
             seconds_after_fault: None,
             region: None,
@@ -140,6 +144,15 @@ impl Report {
     }
 
     fn text(&self) -> String {
+        let mut text = self.outcome();
+        if let Some(instead) = &self.instead {
+            text.push_str(instead);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn outcome(&self) -> String {
         if let Some(problem) = &self.problem {
             return format!(
                 "\n{}: not as expected after {:.1} s: {problem}\n",

@@ -3,10 +3,10 @@
 //! Source: kube-proxy's `pkg/proxy/iptables/proxier.go`, with its chains in short: what a Service of one port does is
 //! one chain here (`SVC-n`).
 //!
-//! nftables mode does the same to packets (its verdict maps are these jumps), and the lab's kernel has no nftables
-//! translation, so it is made of the same rules. Its old version differed in one thing (kubernetes#131765): the hook of the
-//! filter chains came before the translation, so what is for a balancer address without a local endpoint was dropped
-//! whoever sent it.
+//! nftables mode does the same to packets (its verdict maps are these jumps), and user-mode Linux has no nftables
+//! translation, so there it is made of the same rules. Its old version differed in one thing (kubernetes#132456): the
+//! filter chain of what a node sends came before the translation, so what the node itself sends to a balancer address
+//! without a local endpoint was dropped.
 
 use std::net::Ipv4Addr;
 
@@ -114,7 +114,7 @@ impl Tables {
                 let pods = format!("-s {} {matched}", addresses::POD_CIDR);
                 let own = format!("-m addrtype --src-type LOCAL {matched}");
                 self.mark(&format!("{own} {MARK}"));
-                if dataplane != Dataplane::IptablesNoClusterCidr {
+                if dataplane.knows_pods() {
                     self.jump(&pods, &everywhere);
                 }
                 self.jump(&own, &everywhere);
@@ -123,9 +123,7 @@ impl Tables {
                 let nobody_here = here.is_empty() && !all.is_empty();
                 self.nobody(&matched, nobody_here, "DROP");
                 if dataplane == Dataplane::NftablesOld && nobody_here {
-                    for from in ["PREROUTING", "OUTPUT"] {
-                        self.raw.push(format!("-A {from} {matched} -j DROP"));
-                    }
+                    self.raw.push(format!("-A OUTPUT {matched} -j DROP"));
                 }
             }
         }
@@ -224,11 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn before_its_fix_nftables_mode_drops_the_balancers_address_where_no_endpoint_is_whoever_asks() {
+    fn before_its_fix_nftables_mode_drops_what_a_node_sends_to_the_balancer_where_no_endpoint_is() {
         let cluster = cluster(Dataplane::NftablesOld);
         let of = |node: usize| Tables::of(&cluster, &cluster.nodes[node]);
-        let dropped = "-A PREROUTING -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
-        assert!(of(3).raw.contains(&dropped), "{:?}", of(3).raw);
+        let raw = of(3).raw;
+        let dropped = "-A OUTPUT -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
+        assert!(raw.contains(&dropped), "{raw:?}");
+        assert!(!raw.iter().any(|rule| rule.contains("PREROUTING")), "{raw:?}");
         assert_eq!(of(0).raw, Vec::<String>::new(), "an endpoint is local there");
         let mut current = cluster.clone();
         current.dataplane = Dataplane::Nftables;

@@ -3,12 +3,9 @@
 //! Sources: kube-proxy's `pkg/proxy/ipvs` before and after kubernetes#97081, and the field reports of incident I1.
 //! Virtual addresses are bound on `kube-ipvs0`, a dummy link that stays down; that is enough to make them local.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
-};
+use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use super::six;
+use super::Rules;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::Cmd,
@@ -16,36 +13,8 @@ use crate::{
     net,
 };
 
-/// A virtual service as `ipvsadm` names it: `-t 10.96.0.50:80`.
-type Virtual = String;
-
-/// What one node's kernel holds for all Services.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rules {
-    /// Addresses on `kube-ipvs0`.
-    addresses: BTreeSet<Ipv4Addr>,
-    /// Virtual services and their real servers.
-    services: BTreeMap<Virtual, BTreeSet<String>>,
-    /// The `nat` table.
-    nat: Vec<String>,
-    /// The chain of the `filter` table in which kube-proxy drops; iptables mode only.
-    filter: Vec<String>,
-    /// What the network plugin drops for a `NetworkPolicy`: packets for the node's own pods.
-    policy: Vec<String>,
-    /// What the `raw` table drops; nftables mode before its fix only.
-    raw: Vec<String>,
-    /// The same for the IPv6 counterpart of every address.
-    dual_stack: bool,
-}
-
 /// What a node needs once, before any rules.
-#[must_use]
-pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
-    let mut commands = super::policy::prepare(cluster, node);
-    if cluster.dataplane.is_iptables() {
-        commands.extend(super::iptables::prepare(cluster, node));
-        return commands;
-    }
+pub(super) fn prepare(node: &Node) -> Vec<Cmd> {
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
     // every node and must not be announced by any.
     let sysctls = [
@@ -55,65 +24,17 @@ pub fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
         ("net/ipv4/conf/all/arp_announce", "2"),
     ];
     let links = ["link add kube-ipvs0 type dummy".to_owned()];
-    commands.push(net::set_up(Some(node.name.as_str()), &sysctls, &links));
-    commands
-}
-
-/// What a node needs once where somebody else makes the Services work.
-#[must_use]
-pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
-    super::policy::prepare(cluster, node)
-}
-
-/// The network plugin's part: what leaves the pod network takes the node's address.
-fn leaving_the_pods(node: &Node) -> String {
-    format!(
-        "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
-        addresses::pod_cidr(node.number),
-        addresses::POD_CIDR
-    )
+    vec![net::set_up(Some(node.name.as_str()), &sysctls, &links)]
 }
 
 impl Rules {
-    /// What the network plugin alone makes the node hold. Its part of the `nat` table never changes, so it is written once
-    /// and rules of others beside it stay.
-    #[must_use]
-    pub fn of_plugin(cluster: &Cluster, node: &Node) -> Self {
-        Self {
-            dual_stack: cluster.is_dual_stack(),
-            nat: vec![leaving_the_pods(node)],
-            policy: super::policy::rules(cluster, node),
-            ..Self::default()
-        }
-    }
-
-    /// What the node must hold.
-    #[must_use]
-    pub fn of(cluster: &Cluster, node: &Node) -> Self {
-        let mut rules = Self {
-            dual_stack: cluster.is_dual_stack(),
-            ..Self::default()
-        };
-        if cluster.dataplane.is_iptables() {
-            let tables = super::iptables::Tables::of(cluster, node);
-            rules.nat = tables.nat;
-            rules.filter = tables.filter;
-            rules.raw = tables.raw;
-        } else {
-            rules.resolver(cluster);
-            for service in &cluster.services {
-                for port in &service.ports {
-                    rules.service(cluster.dataplane, node, service, port);
-                }
+    pub(super) fn virtual_services(&mut self, cluster: &Cluster, node: &Node) {
+        self.resolver(cluster);
+        for service in &cluster.services {
+            for port in &service.ports {
+                self.service(cluster.dataplane, node, service, port);
             }
         }
-        rules.hairpin(cluster, node);
-        rules.policy = super::policy::rules(cluster, node);
-        rules.nat.extend([
-            "-A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE".to_owned(),
-            leaving_the_pods(node),
-        ]);
-        rules
     }
 
     fn resolver(&mut self, cluster: &Cluster) {
@@ -198,70 +119,7 @@ impl Rules {
         }
     }
 
-    /// A pod that reaches itself through a Service must not see its own address as the client (`KUBE-LOOP-BACK`).
-    fn hairpin(&mut self, cluster: &Cluster, node: &Node) {
-        for service in &cluster.services {
-            for pod in service.endpoints.iter().filter(|pod| pod.node == node.name) {
-                self.nat.push(format!(
-                    "-A POSTROUTING -s {address}/32 -d {address}/32 -j MASQUERADE",
-                    address = pod.address
-                ));
-            }
-        }
-    }
-
-    /// The commands that lead from what a node holds to this, without a gap for what stays.
-    #[must_use]
-    pub fn commands_from(&self, old: &Self, node: &Node) -> Vec<Cmd> {
-        let name = node.name.as_str();
-        let mut commands = Vec::new();
-        let links: Vec<String> = (old.addresses.difference(&self.addresses).map(|ip| ("del", ip)))
-            .chain(self.addresses.difference(&old.addresses).map(|ip| ("add", ip)))
-            .map(|(verb, ip)| format!("addr {verb} {ip}/32 dev kube-ipvs0"))
-            .collect();
-        if !links.is_empty() {
-            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
-        }
-        if self.dual_stack && !links.is_empty() {
-            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
-        }
-        let changes = self.ipvsadm_from(old);
-        if !changes.is_empty() {
-            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&changes));
-        }
-        if self.dual_stack && !changes.is_empty() {
-            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
-        }
-        if self.nat != old.nat {
-            commands.push(net::iptables_restore(Some(name), &self.nat));
-            if self.dual_stack {
-                commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
-            }
-        }
-        if self.policy != old.policy {
-            commands.push(net::restore_chains(Some(name), "filter", &self.policy));
-            if self.dual_stack {
-                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.policy));
-                commands.push(net::only_declared(rules));
-            }
-        }
-        if self.raw != old.raw {
-            commands.push(net::restore(Some(name), "raw", &self.raw));
-            if self.dual_stack {
-                commands.push(net::restore_six(Some(name), "raw", &six::rules(&self.raw)));
-            }
-        }
-        if self.filter != old.filter {
-            commands.push(net::restore_chains(Some(name), "filter", &self.filter));
-            if self.dual_stack {
-                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.filter));
-                commands.push(net::only_declared(rules));
-            }
-        }
-        commands
-    }
-
-    fn ipvsadm_from(&self, old: &Self) -> Vec<String> {
+    pub(super) fn ipvsadm_from(&self, old: &Self) -> Vec<String> {
         let none = BTreeSet::new();
         let mut lines = Vec::new();
         for gone in old
@@ -296,7 +154,10 @@ mod tests {
     use std::{fmt::Write, path::Path};
 
     use super::*;
-    use crate::incident::{Op, parse};
+    use crate::{
+        incident::{Op, parse},
+        kernel::Kernel,
+    };
 
     fn i1() -> Cluster {
         let text = include_str!("../../incidents/i1.yaml");
@@ -320,9 +181,9 @@ mod tests {
             let old = if before == after {
                 Rules::default()
             } else {
-                Rules::of(before, node)
+                Rules::of(before, node, Kernel::Uml)
             };
-            for command in Rules::of(after, node).commands_from(&old, node) {
+            for command in Rules::of(after, node, Kernel::Uml).commands_from(&old, after, node) {
                 writeln!(text, "{command}").unwrap();
                 for line in command.stdin.lines() {
                     writeln!(text, "    {line}").unwrap();
@@ -344,7 +205,7 @@ mod tests {
     }
 
     fn real_servers(cluster: &Cluster, node: usize, service: &str) -> Vec<String> {
-        Rules::of(cluster, &cluster.nodes[node]).services[service]
+        Rules::of(cluster, &cluster.nodes[node], Kernel::Uml).services[service]
             .iter()
             .cloned()
             .collect()
@@ -387,7 +248,7 @@ mod tests {
         };
         cluster.apply(&op).unwrap();
         assert_eq!(real_servers(&cluster, 3, "-t 192.168.0.4:30080").len(), 2);
-        let rules = Rules::of(&cluster, &cluster.nodes[3]);
+        let rules = Rules::of(&cluster, &cluster.nodes[3], Kernel::Uml);
         assert!(
             rules
                 .nat

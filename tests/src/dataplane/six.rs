@@ -19,6 +19,19 @@ pub(crate) fn rule(line: &str) -> String {
     words.join(" ")
 }
 
+/// One line of `nft`, whose words for the family differ as well.
+pub(super) fn nft(line: &str) -> String {
+    let words: Vec<String> = line
+        .split(' ')
+        .map(|part| match part {
+            "ip" => "ip6".to_owned(),
+            "ipv4_addr" => "ipv6_addr".to_owned(),
+            _ => word(part),
+        })
+        .collect();
+    words.join(" ")
+}
+
 fn word(word: &str) -> String {
     if let Ok(address) = word.parse::<Ipv4Addr>() {
         return addresses::six(address).to_string();
@@ -39,6 +52,22 @@ fn word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_nft_changes_its_family_and_keeps_the_names_of_its_chains() {
+        assert_eq!(
+            nft(
+                "add rule ip kube-proxy endpoint-a/b/tcp/http__10.244.1.10/8080 meta l4proto tcp dnat to 10.244.1.10:8080"
+            ),
+            "add rule ip6 kube-proxy endpoint-a/b/tcp/http__10.244.1.10/8080 meta l4proto tcp dnat to [fd00::af4:10a]:8080"
+        );
+        assert_eq!(
+            nft(
+                "add element ip kube-proxy service-ips { 10.96.0.50 . tcp . 80 : goto service-a/b/tcp/http }"
+            ),
+            "add element ip6 kube-proxy service-ips { fd00::a60:32 . tcp . 80 : goto service-a/b/tcp/http }"
+        );
+    }
 
     #[test]
     fn addresses_networks_and_sockets_have_a_counterpart_and_every_other_word_stays() {

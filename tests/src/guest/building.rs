@@ -19,12 +19,10 @@ use crate::{
     cluster::{Cluster, Node, Service, addresses},
     command::{Cmd, run_all},
     control::Event,
-    dataplane::{
-        balancer,
-        ipvs::{self, Rules},
-    },
+    dataplane::{self, Rules, balancer},
     external::{self, Contract, Why},
     incident::Incident,
+    kernel::Kernel,
     net,
     workloads::{self, ProberSettings, Workload},
 };
@@ -35,6 +33,7 @@ impl Guest {
         incident: &Incident,
         folder: PathBuf,
         hook: Option<String>,
+        kernel: Kernel,
     ) -> anyhow::Result<Event> {
         if self.built.is_some() {
             bail!("the cluster is built already");
@@ -44,8 +43,8 @@ impl Guest {
         run_all(&net::build(&cluster)).context("building the network")?;
         for node in &cluster.nodes {
             let prepare = match hook {
-                Some(_) => ipvs::prepare_plugin(&cluster, node),
-                None => ipvs::prepare(&cluster, node),
+                Some(_) => dataplane::prepare_plugin(&cluster, node),
+                None => dataplane::prepare(&cluster, node, kernel),
             };
             run_all(&prepare).context("preparing the nodes")?;
             run_all(&net::return_path(&cluster, node)).context("preparing the way back to the balancer")?;
@@ -57,6 +56,7 @@ impl Guest {
             rules: BTreeMap::new(),
             folder,
             hook,
+            kernel,
         });
         self.forward(Why::Built)?;
         self.start_workloads()?;
@@ -165,10 +165,10 @@ impl Guest {
             }
             let new = match built.hook {
                 Some(_) => Rules::of_plugin(&built.cluster, node),
-                None => Rules::of(&built.cluster, node),
+                None => Rules::of(&built.cluster, node, built.kernel),
             };
             let old = built.rules.remove(&node.name).unwrap_or_default();
-            run_all(&new.commands_from(&old, node))
+            run_all(&new.commands_from(&old, &built.cluster, node))
                 .with_context(|| format!("changing the rules of {}", node.name))?;
             built.rules.insert(node.name.clone(), new);
         }

@@ -189,6 +189,17 @@ impl Incident {
                 {
                     check_server(&format!("faults[{i}].ops[{j}].server"), written, server)?;
                 }
+                if self.dataplane.is_nftables()
+                    && let Some(needs) = op.needs_own_kernel()
+                {
+                    return wrong(
+                        format!("faults[{i}].ops[{j}]"),
+                        format!(
+                            "{needs}, which this machine's kernel is not asked for: expected another data plane \
+                             than those of nftables"
+                        ),
+                    );
+                }
                 cluster.apply(op).map_err(|error| {
                     InvalidIncident::new(format!("faults[{i}].ops[{j}]"), error.to_string())
                 })?;

@@ -205,3 +205,15 @@ pub enum Op {
         run: String,
     },
 }
+
+impl Op {
+    /// What it takes that only a kernel of the lab's own gives.
+    #[must_use]
+    pub const fn needs_own_kernel(&self) -> Option<&'static str> {
+        match self {
+            Self::Loss { .. } => Some("loss takes netem"),
+            Self::StepClock { .. } => Some("step-clock sets the clock of the whole machine"),
+            _ => None,
+        }
+    }
+}

@@ -21,7 +21,7 @@ fn write_page(text: &mut String, reports: &[Report], took: Duration) -> fmt::Res
     write!(
         text,
         "<h1>{good} of {} incidents as expected</h1>\n<p>Each was built from real forwarding and real servers in a \
-         machine of its own, probed by <code>parallax prober</code> from every node and judged by \
+         machine or namespaces of its own, probed by <code>parallax prober</code> from every node and judged by \
          <code>parallax aggregator</code>, both as they are shipped. An ordinary client, which shares no code with them, \
          checked before and after the fault that the packets are what the incident says. {:.0} minutes in all.</p>\n",
         reports.len(),
@@ -76,6 +76,9 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     )?;
     if let Some(problem) = &report.problem {
         writeln!(text, "<p class=\"bad\">{}</p>", Escaped(problem))?;
+    }
+    if let Some(instead) = &report.instead {
+        writeln!(text, "<p>{}</p>", Escaped(instead))?;
     }
     for sentence in &report.sentences {
         writeln!(text, "<blockquote>{}</blockquote>", Escaped(sentence))?;

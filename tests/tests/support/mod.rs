@@ -1,11 +1,19 @@
 //! What every lab test needs: a lab, and everything about it when the test fails.
 use std::{
-    fs::File,
+    collections::BTreeSet,
+    fs::{self, File},
     path::{Path, PathBuf},
+    process::Command,
     time::{Duration, Instant},
 };
 
-use parallax_lab::{incident::Incident, lab::Lab, run_dir::RunDir, tools};
+use parallax_lab::{
+    incident::{Dataplane, Incident},
+    kernel::{Ground, Kernel},
+    lab::Lab,
+    run_dir::RunDir,
+    tools,
+};
 
 /// Whether the lab is left out on purpose. Without the tools the test fails instead: a lab that silently does not run
 /// is worth nothing.
@@ -33,6 +41,29 @@ pub(crate) fn lab_binary() -> &'static str {
     env!("CARGO_BIN_EXE_parallax-lab")
 }
 
+/// The kernel that suits a data plane here. What is of nftables is shown in user-mode Linux where this machine's kernel
+/// cannot be used, and that is said.
+pub(crate) fn kernel(dataplane: Dataplane) -> Kernel {
+    let ground = Ground::choose(dataplane, None).unwrap();
+    if let Some(instead) = ground.instead {
+        eprintln!("INSTEAD: {instead}");
+    }
+    ground.kernel
+}
+
+/// Boots a lab.
+pub(crate) async fn boot(incident: Incident) -> Lab {
+    let kernel = kernel(incident.dataplane);
+    Lab::boot(
+        Path::new(lab_binary()),
+        RunDir::create(false).unwrap(),
+        incident,
+        kernel,
+    )
+    .await
+    .unwrap()
+}
+
 /// Boots and builds a lab, gives it to a test, and halts it. When the test fails, the machine's log is printed.
 pub(crate) async fn lab(incident: Incident, test: impl AsyncFnOnce(&mut Lab)) {
     lab_with(incident, None, test).await;
@@ -44,9 +75,7 @@ pub(crate) async fn lab_with(incident: Incident, hook: Option<&Path>, test: impl
         return;
     }
     let _turn = turn();
-    let mut lab = Lab::boot(Path::new(lab_binary()), RunDir::create(false).unwrap(), incident)
-        .await
-        .unwrap();
+    let mut lab = boot(incident).await;
     let log = LogOnFailure(lab.log().to_owned());
     if let Some(hook) = hook {
         lab.leave_services_to(hook).unwrap();
@@ -70,6 +99,9 @@ impl Drop for LogOnFailure {
 /// Watches the machine of a lab that lives in a folder.
 pub(crate) struct Cleanup(PathBuf);
 
+/// A namespace as `/proc` names it: `net:[4026532000]`.
+type Namespace = PathBuf;
+
 impl Cleanup {
     /// Of the only lab in this folder.
     pub(crate) fn of(folder: &Path) -> Self {
@@ -77,13 +109,12 @@ impl Cleanup {
     }
 
     /// Processes whose command line names the folder.
-    fn processes(&self) -> Vec<String> {
+    fn processes(&self) -> Vec<(u32, String)> {
         let mine = self.0.to_str().unwrap();
-        std::fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| std::fs::read(entry.unwrap().path().join("cmdline")).ok())
-            .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-            .filter(|line| line.contains(mine))
+        every_process()
+            .filter_map(|id| Some((id, fs::read(format!("/proc/{id}/cmdline")).ok()?)))
+            .map(|(id, line)| (id, String::from_utf8_lossy(&line).replace('\0', " ")))
+            .filter(|(_, line)| line.contains(mine))
             .collect()
     }
 
@@ -91,18 +122,101 @@ impl Cleanup {
         !self.processes().is_empty()
     }
 
-    /// Patience of 10 seconds: the machine hears of the end at once, halting takes it less than one.
-    pub(crate) async fn machine_ends(&self) {
+    /// The namespaces that the machine and everything in it has for itself; none with a kernel of its own, where nothing of
+    /// it can be seen from here.
+    pub(crate) fn namespaces(&self) -> BTreeSet<Namespace> {
+        let ours = namespaces_of(std::process::id());
+        let mut all: BTreeSet<Namespace> = BTreeSet::new();
+        for (id, _) in self.processes() {
+            all.extend(namespaces_of(id).difference(&ours).cloned());
+        }
+        // Pods are not known by their command lines, but they live among the machine's processes.
+        let known = all.clone();
+        let among = every_process().map(namespaces_of);
+        for theirs in among.filter(|theirs| theirs.intersection(&known).next().is_some()) {
+            all.extend(theirs.difference(&ours).cloned());
+        }
+        all
+    }
+
+    /// Until the machine has at least so many namespaces of its own.
+    pub(crate) async fn has_namespaces(&self, least: usize) -> BTreeSet<Namespace> {
         let start = Instant::now();
-        let mut tries = 0;
-        while self.machine_runs() {
-            tries += 1;
+        loop {
+            let namespaces = self.namespaces();
+            if namespaces.len() >= least {
+                return namespaces;
+            }
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{} of {least} namespaces after a minute",
+                namespaces.len()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Patience of 10 seconds: the machine hears of the end at once, halting takes it less than one. `had` are its
+    /// namespaces; one is left as long as any process is in it.
+    pub(crate) async fn machine_ends(&self, had: &BTreeSet<Namespace>) {
+        let start = Instant::now();
+        loop {
+            let processes = self.processes();
+            let inside: Vec<u32> = every_process()
+                .filter(|id| namespaces_of(*id).intersection(had).next().is_some())
+                .collect();
+            if processes.is_empty() && inside.is_empty() {
+                return;
+            }
             assert!(
                 start.elapsed() < Duration::from_secs(10),
-                "still there after 10 s and {tries} looks: {:#?}",
-                self.processes()
+                "still there after 10 s: {processes:#?}, and in its namespaces {inside:?}"
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+}
+
+fn every_process() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// One that ends meanwhile has none.
+fn namespaces_of(process: u32) -> BTreeSet<Namespace> {
+    let link = |kind: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
+    ["net", "mnt", "pid", "ipc", "uts"]
+        .into_iter()
+        .filter_map(link)
+        .collect()
+}
+
+/// What a lab must leave as it is on this machine: links, mounts of namespaces, rules, settings of the network.
+pub(crate) fn this_machine() -> Vec<String> {
+    let mut links: Vec<String> = fs::read_dir("/sys/class/net")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    links.sort_unstable();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = mounts.lines().filter(|line| line.contains("netns"));
+    let rules = Command::new("nft").args(["list", "ruleset"]).output().unwrap();
+    assert!(
+        rules.status.success(),
+        "{}",
+        String::from_utf8_lossy(&rules.stderr)
+    );
+    let settings = [
+        "net/ipv4/ip_forward",
+        "net/ipv4/ping_group_range",
+        "net/bridge/bridge-nf-call-iptables",
+        "net/ipv4/conf/all/send_redirects",
+    ];
+    let settings = settings.map(|name| {
+        let value = fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
+        format!("{name} = {}", value.trim())
+    });
+    let mounts: Vec<String> = mounts.map(str::to_owned).collect();
+    let rules = vec![String::from_utf8_lossy(&rules.stdout).into_owned()];
+    [links, mounts, rules, settings.to_vec()].concat()
 }

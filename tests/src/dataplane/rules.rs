@@ -1,0 +1,197 @@
+//! What one node's kernel must hold, whoever forwards: pure, from the cluster to commands.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use super::{iptables, ipvs, nftables, policy, six};
+use crate::{
+    cluster::{Cluster, Node, addresses},
+    command::Cmd,
+    incident::Dataplane,
+    kernel::Kernel,
+    net,
+};
+
+/// A virtual service as `ipvsadm` names it: `-t 10.96.0.50:80`.
+type Virtual = String;
+
+/// What one node's kernel holds for all Services.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// Addresses on `kube-ipvs0`.
+    pub(super) addresses: BTreeSet<Ipv4Addr>,
+    /// Virtual services and their real servers.
+    pub(super) services: BTreeMap<Virtual, BTreeSet<String>>,
+    /// The `nat` table.
+    pub(super) nat: Vec<String>,
+    /// The chain of the `filter` table in which kube-proxy drops; rules of iptables only.
+    filter: Vec<String>,
+    /// What the network plugin drops for a `NetworkPolicy`: packets for the node's own pods.
+    policy: Vec<String>,
+    /// What the `raw` table drops; nftables mode before its fix, made with rules of iptables, only.
+    raw: Vec<String>,
+    /// kube-proxy's table of nftables.
+    nft: Option<nftables::Table>,
+    /// The same for the IPv6 counterpart of every address.
+    dual_stack: bool,
+}
+
+/// Who makes a data plane's rules on a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    Ipvs,
+    Iptables,
+    Nftables,
+}
+
+impl Maker {
+    const fn of(dataplane: Dataplane, kernel: Kernel) -> Self {
+        match kernel {
+            _ if !dataplane.is_iptables() => Self::Ipvs,
+            Kernel::Host if dataplane.is_nftables() => Self::Nftables,
+            Kernel::Host | Kernel::Uml => Self::Iptables,
+        }
+    }
+}
+
+/// What a node needs once, before any rules.
+#[must_use]
+pub fn prepare(cluster: &Cluster, node: &Node, kernel: Kernel) -> Vec<Cmd> {
+    let mut commands = policy::prepare(cluster, node);
+    commands.extend(match Maker::of(cluster.dataplane, kernel) {
+        Maker::Ipvs => ipvs::prepare(node),
+        Maker::Iptables => iptables::prepare(cluster, node),
+        Maker::Nftables => nftables::prepare(cluster, node),
+    });
+    commands
+}
+
+/// What a node needs once where somebody else makes the Services work.
+#[must_use]
+pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    policy::prepare(cluster, node)
+}
+
+/// The network plugin's part: what leaves the pod network takes the node's address.
+fn leaving_the_pods(node: &Node) -> String {
+    format!(
+        "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
+        addresses::pod_cidr(node.number),
+        addresses::POD_CIDR
+    )
+}
+
+impl Rules {
+    /// What the network plugin alone makes the node hold. Its part of the `nat` table never changes, so it is written once
+    /// and rules of others beside it stay.
+    #[must_use]
+    pub fn of_plugin(cluster: &Cluster, node: &Node) -> Self {
+        Self {
+            dual_stack: cluster.is_dual_stack(),
+            nat: vec![leaving_the_pods(node)],
+            policy: policy::rules(cluster, node),
+            ..Self::default()
+        }
+    }
+
+    /// What the node must hold.
+    #[must_use]
+    pub fn of(cluster: &Cluster, node: &Node, kernel: Kernel) -> Self {
+        let mut rules = Self {
+            dual_stack: cluster.is_dual_stack(),
+            ..Self::default()
+        };
+        match Maker::of(cluster.dataplane, kernel) {
+            Maker::Nftables => {
+                return Self {
+                    nft: Some(nftables::Table::of(cluster, node)),
+                    ..Self::of_plugin(cluster, node)
+                };
+            }
+            Maker::Iptables => {
+                let tables = iptables::Tables::of(cluster, node);
+                rules.nat = tables.nat;
+                rules.filter = tables.filter;
+                rules.raw = tables.raw;
+            }
+            Maker::Ipvs => rules.virtual_services(cluster, node),
+        }
+        rules.hairpin(cluster, node);
+        rules.policy = policy::rules(cluster, node);
+        rules.nat.extend([
+            "-A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE".to_owned(),
+            leaving_the_pods(node),
+        ]);
+        rules
+    }
+
+    /// A pod that reaches itself through a Service must not see its own address as the client (`KUBE-LOOP-BACK`).
+    fn hairpin(&mut self, cluster: &Cluster, node: &Node) {
+        for service in &cluster.services {
+            for pod in service.endpoints.iter().filter(|pod| pod.node == node.name) {
+                self.nat.push(format!(
+                    "-A POSTROUTING -s {address}/32 -d {address}/32 -j MASQUERADE",
+                    address = pod.address
+                ));
+            }
+        }
+    }
+
+    /// The commands that lead from what a node holds to this, without a gap for what stays.
+    #[must_use]
+    pub fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+        let name = node.name.as_str();
+        let mut commands = Vec::new();
+        let links: Vec<String> = (old.addresses.difference(&self.addresses).map(|ip| ("del", ip)))
+            .chain(self.addresses.difference(&old.addresses).map(|ip| ("add", ip)))
+            .map(|(verb, ip)| format!("addr {verb} {ip}/32 dev kube-ipvs0"))
+            .collect();
+        if !links.is_empty() {
+            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
+        }
+        if self.dual_stack && !links.is_empty() {
+            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
+        }
+        let changes = self.ipvsadm_from(old);
+        if !changes.is_empty() {
+            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&changes));
+        }
+        if self.dual_stack && !changes.is_empty() {
+            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
+        }
+        if self.nat != old.nat {
+            commands.push(net::iptables_restore(Some(name), &self.nat));
+            if self.dual_stack {
+                commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
+            }
+        }
+        if self.policy != old.policy {
+            commands.push(net::restore_chains(Some(name), "filter", &self.policy));
+            if self.dual_stack {
+                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.policy));
+                commands.push(net::only_declared(rules));
+            }
+        }
+        if self.raw != old.raw {
+            commands.push(net::restore(Some(name), "raw", &self.raw));
+            if self.dual_stack {
+                commands.push(net::restore_six(Some(name), "raw", &six::rules(&self.raw)));
+            }
+        }
+        if self.filter != old.filter {
+            commands.push(net::restore_chains(Some(name), "filter", &self.filter));
+            if self.dual_stack {
+                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.filter));
+                commands.push(net::only_declared(rules));
+            }
+        }
+        if let Some(table) = &self.nft {
+            let none = nftables::Table::default();
+            let old = old.nft.as_ref().unwrap_or(&none);
+            commands.extend(table.commands_from(old, cluster, node));
+        }
+        commands
+    }
+}

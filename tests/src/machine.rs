@@ -1,0 +1,67 @@
+//! A running machine, whichever kernel it has: a child process, its group, its log.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+/// A running machine; ended with all its processes when dropped.
+#[derive(Debug)]
+pub struct Machine {
+    child: Child,
+    group: Option<Pid>,
+    log: PathBuf,
+}
+
+impl Machine {
+    /// Starts a command that is the machine, in a group of its own. What it writes goes to `log`.
+    pub(crate) fn start(mut command: Command, log: PathBuf) -> anyhow::Result<Self> {
+        let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let child = command
+            .stdout(out.try_clone().context("sharing the log file")?)
+            .stderr(out)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("starting {:?}", command.as_std().get_program()))?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        Ok(Self { child, group, log })
+    }
+
+    /// Its process on this machine.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.group
+    }
+
+    /// What the machine and everything in it wrote.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            // Nobody left to end is fine.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Writes a script that can be run.
+pub(crate) fn script(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("making {} executable", path.display()))
+}
