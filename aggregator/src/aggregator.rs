@@ -210,6 +210,7 @@ impl Aggregator {
             runs,
             handling,
             form_key: serve::FormKey::new(),
+            links: Arc::new(config.links.clone()),
             forwarder: serve::Forwarder::new(),
             replica,
             outlook,

@@ -6,6 +6,8 @@
 
 mod accept;
 mod families;
+#[cfg(test)]
+mod large;
 mod live;
 #[cfg(test)]
 mod reference;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use crate::{repository, tool};
+use crate::{left_out, repository, tool};
 
 /// Runs a tool that must be content.
 fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
@@ -14,6 +14,9 @@ fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn prometheus_takes_the_rules() {
+    if left_out("prometheus_takes_the_rules") {
+        return;
+    }
     let said = content("promtool", &repository("dashboards"), &["check", "rules", "parallax.rules.yaml"]);
     let rules = parallax_dashboards::alerts::all().len();
     assert!(said.contains(&format!("{rules} rules found")), "{said}");
@@ -21,11 +24,17 @@ fn prometheus_takes_the_rules() {
 
 #[test]
 fn each_alert_fires_and_stays_silent_as_its_cases_say() {
+    if left_out("each_alert_fires_and_stays_silent_as_its_cases_say") {
+        return;
+    }
     content("promtool", &repository("dashboards/tests"), &["test", "rules", "alerts.test.yaml"]);
 }
 
 #[test]
 fn alertmanager_takes_the_inhibition() {
+    if left_out("alertmanager_takes_the_inhibition") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("alertmanager.yaml");
     let inhibit = std::fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();

@@ -1,7 +1,8 @@
 //! Alerts and dashboards before a real Prometheus and a real Alertmanager (Debian's), which scrape the real aggregator while
 //! it is told a recorded incident. Everything is on loopback, on free ports, and ends with the test.
 //!
-//! Without the programs a test fails and says what installs them: `tests/install-tools alerts`.
+//! Without the programs a test fails and says what installs them: `tests/install-tools alerts`. `PARALLAX_ALERTING=skip` leaves
+//! all of it out, loudly.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod checked;
@@ -40,6 +41,15 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
 /// A port that nobody listens on just now.
 fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Whether this is left out, said so that nobody takes it for passed.
+fn left_out(test: &str) -> bool {
+    let skip = std::env::var_os("PARALLAX_ALERTING").is_some_and(|value| value == "skip");
+    if skip {
+        parallax_control_plane::say(&format!("SKIPPED {test}: PARALLAX_ALERTING=skip"));
+    }
+    skip
 }
 
 fn repository(path: &str) -> PathBuf {

@@ -1,11 +1,14 @@
 //! From a fault to the call: the recorded incident, real scrapes, real rules, real routing.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    collections::BTreeMap,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 use parallax_control_plane::say;
 
 use crate::{
-    client, dashboards,
+    client, dashboards, left_out,
     mesh::{Probing, Told},
     monitoring::{Monitoring, Receiver},
     recording::{Recording, State, Teller},
@@ -18,6 +21,9 @@ fn unix() -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference() {
+    if left_out("a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let client = client();
     let recording = Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"));
@@ -76,6 +82,11 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
         monitoring.routed().await.iter().any(kept).then_some(())
     })
     .await;
+    say(&format!(
+        "MEASURED the explained target fires, and is inhibited, {:.0} s after the verdict (for: 60); scrapes that failed: {:?}",
+        verdict.elapsed().as_secs_f64(),
+        monitoring.series("count_over_time((up == 0)[5m:1s])", None).await,
+    ));
     let heard = receiver.alerts();
     assert!(heard.iter().all(|(name, _, _)| name != "ParallaxTargetUnreachable"), "{heard:?}");
 
@@ -84,17 +95,25 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
     assert_eq!(monitoring.scrape_errors().await, Vec::<String>::new());
     dashboards::show_the_difference(&monitoring, healthy_at, broken_at).await;
 
+    say(&format!("all expressions are asked {:.0} s after the verdict", verdict.elapsed().as_secs_f64()));
     told.know(&healthy);
     teller.state.send_replace(State::Healthy);
-    until("the end is told, too", async || {
-        let over = |(name, status, labels): &(String, String, serde_json::Value)| {
-            name == "ParallaxIncident" && status == "resolved" && labels["incident"] == incident.as_str()
-        };
-        receiver.alerts().iter().any(over).then_some(())
+    let series = format!("parallax_incident{{incident=\"{incident}\"}}");
+    until("an incident that is over has no series", async || {
+        (monitoring.series(&series, None).await == Ok(Vec::new())).then_some(())
     })
     .await;
-    let gone = monitoring.series(&format!("parallax_incident{{incident=\"{incident}\"}}"), None).await;
-    assert_eq!(gone, Ok(Vec::new()), "an incident that is over has no series");
+    // A change of severity ends the alert of the former one, so the last word about each counts.
+    until("the end is told, too", async || {
+        let mut last = BTreeMap::new();
+        for (name, status, labels) in receiver.alerts() {
+            if name == "ParallaxIncident" && labels["incident"] == incident.as_str() {
+                last.insert(labels["severity"].to_string(), status);
+            }
+        }
+        last.values().all(|status| status == "resolved").then_some(())
+    })
+    .await;
     teller.stop().await;
     receiver.stop().await;
 }
