@@ -298,7 +298,7 @@ fn nodes(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
 /// Never judged is as old as the aggregator.
 fn evidence_age(view: &View, now: EventTime, start: EventTime) -> f64 {
     let judged = view.judged.map_or(start, |round| round.end(view.interval));
-    (now - judged.max(start)).as_secs_f64()
+    (now - judged).as_secs_f64()
 }
 
 fn silences(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {

@@ -19,7 +19,7 @@ const HEAD: &str = "\
 `GET /metrics`: OpenMetrics text, or protobuf where the scraper ranks that first (native histograms travel only there).
 Every series of a target comes from here and none names a node and a target together, so that scraping costs the same
 whatever the number of nodes. What a prober says of itself: [prober-metrics.md](prober-metrics.md). Rules and dashboards
-made of these: [alerts.md](alerts.md).
+made of these, and what a scrape of 2 000 targets costs: [alerts.md](alerts.md).
 
 Series of what is gone (a target, a vantage, a hazard, an incident that is over) are gone at the next scrape. Where there
 are two aggregators both say all of this; rules and dashboards listen to the one with `parallax_aggregator_leader` 1.

@@ -1,5 +1,5 @@
 use parallax_diagnosis::{topology::TopologySpec, view::View};
-use parallax_model::{EventTime, Micros, Placement, TargetSpec};
+use parallax_model::{EventTime, Micros, Placement, Round, TargetSpec};
 use tokio::sync::watch;
 
 use super::*;
@@ -198,10 +198,17 @@ fn evidence_ages_from_the_last_judged_round_and_before_that_from_the_start() {
         let line = text.lines().find(|line| line.starts_with("parallax_evidence_age_seconds "));
         line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
     };
-    assert_eq!(age(fixtures::waiting()), 0.0);
-    let mut view = fixtures::healthy();
-    view.judged = Some(fixtures::NOW.plus(Micros::from_secs(600)).round(view.interval));
-    assert_eq!(age(view.clone()), 0.0, "a round of the future has no age below zero");
+    // The clock of a scene starts now, and runs.
+    let fresh = 0.0..1.0;
+    assert!(fresh.contains(&age(fixtures::waiting())));
+    let judged = |until: EventTime| {
+        let mut view = fixtures::healthy();
+        view.judged = Some(Round(until.round(view.interval).0 - 1));
+        view
+    };
+    assert!((20.0..21.0).contains(&age(judged(fixtures::ago(20)))));
+    let future = fixtures::NOW.plus(Micros::from_secs(600));
+    assert!(fresh.contains(&age(judged(future))), "no age is below zero");
 }
 
 #[test]
@@ -238,7 +245,9 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
     assert!(series(&scene.text(), "shop-07") > 0);
 
     scene.metrics.keep_series_of(&topology(&both[1..]));
-    scene.views.send_replace(Arc::new(fixtures::waiting()));
+    let mut view = fixtures::waiting();
+    view.matrix.retain(|row| row.target.as_str() != both[0]);
+    scene.views.send_replace(Arc::new(view));
     let text = scene.text();
     assert_eq!(series(&text, "a.example.test"), 0, "{text}");
     assert!(series(&text, "//b.example.test") > 0);

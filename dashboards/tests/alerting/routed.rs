@@ -44,6 +44,7 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
     .await;
     let healthy_at = unix();
     dashboards::exposition_is_clean(&client, &told.url()).await;
+    dashboards::exposition_is_clean(&client, &format!("http://{}", probing.prober)).await;
     assert_eq!(monitoring.scrape_errors().await, Vec::<String>::new());
     let calling: Vec<_> = monitoring.alerts().await.into_iter().filter(|(_, state, _)| state == "firing").collect();
     assert!(calling.is_empty(), "{calling:?}");
