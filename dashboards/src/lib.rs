@@ -29,10 +29,19 @@ impl std::error::Error for Unwritable {}
 /// Every generated file: its path in the repository, and what is in it.
 pub fn files() -> Result<Vec<(String, String)>, Unwritable> {
     let mut files = vec![
-        ("dashboards/parallax.rules.yaml".to_owned(), alerts::rules::plain()?),
+        (
+            "dashboards/parallax.rules.yaml".to_owned(),
+            alerts::rules::plain()?,
+        ),
         ("deploy/prometheus-rule.yaml".to_owned(), alerts::rules::object()?),
-        ("dashboards/grafana-alerts.yaml".to_owned(), alerts::provisioning::file()?),
-        ("dashboards/alertmanager-inhibit.yaml".to_owned(), alerts::inhibit::file()?),
+        (
+            "dashboards/grafana-alerts.yaml".to_owned(),
+            alerts::provisioning::file()?,
+        ),
+        (
+            "dashboards/alertmanager-inhibit.yaml".to_owned(),
+            alerts::inhibit::file()?,
+        ),
     ];
     for dashboard in grafana::dashboards() {
         files.push((dashboard.path(), dashboard.json()?));

@@ -44,7 +44,9 @@ pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> Link
         if url.is_none() {
             wrong(
                 field,
-                format!("expected an address like https://grafana.example.com/, without query, found {text:?}"),
+                format!(
+                    "expected an address like https://grafana.example.com/, without query, found {text:?}"
+                ),
             );
         }
         url
@@ -133,13 +135,18 @@ mod tests {
             grafana: Some(grafana.to_owned()),
             page: page.map(str::to_owned),
         };
-        let links = links(raw, &mut |field, message| complaints.push(format!("{field}: {message}")));
+        let links = links(raw, &mut |field, message| {
+            complaints.push(format!("{field}: {message}"))
+        });
         (links, complaints)
     }
 
     #[test]
     fn an_incident_leads_to_the_dashboard_of_its_target_at_its_time_and_back() {
-        let (links, complaints) = read("https://grafana.example.test/sub/", Some("https://parallax.example.test/"));
+        let (links, complaints) = read(
+            "https://grafana.example.test/sub/",
+            Some("https://parallax.example.test/"),
+        );
         assert_eq!(complaints, Vec::<String>::new());
         let incident = &fixtures::outage().incidents[0];
         let from = (fixtures::NOW.0 / 1_000_000 - 252 - 900) * 1_000;
@@ -155,8 +162,15 @@ mod tests {
     fn one_about_a_node_leads_to_the_mesh_and_one_that_is_over_ends_there() {
         let (links, _) = read("https://grafana.example.test", None);
         let view = fixtures::troubled();
-        let urls: Vec<_> = links.dashboards(&view.incidents[0]).into_iter().map(|link| link.url).collect();
-        assert!(urls[0].contains("/d/parallax-mesh?") && urls[0].ends_with("&var-vantage=n2%2Fpod"), "{urls:?}");
+        let urls: Vec<_> = links
+            .dashboards(&view.incidents[0])
+            .into_iter()
+            .map(|link| link.url)
+            .collect();
+        assert!(
+            urls[0].contains("/d/parallax-mesh?") && urls[0].ends_with("&var-vantage=n2%2Fpod"),
+            "{urls:?}"
+        );
         assert!(urls[1].contains("/d/parallax-target?"), "{urls:?}");
         let over = links.dashboards(&view.incidents[1]);
         let until = (fixtures::NOW.0 / 1_000_000 - 4_000 + 900) * 1_000;
@@ -165,15 +179,27 @@ mod tests {
 
     #[test]
     fn without_a_grafana_there_are_no_links() {
-        assert!(Links::default().dashboards(&fixtures::outage().incidents[0]).is_empty());
+        assert!(
+            Links::default()
+                .dashboards(&fixtures::outage().incidents[0])
+                .is_empty()
+        );
     }
 
     #[test]
     fn an_address_that_is_none_is_refused() {
-        for wrong in ["grafana.example.test", "ftp://grafana.example.test/", "https://grafana.example.test/?orgId=1", ""] {
+        for wrong in [
+            "grafana.example.test",
+            "ftp://grafana.example.test/",
+            "https://grafana.example.test/?orgId=1",
+            "",
+        ] {
             let (_, complaints) = read(wrong, None);
             assert_eq!(complaints.len(), 1, "{wrong}");
-            assert!(complaints[0].starts_with("links.grafana: expected an address"), "{complaints:?}");
+            assert!(
+                complaints[0].starts_with("links.grafana: expected an address"),
+                "{complaints:?}"
+            );
         }
     }
 }

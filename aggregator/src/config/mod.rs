@@ -187,7 +187,10 @@ impl Config {
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
-        let links = raw.links.map(|raw| links::links(raw, &mut wrong)).unwrap_or_default();
+        let links = raw
+            .links
+            .map(|raw| links::links(raw, &mut wrong))
+            .unwrap_or_default();
         let vantages = raw
             .vantages
             .iter()

@@ -26,7 +26,11 @@ fn large() -> Scene {
             .iter()
             .map(|name| {
                 let mut row = fixtures::row(name, Some("203.0.113.10:443"), &[CellState::Ok; ASKING]);
-                for (cell, placement) in row.cells.iter_mut().zip([Placement::SameNode, Placement::CrossNode]) {
+                for (cell, placement) in row
+                    .cells
+                    .iter_mut()
+                    .zip([Placement::SameNode, Placement::CrossNode])
+                {
                     cell.placement = placement;
                 }
                 row

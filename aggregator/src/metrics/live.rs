@@ -101,12 +101,20 @@ impl Collector for Live {
         gauges(encoder, families::FINDINGS, verdicts::findings(&view))?;
         gauges(encoder, families::HAZARDS, verdicts::hazards(&view))?;
         gauges(encoder, families::VANTAGES, vantages(&view))?;
-        gauges(encoder, families::SILENT, silences(&view, now, self.clock.start()))?;
+        gauges(
+            encoder,
+            families::SILENT,
+            silences(&view, now, self.clock.start()),
+        )?;
         {
             let topology = self.topology.borrow();
             gauges(encoder, families::NODES, nodes(&topology.topology))?;
             gauge(encoder, families::ROUND, view.interval.as_secs_f64())?;
-            gauge(encoder, families::EVIDENCE_AGE, evidence_age(&view, now, self.clock.start()))?;
+            gauge(
+                encoder,
+                families::EVIDENCE_AGE,
+                evidence_age(&view, now, self.clock.start()),
+            )?;
             gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
             gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
         }
@@ -241,7 +249,12 @@ fn reachable(view: &View) -> BTreeMap<TargetPlacement, f64> {
 fn seen(view: &View) -> BTreeMap<TargetState, f64> {
     let mut counts = BTreeMap::new();
     for row in &view.matrix {
-        for state in [CellState::Ok, CellState::Flaky, CellState::Failing, CellState::Unknown] {
+        for state in [
+            CellState::Ok,
+            CellState::Flaky,
+            CellState::Failing,
+            CellState::Unknown,
+        ] {
             let labels = TargetState {
                 target: row.target.to_string(),
                 state: match state {

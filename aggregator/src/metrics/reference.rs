@@ -30,7 +30,10 @@ Names, labels, types and texts are an API, held by tests. This page is written f
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for (section, families) in SECTIONS {
-        let _ = write!(page, "\n## {section}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n");
+        let _ = write!(
+            page,
+            "\n## {section}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+        );
         for family in *families {
             let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
             let _ = writeln!(
@@ -48,7 +51,11 @@ fn page() -> String {
 
 /// As it stands in queries.
 fn shown(family: &Described) -> String {
-    let total = if family.kind == Kind::Counter { "_total" } else { "" };
+    let total = if family.kind == Kind::Counter {
+        "_total"
+    } else {
+        ""
+    };
     format!("parallax_{}{total}", family.name)
 }
 
@@ -86,8 +93,12 @@ fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
     for text in &scenes {
         for line in text.lines() {
             if let Some((name, rest)) = line.strip_prefix("# HELP ").and_then(|line| line.split_once(' ')) {
-                exposed.entry(name.to_owned()).or_insert((rest.to_owned(), String::new()));
-            } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
+                exposed
+                    .entry(name.to_owned())
+                    .or_insert((rest.to_owned(), String::new()));
+            } else if let Some((name, kind)) =
+                line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' '))
+            {
                 exposed.get_mut(name).unwrap().1 = kind.to_owned();
             } else if let Some((name, rest)) = line.split_once('{') {
                 let names = rest.rsplit_once('}').unwrap().0.split(',');
@@ -101,7 +112,11 @@ fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
     for family in SECTIONS.iter().flat_map(|(_, families)| *families) {
         let name = format!("parallax_{}", family.name);
         let texts = (family.help.to_owned(), kind(family.kind).to_owned());
-        assert!(told.insert(name, texts).is_none(), "{} is there twice", family.name);
+        assert!(
+            told.insert(name, texts).is_none(),
+            "{} is there twice",
+            family.name
+        );
         let wanted: BTreeSet<String> = family.labels.iter().map(ToString::to_string).collect();
         let sample = match family.kind {
             Kind::Counter => format!("parallax_{}_total", family.name),

@@ -164,7 +164,10 @@ fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to
     assert_eq!(text.matches("parallax_target_never_ok{").count(), 1);
     let text = scene(fixtures::troubled(), &[]).text();
     assert!(text.contains(r#"parallax_vantages{state="silent"} 1"#), "{text}");
-    assert!(!text.contains("i-77aa01ff"), "a closed incident has no series\n{text}");
+    assert!(
+        !text.contains("i-77aa01ff"),
+        "a closed incident has no series\n{text}"
+    );
 }
 
 #[test]
@@ -195,7 +198,9 @@ async fn an_incident_that_somebody_has_dealt_with_says_so() {
 fn evidence_ages_from_the_last_judged_round_and_before_that_from_the_start() {
     let age = |view| {
         let text = scene(view, &[]).text();
-        let line = text.lines().find(|line| line.starts_with("parallax_evidence_age_seconds "));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("parallax_evidence_age_seconds "));
         line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
     };
     // The clock of a scene starts now, and runs.

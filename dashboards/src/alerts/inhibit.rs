@@ -58,7 +58,11 @@ pub fn all() -> Vec<Inhibition> {
         ),
         inhibition(
             "ParallaxEvidenceStale",
-            &["ParallaxVantageSilent", "ParallaxTargetUnseen", "ParallaxCoverageLost"],
+            &[
+                "ParallaxVantageSilent",
+                "ParallaxTargetUnseen",
+                "ParallaxCoverageLost",
+            ],
             &["job"],
         ),
         // Probers are another job, and an aggregator that is not there has none.

@@ -24,7 +24,11 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxEvidenceStale",
             severity: Severity::Critical,
-            expression: once("max", "job", &beyond_rounds("parallax_evidence_age_seconds", 6, 60)),
+            expression: once(
+                "max",
+                "job",
+                &beyond_rounds("parallax_evidence_age_seconds", 6, 60),
+            ),
             lasting: 60,
             summary: "no round was judged for {{ $value | humanizeDuration }}",
             description: "What is shown is the last that was known, not the present: neither a failure nor a recovery would be noticed.",

@@ -106,7 +106,12 @@ impl Rule {
                 .into_iter()
                 .map(|(name, text)| (name, in_grafana(&text)))
                 .collect(),
-            labels: alert.severity.label().map(|label| ("severity", label)).into_iter().collect(),
+            labels: alert
+                .severity
+                .label()
+                .map(|label| ("severity", label))
+                .into_iter()
+                .collect(),
             is_paused: false,
         }
     }

@@ -69,7 +69,12 @@ impl Rule {
             // Ends a line, so that it is written as a block.
             expr: LitString(format!("{}\n", alert.expression)),
             lasting: (alert.lasting > 0).then(|| alert.for_text()),
-            labels: alert.severity.label().map(|label| ("severity", label)).into_iter().collect(),
+            labels: alert
+                .severity
+                .label()
+                .map(|label| ("severity", label))
+                .into_iter()
+                .collect(),
             annotations: annotations(alert),
         }
     }

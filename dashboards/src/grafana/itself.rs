@@ -122,7 +122,11 @@ pub(super) fn dashboard() -> Dashboard {
                 Shows::Level,
                 rate("what", "parallax_store_written_total"),
             )
-            .and("lost: {{what}}", Shows::Level, rate("what", "parallax_store_dropped_total")),
+            .and(
+                "lost: {{what}}",
+                Shows::Level,
+                rate("what", "parallax_store_dropped_total"),
+            ),
             drawn(
                 Look::Lines,
                 "Size of the store",

@@ -197,7 +197,9 @@ fn defaults(panel: &Panel) -> Value {
                 Colour::Never => json!([{"color": "text", "value": null}]),
                 Colour::AboveZero => json!([{"color": "green", "value": null}, {"color": "red", "value": 1}]),
                 Colour::BelowOne => json!([{"color": "red", "value": null}, {"color": "green", "value": 1}]),
-                Colour::FromAMinute => json!([{"color": "green", "value": null}, {"color": "red", "value": 60}]),
+                Colour::FromAMinute => {
+                    json!([{"color": "green", "value": null}, {"color": "red", "value": 60}])
+                }
             };
             defaults["thresholds"]["steps"] = steps;
         }
@@ -217,7 +219,8 @@ fn defaults(panel: &Panel) -> Value {
             }
         }
         Look::Table => {
-            defaults["custom"] = json!({"align": "auto", "cellOptions": {"type": "auto"}, "filterable": true});
+            defaults["custom"] =
+                json!({"align": "auto", "cellOptions": {"type": "auto"}, "filterable": true});
         }
     }
     defaults

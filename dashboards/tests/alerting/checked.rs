@@ -6,8 +6,13 @@ use crate::{left_out, repository, tool};
 
 /// Runs a tool that must be content.
 fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(tool(name)).args(arguments).current_dir(folder).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let output = Command::new(tool(name))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} {arguments:?}: {said}");
     said
 }
@@ -17,7 +22,11 @@ fn prometheus_takes_the_rules() {
     if left_out("prometheus_takes_the_rules") {
         return;
     }
-    let said = content("promtool", &repository("dashboards"), &["check", "rules", "parallax.rules.yaml"]);
+    let said = content(
+        "promtool",
+        &repository("dashboards"),
+        &["check", "rules", "parallax.rules.yaml"],
+    );
     let rules = parallax_dashboards::alerts::all().len();
     assert!(said.contains(&format!("{rules} rules found")), "{said}");
 }
@@ -27,7 +36,11 @@ fn each_alert_fires_and_stays_silent_as_its_cases_say() {
     if left_out("each_alert_fires_and_stays_silent_as_its_cases_say") {
         return;
     }
-    content("promtool", &repository("dashboards/tests"), &["test", "rules", "alerts.test.yaml"]);
+    content(
+        "promtool",
+        &repository("dashboards/tests"),
+        &["test", "rules", "alerts.test.yaml"],
+    );
 }
 
 #[test]
@@ -38,7 +51,15 @@ fn alertmanager_takes_the_inhibition() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("alertmanager.yaml");
     let inhibit = std::fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
-    std::fs::write(&config, format!("route: {{receiver: nobody}}\nreceivers: [{{name: nobody}}]\n{inhibit}")).unwrap();
-    let said = content("amtool", folder.path(), &["check-config", config.to_str().unwrap()]);
+    std::fs::write(
+        &config,
+        format!("route: {{receiver: nobody}}\nreceivers: [{{name: nobody}}]\n{inhibit}"),
+    )
+    .unwrap();
+    let said = content(
+        "amtool",
+        folder.path(),
+        &["check-config", config.to_str().unwrap()],
+    );
     assert!(said.contains("7 inhibit rules"), "{said}");
 }

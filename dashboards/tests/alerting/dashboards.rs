@@ -37,7 +37,10 @@ pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, b
                 };
                 if !good {
                     let (title, panel) = (dashboard.title, panel.title);
-                    let _ = writeln!(wrong, "{title} / {panel}: {expression}\n  {before:?}\n  {after:?}");
+                    let _ = writeln!(
+                        wrong,
+                        "{title} / {panel}: {expression}\n  {before:?}\n  {after:?}"
+                    );
                 }
             }
         }
@@ -77,6 +80,7 @@ pub(crate) async fn exposition_is_clean(client: &reqwest::Client, url: &str) {
         .unwrap();
     lint.stdin.take().unwrap().write_all(older.as_bytes()).unwrap();
     let output = lint.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
 }

@@ -48,7 +48,13 @@ impl Told {
         );
         fs::write(&config, text).unwrap();
         let record = folder.join("record");
-        let arguments = ["aggregator", "--config", config.to_str().unwrap(), "--record", record.to_str().unwrap()];
+        let arguments = [
+            "aggregator",
+            "--config",
+            config.to_str().unwrap(),
+            "--record",
+            record.to_str().unwrap(),
+        ];
         let process = Process::start(folder, "told", &binary(), arguments, &[]).unwrap();
         until("the aggregator answers", async || {
             get(client, &format!("http://{address}/v1/state")).await.map(drop)
@@ -107,7 +113,15 @@ impl Probing {
         .await;
         let echo = prober.to_string();
         let arguments = [
-            "prober", "--aggregator", &url, "--vantage", "vpc:here", "--pod", "here", "--echo-listen", &echo,
+            "prober",
+            "--aggregator",
+            &url,
+            "--vantage",
+            "vpc:here",
+            "--pod",
+            "here",
+            "--echo-listen",
+            &echo,
         ];
         let process = Process::start(folder, "prober", &binary(), arguments, &[]).unwrap();
         Self {

@@ -35,11 +35,19 @@ impl Receiver {
         let heard = Heard::default();
         let stop = CancellationToken::new();
         let router = Router::new()
-            .route("/", post(async |State(heard): State<Heard>, Json(told): Json<Value>| heard.lock().unwrap().push(told)))
+            .route(
+                "/",
+                post(async |State(heard): State<Heard>, Json(told): Json<Value>| {
+                    heard.lock().unwrap().push(told)
+                }),
+            )
             .with_state(heard.clone());
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move {
-            axum::serve(listener, router).with_graceful_shutdown(stopped).await.unwrap();
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stopped)
+                .await
+                .unwrap();
         });
         Self {
             address,
@@ -57,7 +65,11 @@ impl Receiver {
             .flat_map(|told| told["alerts"].as_array().unwrap())
             .map(|alert| {
                 let word = |value: &Value| value.as_str().unwrap().to_owned();
-                (word(&alert["labels"]["alertname"]), word(&alert["status"]), alert["labels"].clone())
+                (
+                    word(&alert["labels"]["alertname"]),
+                    word(&alert["status"]),
+                    alert["labels"].clone(),
+                )
             })
             .collect()
     }
@@ -91,7 +103,9 @@ impl Monitoring {
             receiver.address
         );
         fs::write(folder.join("alertmanager.yaml"), routing).unwrap();
-        let rules = repository("dashboards/parallax.rules.yaml").canonicalize().unwrap();
+        let rules = repository("dashboards/parallax.rules.yaml")
+            .canonicalize()
+            .unwrap();
         let scraping = format!(
             "global: {{scrape_interval: {INTERVAL}, scrape_timeout: {INTERVAL}, evaluation_interval: {INTERVAL}}}\n\
              rule_files: [\"{}\"]\n\
@@ -104,11 +118,25 @@ impl Monitoring {
         fs::write(folder.join("prometheus.yaml"), scraping).unwrap();
         let listen = format!("--web.listen-address={alertmanager}");
         let arguments = [
-            "--config.file=alertmanager.yaml", "--storage.path=alertmanager", &listen, "--cluster.listen-address=",
+            "--config.file=alertmanager.yaml",
+            "--storage.path=alertmanager",
+            &listen,
+            "--cluster.listen-address=",
         ];
-        let alerting = Process::start(folder, "alertmanager", &tool("prometheus-alertmanager"), arguments, &[]).unwrap();
+        let alerting = Process::start(
+            folder,
+            "alertmanager",
+            &tool("prometheus-alertmanager"),
+            arguments,
+            &[],
+        )
+        .unwrap();
         let listen = format!("--web.listen-address={prometheus}");
-        let arguments = ["--config.file=prometheus.yaml", "--storage.tsdb.path=prometheus", &listen];
+        let arguments = [
+            "--config.file=prometheus.yaml",
+            "--storage.tsdb.path=prometheus",
+            &listen,
+        ];
         let scraping = Process::start(folder, "prometheus", &tool("prometheus"), arguments, &[]).unwrap();
         let monitoring = Self {
             client: client.clone(),
@@ -116,7 +144,10 @@ impl Monitoring {
             alertmanager,
             _processes: [alerting, scraping],
         };
-        until("Prometheus scrapes both", async || (monitoring.value("sum(up)", None).await? >= 2.0).then_some(())).await;
+        until("Prometheus scrapes both", async || {
+            (monitoring.value("sum(up)", None).await? >= 2.0).then_some(())
+        })
+        .await;
         monitoring
     }
 
@@ -127,7 +158,11 @@ impl Monitoring {
     }
 
     /// The series that an expression has, now or then: labels and value, without those that are no number.
-    pub(crate) async fn series(&self, expression: &str, at: Option<f64>) -> Result<Vec<(String, f64)>, String> {
+    pub(crate) async fn series(
+        &self,
+        expression: &str,
+        at: Option<f64>,
+    ) -> Result<Vec<(String, f64)>, String> {
         let mut query = vec![("query", expression.to_owned())];
         query.extend(at.map(|at| ("time", at.to_string())));
         let answer = self.ask("/api/v1/query", &query).await.ok_or("no answer")?;
@@ -138,14 +173,23 @@ impl Monitoring {
             let value: f64 = series["value"][1].as_str()?.parse().ok()?;
             (!value.is_nan()).then(|| (series["metric"].to_string(), value))
         };
-        let mut series: Vec<_> = answer["data"]["result"].as_array().ok_or("no series")?.iter().filter_map(of).collect();
+        let mut series: Vec<_> = answer["data"]["result"]
+            .as_array()
+            .ok_or("no series")?
+            .iter()
+            .filter_map(of)
+            .collect();
         series.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(series)
     }
 
     /// The value of an expression that has one.
     pub(crate) async fn value(&self, expression: &str, at: Option<f64>) -> Option<f64> {
-        self.series(expression, at).await.ok()?.first().map(|(_, value)| *value)
+        self.series(expression, at)
+            .await
+            .ok()?
+            .first()
+            .map(|(_, value)| *value)
     }
 
     /// Alerts of Prometheus: name, state, labels.
@@ -155,7 +199,13 @@ impl Monitoring {
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         alerts
             .into_iter()
-            .map(|alert| (word(&alert["labels"]["alertname"]), word(&alert["state"]), alert["labels"].clone()))
+            .map(|alert| {
+                (
+                    word(&alert["labels"]["alertname"]),
+                    word(&alert["state"]),
+                    alert["labels"].clone(),
+                )
+            })
             .collect()
     }
 
@@ -163,7 +213,12 @@ impl Monitoring {
     pub(crate) async fn scrape_errors(&self) -> Vec<String> {
         let answer = self.ask("/api/v1/targets", &[]).await.unwrap();
         let targets = answer["data"]["activeTargets"].as_array().unwrap().clone();
-        let error = |target: Value| target["lastError"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
+        let error = |target: Value| {
+            target["lastError"]
+                .as_str()
+                .filter(|error| !error.is_empty())
+                .map(str::to_owned)
+        };
         targets.into_iter().filter_map(error).collect()
     }
 
@@ -178,7 +233,11 @@ impl Monitoring {
             .unwrap_or_default()
             .into_iter()
             .map(|alert| {
-                (word(&alert["labels"]["alertname"]), word(&alert["status"]["state"]), alert["labels"].clone())
+                (
+                    word(&alert["labels"]["alertname"]),
+                    word(&alert["status"]["state"]),
+                    alert["labels"].clone(),
+                )
             })
             .collect()
     }

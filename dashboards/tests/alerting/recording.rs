@@ -60,7 +60,11 @@ impl Recording {
         rounds.pop_last();
         let failing = |round: &Vec<(i64, Value)>| round.iter().any(|(_, seen)| seen["result"] == "failed");
         let (broken, healthy): (Vec<_>, Vec<_>) = rounds.into_values().partition(failing);
-        assert_eq!((healthy.len(), broken.len()), (7, 2), "the fixture is another one");
+        assert_eq!(
+            (healthy.len(), broken.len()),
+            (7, 2),
+            "the fixture is another one"
+        );
         Self {
             topologies: topologies.try_into().unwrap(),
             rounds: [healthy, broken],
@@ -78,7 +82,9 @@ impl Recording {
         let mut seen: Vec<_> = (from.div_euclid(TOLD)..=until.div_euclid(TOLD))
             .flat_map(|number| {
                 let round = &rounds[usize::try_from(number).unwrap() % rounds.len()];
-                round.iter().map(move |(offset, seen)| (number * TOLD + offset * TOLD / RECORDED, seen))
+                round
+                    .iter()
+                    .map(move |(offset, seen)| (number * TOLD + offset * TOLD / RECORDED, seen))
             })
             .filter(|(at, _)| (from..until).contains(at))
             .collect();
@@ -160,7 +166,12 @@ async fn tell(
                 .send()
                 .await
                 .unwrap();
-            assert!(answer.status().is_success(), "{}: {}", answer.status(), answer.text().await.unwrap());
+            assert!(
+                answer.status().is_success(),
+                "{}: {}",
+                answer.status(),
+                answer.text().await.unwrap()
+            );
         }
     }
 }

@@ -16,7 +16,10 @@ use crate::{
 };
 
 fn unix() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,7 +41,12 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
 
     // Healthy, for long enough that rates have something to rise from.
     until("every vantage reaches every target", async || {
-        let fine = monitoring.value("sum(min_over_time(parallax_target_vantages{state=\"ok\"}[10s]))", None).await?;
+        let fine = monitoring
+            .value(
+                "sum(min_over_time(parallax_target_vantages{state=\"ok\"}[10s]))",
+                None,
+            )
+            .await?;
         (fine >= 8.0).then_some(())
     })
     .await;
@@ -46,7 +54,12 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
     dashboards::exposition_is_clean(&client, &told.url()).await;
     dashboards::exposition_is_clean(&client, &format!("http://{}", probing.prober)).await;
     assert_eq!(monitoring.scrape_errors().await, Vec::<String>::new());
-    let calling: Vec<_> = monitoring.alerts().await.into_iter().filter(|(_, state, _)| state == "firing").collect();
+    let calling: Vec<_> = monitoring
+        .alerts()
+        .await
+        .into_iter()
+        .filter(|(_, state, _)| state == "firing")
+        .collect();
     assert!(calling.is_empty(), "{calling:?}");
     assert!(receiver.alerts().is_empty());
 
@@ -72,13 +85,19 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
     ));
     // A scrape, a look at the rules, and room for a machine that does other things.
     assert!(called.as_secs_f64() < 10.0, "{called:?}");
-    let causes: Vec<_> = receiver.alerts().into_iter().map(|(_, _, labels)| labels["cause"].clone()).collect();
+    let causes: Vec<_> = receiver
+        .alerts()
+        .into_iter()
+        .map(|(_, _, labels)| labels["cause"].clone())
+        .collect();
     assert!(causes.iter().any(|cause| cause == "F1"), "{causes:?}");
 
     // The target that it explains fires too, and Alertmanager keeps it to itself.
     until("the explained target is inhibited", async || {
         let kept = |(name, state, labels): &(String, String, serde_json::Value)| {
-            name == "ParallaxTargetUnreachable" && state == "suppressed" && labels["incident"] == incident.as_str()
+            name == "ParallaxTargetUnreachable"
+                && state == "suppressed"
+                && labels["incident"] == incident.as_str()
         };
         monitoring.routed().await.iter().any(kept).then_some(())
     })
@@ -89,14 +108,22 @@ async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_di
         monitoring.series("count_over_time((up == 0)[5m:1s])", None).await,
     ));
     let heard = receiver.alerts();
-    assert!(heard.iter().all(|(name, _, _)| name != "ParallaxTargetUnreachable"), "{heard:?}");
+    assert!(
+        heard
+            .iter()
+            .all(|(name, _, _)| name != "ParallaxTargetUnreachable"),
+        "{heard:?}"
+    );
 
     let broken_at = unix();
     dashboards::exposition_is_clean(&client, &told.url()).await;
     assert_eq!(monitoring.scrape_errors().await, Vec::<String>::new());
     dashboards::show_the_difference(&monitoring, healthy_at, broken_at).await;
 
-    say(&format!("all expressions are asked {:.0} s after the verdict", verdict.elapsed().as_secs_f64()));
+    say(&format!(
+        "all expressions are asked {:.0} s after the verdict",
+        verdict.elapsed().as_secs_f64()
+    ));
     told.know(&healthy);
     teller.state.send_replace(State::Healthy);
     let series = format!("parallax_incident{{incident=\"{incident}\"}}");

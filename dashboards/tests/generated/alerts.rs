@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use parallax_dashboards::alerts::all;
 use serde_json::Value;
 
-use crate::{read, repository};
+use crate::{read, repository, words};
 
 fn yaml(path: &str) -> Value {
     serde_saphyr::from_str(&read(path)).unwrap()
@@ -37,7 +37,10 @@ fn grafanas_own_alerting_has_the_same_conditions() {
     let mut uids = BTreeSet::new();
     for (our, their) in ours.iter().zip(theirs) {
         assert_eq!(our["alert"], their["title"]);
-        assert_eq!(our["labels"].as_object().cloned().unwrap_or_default(), *their["labels"].as_object().unwrap());
+        assert_eq!(
+            our["labels"].as_object().cloned().unwrap_or_default(),
+            *their["labels"].as_object().unwrap()
+        );
         let lasting = our["for"].as_str().unwrap_or("0m");
         assert_eq!(their["for"], lasting);
         let (value, series, fires) = (&their["data"][0], &their["data"][1], &their["data"][2]);
@@ -74,11 +77,57 @@ fn every_alert_has_a_runbook_with_all_its_parts_and_every_runbook_an_alert() {
     for alert in all() {
         let page = read(&alert.runbook());
         assert!(page.starts_with(&format!("# {}\n", alert.name)), "{}", alert.name);
-        for part in ["## What it means", "## What to look at", "## What to do", "## False alarms"] {
+        for part in [
+            "## What it means",
+            "## What to look at",
+            "## What to do",
+            "## False alarms",
+        ] {
             assert!(page.contains(part), "{} lacks {part}", alert.runbook());
         }
-        assert!(read("docs/alerts.md").contains(&format!("](runbooks/{}.md)", alert.name)), "{}", alert.name);
+        assert!(
+            read("docs/alerts.md").contains(&format!("](runbooks/{}.md)", alert.name)),
+            "{}",
+            alert.name
+        );
     }
+}
+
+#[test]
+fn links_of_runbooks_lead_to_pages() {
+    let mut links = 0;
+    for alert in all() {
+        let page = read(&alert.runbook());
+        for rest in page.split("](").skip(1) {
+            let to = rest.split(')').next().unwrap();
+            links += 1;
+            let file = repository("docs/runbooks").join(to);
+            assert!(
+                file.exists(),
+                "{} links to {to}, which is not there",
+                alert.runbook()
+            );
+        }
+    }
+    assert!(links > 8, "{links}");
+}
+
+#[test]
+fn texts_speak_of_labels_that_the_series_have() {
+    let mut spoken = 0;
+    for alert in all() {
+        let words = words(&alert.expression);
+        let texts = format!("{} {}", alert.summary, alert.description);
+        for rest in texts.split("$labels.").skip(1) {
+            let label = rest
+                .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .next()
+                .unwrap();
+            spoken += 1;
+            assert!(words.contains(label), "{}: {label}", alert.name);
+        }
+    }
+    assert!(spoken > 15, "{spoken}");
 }
 
 #[test]

@@ -60,14 +60,23 @@ fn each_dashboard_is_what_grafana_imports() {
         for panel in model["panels"].as_array().unwrap() {
             let of = format!("{} / {}", dashboard.title, panel["title"]);
             has(panel, PANEL, &of);
-            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{of}: the id is there twice");
+            assert!(
+                ids.insert(panel["id"].as_u64().unwrap()),
+                "{of}: the id is there twice"
+            );
             // Panels that every Grafana has.
-            assert!(["stat", "timeseries", "table"].contains(&text(&panel["type"])), "{of}");
+            assert!(
+                ["stat", "timeseries", "table"].contains(&text(&panel["type"])),
+                "{of}"
+            );
             assert!(!text(&panel["title"]).is_empty());
             let mut names = BTreeSet::new();
             for target in panel["targets"].as_array().unwrap() {
                 assert!(names.insert(text(&target["refId"])), "{of}");
-                assert!(target["expr"].is_string() && target["instant"] != target["range"], "{of}");
+                assert!(
+                    target["expr"].is_string() && target["instant"] != target["range"],
+                    "{of}"
+                );
             }
             assert!(!names.is_empty(), "{of} asks nothing");
         }
@@ -96,7 +105,10 @@ fn the_data_source_is_a_variable_everywhere() {
     for dashboard in dashboards() {
         let model = dashboard.model();
         let first = &model["templating"]["list"][0];
-        assert_eq!((text(&first["name"]), text(&first["type"])), ("datasource", "datasource"));
+        assert_eq!(
+            (text(&first["name"]), text(&first["type"])),
+            ("datasource", "datasource")
+        );
         let mut found = 0;
         look(&model, &mut found);
         assert!(found > dashboard.panels.len() * 2, "{found}");
@@ -133,8 +145,15 @@ fn every_variable_that_is_used_can_be_chosen() {
         let written = model.to_string();
         for rest in written.split('$').skip(1) {
             let rest = rest.trim_start_matches('{');
-            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            assert!(known.contains(&rest[..end]), "{}: ${}", dashboard.title, &rest[..end]);
+            let end = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .unwrap_or(rest.len());
+            assert!(
+                known.contains(&rest[..end]),
+                "{}: ${}",
+                dashboard.title,
+                &rest[..end]
+            );
         }
     }
 }
@@ -145,12 +164,16 @@ fn what_lists_nodes_or_targets_one_by_one_ends_after_twenty() {
         for panel in &dashboard.panels {
             for query in &panel.queries {
                 let words = crate::words(&query.expression);
-                let chosen = ["$target", "$vantage"].iter().any(|chosen| query.expression.contains(chosen));
+                let chosen = ["$target", "$vantage"]
+                    .iter()
+                    .any(|chosen| query.expression.contains(chosen));
                 let one_by_one = query.expression.contains("by (job, instance) (parallax_prober")
                     || query.expression.contains("target, placement")
                     || (words.contains("vantage") && !chosen);
                 assert!(
-                    !one_by_one || query.expression.contains("topk(20") || query.expression.contains("bottomk(20"),
+                    !one_by_one
+                        || query.expression.contains("topk(20")
+                        || query.expression.contains("bottomk(20"),
                     "{} / {}",
                     dashboard.title,
                     panel.title

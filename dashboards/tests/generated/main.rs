@@ -29,7 +29,9 @@ fn words(expression: &str) -> BTreeSet<&str> {
 
 /// Every expression that anything committed asks.
 fn expressions() -> Vec<String> {
-    let alerts = parallax_dashboards::alerts::all().into_iter().map(|alert| alert.expression);
+    let alerts = parallax_dashboards::alerts::all()
+        .into_iter()
+        .map(|alert| alert.expression);
     let panels = parallax_dashboards::grafana::dashboards()
         .into_iter()
         .flat_map(|dashboard| dashboard.panels)
@@ -57,10 +59,16 @@ fn every_metric_that_is_asked_for_is_in_the_reference() {
     let reference = read("docs/metrics.md") + &read("docs/prober-metrics.md");
     let mut asked = 0;
     for expression in expressions() {
-        for word in words(&expression).into_iter().filter(|word| word.starts_with("parallax_")) {
+        for word in words(&expression)
+            .into_iter()
+            .filter(|word| word.starts_with("parallax_"))
+        {
             asked += 1;
             let name = word.strip_suffix("_bucket").unwrap_or(word);
-            assert!(reference.contains(&format!("| `{name}` |")), "{word} of {expression}");
+            assert!(
+                reference.contains(&format!("| `{name}` |")),
+                "{word} of {expression}"
+            );
         }
     }
     assert!(asked > 100, "{asked}");

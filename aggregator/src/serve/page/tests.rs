@@ -50,7 +50,10 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
         let overview = Overview::of(&view, &sound(), &[], &StoreState::off(), NOW).linked(&view, links);
         let overview = Page::overview(&overview).and_then(|page| page.render()).unwrap();
         let one = model::One::of(&view.incidents[0], &view).linked(&view.incidents[0], links);
-        [overview, Page::incident(&one).and_then(|page| page.render()).unwrap()]
+        [
+            overview,
+            Page::incident(&one).and_then(|page| page.render()).unwrap(),
+        ]
     };
     for html in shown(&config.links) {
         let link = "<a href=\"https://grafana.example.test/d/parallax-target?from=";
