@@ -1,4 +1,4 @@
-//! Pieces of PromQL that alerts and dashboards share.
+//! Pieces of `PromQL` that alerts and dashboards share.
 //!
 //! An installation is one `job` of the scraper (`NAMESPACE/NAME` with a `PodMonitor`), a replica one `instance` of it.
 

@@ -85,8 +85,8 @@ impl Rule {
             title: alert.name,
             condition: "FIRES",
             data: (
-                Query::instant("VALUE", alert.expression.clone()),
-                Query::instant("SERIES", presence(&alert.expression)),
+                Query::instant("VALUE", &alert.expression),
+                Query::instant("SERIES", &presence(&alert.expression)),
                 Threshold {
                     ref_id: "FIRES",
                     // Grafana's own calculator.
@@ -118,7 +118,7 @@ impl Rule {
 }
 
 impl Query {
-    fn instant(name: &'static str, expression: String) -> Self {
+    fn instant(name: &'static str, expression: &str) -> Self {
         Self {
             ref_id: name,
             relative_time_range: json!({"from": 600, "to": 0}),

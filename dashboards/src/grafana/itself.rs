@@ -2,6 +2,10 @@
 
 use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number};
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "a dashboard is data, read from top to bottom"
+)]
 pub(super) fn dashboard() -> Dashboard {
     let rate = |labels: &str, metric: &str| format!("sum by ({labels}) (rate({metric}[$__rate_interval]))");
     let late = |quantile: &str| {

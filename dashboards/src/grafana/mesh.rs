@@ -3,6 +3,10 @@
 use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "a dashboard is data, read from top to bottom"
+)]
 pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "parallax-mesh",

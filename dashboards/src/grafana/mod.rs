@@ -103,7 +103,7 @@ pub enum Unit {
 /// A question to Prometheus.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// PromQL; `$__rate_interval` and the dashboard's variables are Grafana's to fill in.
+    /// `PromQL`; `$__rate_interval` and the dashboard's variables are Grafana's to fill in.
     pub expression: String,
     /// What a line is called.
     pub legend: &'static str,

@@ -125,14 +125,14 @@ fn laid_out(panels: &[Panel]) -> Vec<Value> {
             y += u16::from(tallest);
             (x, tallest) = (0, 0);
         }
-        laid.push(panel(one, id, json!({"x": x, "y": y, "w": columns, "h": lines})));
+        laid.push(panel(one, id, &json!({"x": x, "y": y, "w": columns, "h": lines})));
         x += columns;
         tallest = tallest.max(lines);
     }
     laid
 }
 
-fn panel(panel: &Panel, id: u16, place: Value) -> Value {
+fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
     let table = panel.look == Look::Table;
     let instant = matches!(panel.look, Look::Table | Look::Number(_));
     let targets: Vec<Value> = ('A'..)

@@ -38,7 +38,7 @@ impl Receiver {
             .route(
                 "/",
                 post(async |State(heard): State<Heard>, Json(told): Json<Value>| {
-                    heard.lock().unwrap().push(told)
+                    heard.lock().unwrap().push(told);
                 }),
             )
             .with_state(heard.clone());
@@ -209,15 +209,14 @@ impl Monitoring {
             .collect()
     }
 
-    /// Why a scrape failed, of any target.
-    pub(crate) async fn scrape_errors(&self) -> Vec<String> {
+    /// What Prometheus could not take of an exposition; that it did not come in time says something of the machine only.
+    pub(crate) async fn scrape_errors(&self, address: &str) -> Vec<String> {
         let answer = self.ask("/api/v1/targets", &[]).await.unwrap();
         let targets = answer["data"]["activeTargets"].as_array().unwrap().clone();
         let error = |target: Value| {
-            target["lastError"]
-                .as_str()
-                .filter(|error| !error.is_empty())
-                .map(str::to_owned)
+            let error = target["lastError"].as_str()?.to_owned();
+            let of_it = target["labels"]["instance"] == address;
+            (of_it && !error.is_empty() && !error.contains("deadline exceeded")).then_some(error)
         };
         targets.into_iter().filter_map(error).collect()
     }

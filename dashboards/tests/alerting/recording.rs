@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     fs::File,
     io::{BufRead, BufReader},
     path::Path,
@@ -157,7 +158,7 @@ async fn tell(
                 fields.insert("seq".to_owned(), json!(seq));
                 fields.insert("t_us".to_owned(), json!(at));
                 seq += 1;
-                body += &format!("{line}\n");
+                writeln!(body, "{line}").unwrap();
             }
             let answer = client
                 .post(format!("{aggregator}/v1/observations"))

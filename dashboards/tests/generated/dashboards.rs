@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use parallax_dashboards::grafana::{COLUMNS, dashboards};
 use serde_json::Value;
 
-/// What the model of a dashboard must have, and of what type.
-const TOP: &[(&str, fn(&Value) -> bool)] = &[
+/// A field that must be there, and of what type.
+type Field = (&'static str, fn(&Value) -> bool);
+
+/// What the model of a dashboard must have.
+const TOP: &[Field] = &[
     ("uid", Value::is_string),
     ("title", Value::is_string),
     ("tags", Value::is_array),
@@ -25,7 +28,7 @@ const TOP: &[(&str, fn(&Value) -> bool)] = &[
 ];
 
 /// And of a panel.
-const PANEL: &[(&str, fn(&Value) -> bool)] = &[
+const PANEL: &[Field] = &[
     ("id", Value::is_u64),
     ("type", Value::is_string),
     ("title", Value::is_string),
@@ -36,7 +39,7 @@ const PANEL: &[(&str, fn(&Value) -> bool)] = &[
     ("options", Value::is_object),
 ];
 
-fn has(what: &Value, fields: &[(&str, fn(&Value) -> bool)], of: &str) {
+fn has(what: &Value, fields: &[Field], of: &str) {
     for (field, is) in fields {
         assert!(is(&what[*field]), "{of}: {field} is {}", what[*field]);
     }
