@@ -136,7 +136,7 @@ mod tests {
             page: page.map(str::to_owned),
         };
         let links = links(raw, &mut |field, message| {
-            complaints.push(format!("{field}: {message}"))
+            complaints.push(format!("{field}: {message}"));
         });
         (links, complaints)
     }
