@@ -77,6 +77,11 @@ bench-diagnosis: cargo ## The diagnosis at 5 000 nodes and 2 000 targets: rows a
 diagnosis-report: cargo ## Every generated recording through the diagnosis; writes docs/diagnosis.md (about 10 minutes)
 	@cargo run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/diagnosis.md
 
+.PHONY: dashboards
+dashboards: cargo ## Write rules, dashboards and docs/metrics.md from their code
+	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --lib the_reference_page
+	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --test generated what_is_committed
+
 .PHONY: deny
 deny: ## Licences, bans and sources of all dependencies
 	@command -v target/tools/bin/cargo-deny >/dev/null || cargo install --quiet --locked --root target/tools cargo-deny

@@ -194,8 +194,10 @@ impl Aggregator {
             store.clone(),
         ));
         hub.follow_runs(runs.clone());
+        let handling = Arc::new(handling::Desk::new(clock, store.clone()));
         let live = Live {
             clock,
+            handling: handling.clone(),
             views: outlook.views.clone(),
             topology: topology_out.clone(),
             store: store.state.clone(),
@@ -206,8 +208,9 @@ impl Aggregator {
             gate: door.gate.clone(),
             access: door.access(&config, local),
             runs,
-            handling: Arc::new(handling::Desk::new(clock, store.clone())),
+            handling,
             form_key: serve::FormKey::new(),
+            links: Arc::new(config.links.clone()),
             forwarder: serve::Forwarder::new(),
             replica,
             outlook,

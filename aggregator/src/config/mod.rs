@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod links;
 mod people;
 mod public_views;
 mod raw;
@@ -27,6 +28,7 @@ use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
 pub use error::{Complaint, ConfigError};
+pub(crate) use links::{Link, Links};
 pub(crate) use people::{AccessMode, AccessOptions, ProxyOptions, RunOptions};
 pub use store::scaled;
 pub use token::Token;
@@ -73,6 +75,8 @@ pub struct Config {
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
     pub(crate) pods: Option<Arc<dyn Pods>>,
+    /// Where else incidents can be looked at.
+    pub(crate) links: Links,
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
@@ -183,6 +187,10 @@ impl Config {
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
+        let links = raw
+            .links
+            .map(|raw| links::links(raw, &mut wrong))
+            .unwrap_or_default();
         let vantages = raw
             .vantages
             .iter()
@@ -222,6 +230,7 @@ impl Config {
                 runs,
                 client: None,
                 pods: None,
+                links,
                 replicas,
                 own: Own::default(),
                 record: None,
@@ -250,6 +259,7 @@ impl Config {
             runs: RunOptions::default(),
             client: None,
             pods: None,
+            links: Links::default(),
             replicas: None,
             own: Own::default(),
             record: None,

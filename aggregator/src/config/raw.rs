@@ -10,6 +10,7 @@ use serde::{
 };
 
 use super::{
+    links::RawLinks,
     people::{RawAccess, RawRuns},
     replicas::RawReplicas,
 };
@@ -45,6 +46,8 @@ pub(super) struct RawConfig<T> {
     pub(super) runs: Option<RawRuns>,
     /// That this is one of several aggregators.
     pub(super) replicas: Option<RawReplicas>,
+    /// Where else incidents can be looked at.
+    pub(super) links: Option<RawLinks>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }

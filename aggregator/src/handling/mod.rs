@@ -51,6 +51,27 @@ pub(crate) enum NotDone {
     Full,
 }
 
+/// Whether somebody has dealt with an incident, so that it calls nobody any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    None,
+    Acknowledged,
+    Silenced,
+    Maintenance,
+}
+
+impl Standing {
+    /// The word in texts and metric labels.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Acknowledged => "acknowledged",
+            Self::Silenced => "silenced",
+            Self::Maintenance => "maintenance",
+        }
+    }
+}
+
 /// What people did, in memory and in the store.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -111,21 +132,33 @@ impl Desk {
 
     /// Why nobody is to be called for an incident at present, in words.
     pub(crate) fn quiet(&self, incident: &str, targets: &[TargetId]) -> Option<String> {
+        let (standing, by) = self.because(incident, targets)?;
+        Some(format!("{} by {by}", standing.label()))
+    }
+
+    /// Whether somebody has dealt with an incident.
+    pub(crate) fn standing(&self, incident: &str, targets: &[TargetId]) -> Standing {
+        self.because(incident, targets)
+            .map_or(Standing::None, |(standing, _)| standing)
+    }
+
+    /// What keeps an incident quiet, and who did it.
+    fn because(&self, incident: &str, targets: &[TargetId]) -> Option<(Standing, String)> {
         let now = self.clock.now();
         let inner = self.inner.lock();
         if let Some(handling) = inner.handled.get(incident) {
             if let Some(silence) = handling.silenced.as_ref().filter(|silence| now < silence.until) {
-                return Some(format!("silenced by {}", silence.mark.by));
+                return Some((Standing::Silenced, silence.mark.by.clone()));
             }
             if let Some(mark) = &handling.acknowledged {
-                return Some(format!("acknowledged by {}", mark.by));
+                return Some((Standing::Acknowledged, mark.by.clone()));
             }
         }
         inner
             .windows
             .values()
             .find(|window| window.covers(targets, now))
-            .map(|window| format!("maintenance by {}", window.mark.by))
+            .map(|window| (Standing::Maintenance, window.mark.by.clone()))
     }
 
     fn mark(&self, by: &str, note: Option<String>) -> Result<Mark, NotDone> {

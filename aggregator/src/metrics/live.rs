@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parallax_diagnosis::{
-    findings::{self, FindingKind},
-    verdict::{Incident, IncidentState},
-    view::{CellState, View},
+    topology::Topology,
+    verdict::Incident,
+    view::{CellState, VantageState, View},
 };
 use parallax_model::{EventTime, Micros, Placement};
 use prometheus_client::{
@@ -15,9 +15,13 @@ use prometheus_client::{
 };
 use tokio::sync::watch;
 
+use super::{
+    families::{self, Described},
+    verdicts,
+};
 use crate::{
     clock::Clock,
-    severity::Severity,
+    handling,
     store::{Status, StoreState},
     watch::{
         TopologyState,
@@ -33,6 +37,8 @@ pub(crate) struct Live {
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
     pub(crate) watches: watch::Receiver<Watches>,
+    /// What people did about incidents.
+    pub(crate) handling: Arc<handling::Desk>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -42,29 +48,24 @@ struct TargetPlacement {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct TargetCause {
+struct TargetState {
     target: String,
-    cause: String,
+    state: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct CauseSeverity {
-    cause: String,
-    severity: &'static str,
+struct TargetLabel {
+    target: String,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct FindingLabels {
-    finding: &'static str,
-    catalogue: &'static str,
-    severity: &'static str,
+struct StateLabel {
+    state: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct HazardLabels {
-    hazard: &'static str,
-    subject: String,
-    severity: &'static str,
+struct ProberLabel {
+    prober: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -85,66 +86,44 @@ struct VantageLabel {
 
 impl Collector for Live {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let encoder = &mut encoder;
         let view = self.views.borrow().clone();
         let now = self.clock.now();
+        let handling = |incident: &Incident| self.handling.standing(&incident.id, &incident.verdict.targets);
+        gauges(encoder, families::REACHABLE, reachable(&view))?;
+        gauges(encoder, families::TARGET_VANTAGES, seen(&view))?;
+        gauges(encoder, families::NEVER_OK, never_ok(&view))?;
+        gauges(encoder, families::INCIDENT, verdicts::each(&view, handling))?;
+        gauges(encoder, families::INCIDENTS, verdicts::by_cause(&view))?;
+        gauges(encoder, families::TARGET_INCIDENT, verdicts::explained(&view))?;
+        gauges(encoder, families::VERDICTS, verdicts::probabilities(&view))?;
+        gauge(encoder, families::INVESTIGATING, count(view.investigating.len()))?;
+        gauges(encoder, families::FINDINGS, verdicts::findings(&view))?;
+        gauges(encoder, families::HAZARDS, verdicts::hazards(&view))?;
+        gauges(encoder, families::VANTAGES, vantages(&view))?;
         gauges(
-            &mut encoder,
-            "target_reachable_ratio",
-            "Share of the fresh probes that succeed, as a user would go, by placement of client and entry; absent while nothing fresh is known.",
-            reachable(&view),
-        )?;
-        gauges(
-            &mut encoder,
-            "verdict_probability",
-            "Probability of each cause that open incidents name for a target.",
-            verdicts(&view),
-        )?;
-        gauges(
-            &mut encoder,
-            "incident_open",
-            "Open incidents by likeliest cause; critical where some vantage reaches a target no more, warning otherwise.",
-            incidents(&view),
-        )?;
-        gauges(
-            &mut encoder,
-            "finding",
-            "Findings besides incidents (answers that differ, hosts served where they do not belong) by kind, as they are numbered in the catalogue, and severity.",
-            findings(&view),
-        )?;
-        gauges(
-            &mut encoder,
-            "hazard",
-            "What configuration lets fail though nobody does yet, by kind, subject and severity; 1 while it stands.",
-            hazards(&view),
-        )?;
-        gauges(
-            &mut encoder,
-            "vantage_silent_seconds",
-            "Time since the newest observation of each expected vantage, or since the start of the aggregator.",
+            encoder,
+            families::SILENT,
             silences(&view, now, self.clock.start()),
         )?;
-        let age = self.topology.borrow().age(now);
-        let help = "Time since the topology was last known to be current; zero while its source can be read.";
-        encoder
-            .encode_descriptor("topology_age_seconds", help, None, MetricType::Gauge)?
-            .encode_gauge(&age.as_secs_f64())?;
-        let notes = self.topology.borrow().notes.len();
-        let help =
-            "Objects of the cluster whose annotations or references cannot be followed; the page lists them.";
-        encoder
-            .encode_descriptor("topology_notes", help, None, MetricType::Gauge)?
-            .encode_gauge(&u32::try_from(notes).map_or(f64::INFINITY, f64::from))?;
-        let watches = self.watches.borrow().clone();
-        watched(&mut encoder, &watches)?;
-        store(&mut encoder, &self.store.borrow().clone())
+        {
+            let topology = self.topology.borrow();
+            gauges(encoder, families::NODES, nodes(&topology.topology))?;
+            gauge(encoder, families::ROUND, view.interval.as_secs_f64())?;
+            gauge(
+                encoder,
+                families::EVIDENCE_AGE,
+                evidence_age(&view, now, self.clock.start()),
+            )?;
+            gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
+            gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
+        }
+        watched(encoder, &self.watches.borrow().clone())?;
+        store(encoder, &self.store.borrow().clone())
     }
 }
 
 /// How the watches of the cluster fare; no series without a cluster.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "objects of one cluster are far below 2^52"
-)]
 fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(), fmt::Error> {
     let label = |resource: &Resource| ResourceLabel {
         resource: resource.label(),
@@ -154,58 +133,30 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
         let up = matches!(watch.condition, Condition::Live | Condition::Absent);
         (label(resource), f64::from(u8::from(up)))
     });
-    gauges(
-        encoder,
-        "watch_up",
-        "1 while every change of such objects is told, or the API server knows no such objects; 0 while what is known is the last that could be read.",
-        up.collect(),
-    )?;
-    gauges(
-        encoder,
-        "watch_objects",
-        "Objects known, by resource.",
-        watches
+    gauges(encoder, families::WATCH_UP, up.collect())?;
+    let objects = watches
+        .iter()
+        .map(|(resource, watch)| (label(resource), count(watch.objects)));
+    gauges(encoder, families::WATCH_OBJECTS, objects.collect())?;
+    let mut counters = |family, count: fn(&WatchState) -> u64| {
+        let counts = watches
             .iter()
-            .map(|(resource, watch)| (label(resource), watch.objects as f64))
-            .collect(),
-    )?;
-    let mut counters = |name: &str, help: &str, count: fn(&WatchState) -> u64| -> Result<(), fmt::Error> {
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (resource, watch) in &watches {
-            family
-                .encode_family(&label(resource))?
-                .encode_counter::<NoLabelSet, _, u64>(&count(watch), None)?;
-        }
-        Ok(())
+            .map(|(resource, watch)| (label(resource), count(watch)));
+        counters(encoder, family, counts)
     };
-    counters("watch_events", "Changes told by the API server.", |watch| {
-        watch.events
-    })?;
-    counters(
-        "watch_lists",
-        "Complete lists read: one at the start, one more after each loss of history.",
-        |watch| watch.lists,
-    )?;
-    counters(
-        "watch_unreadable",
-        "Objects left out because they could not be read; the log names them.",
-        |watch| watch.unreadable,
-    )?;
-    let help = "Lists and watches that failed, by reason.";
-    let mut family = encoder.encode_descriptor("watch_errors", help, None, MetricType::Counter)?;
-    for (resource, watch) in &watches {
-        for reason in Reason::ALL {
+    counters(families::WATCH_EVENTS, |watch| watch.events)?;
+    counters(families::WATCH_LISTS, |watch| watch.lists)?;
+    counters(families::WATCH_UNREADABLE, |watch| watch.unreadable)?;
+    let errors = watches.iter().flat_map(|(resource, watch)| {
+        Reason::ALL.into_iter().map(move |reason| {
             let labels = ResourceReason {
                 resource: resource.label(),
                 reason: reason.label(),
             };
-            let count = watch.errors.get(&reason).copied().unwrap_or(0);
-            family
-                .encode_family(&labels)?
-                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-    }
-    Ok(())
+            (labels, watch.errors.get(&reason).copied().unwrap_or(0))
+        })
+    });
+    self::counters(encoder, families::WATCH_ERRORS, errors)
 }
 
 /// Without a store there is nothing to be up or down, and no alert to raise.
@@ -219,19 +170,11 @@ fn store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), 
         Status::Up => Some(1.0),
         Status::Opening | Status::Down { .. } => Some(0.0),
     };
-    for (name, help, value) in [
-        (
-            "store_up",
-            "1 while the store takes what it is given, 0 while it cannot be used; absent without a store.",
-            up,
-        ),
-        (
-            "store_bytes",
-            "Size of the store on the disk when last looked; absent without a store.",
-            up.map(|_| state.bytes as f64),
-        ),
+    for (family, value) in [
+        (families::STORE_UP, up),
+        (families::STORE_BYTES, up.map(|_| state.bytes as f64)),
     ] {
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
         if let Some(value) = value {
             family.encode_gauge(&value)?;
         }
@@ -239,17 +182,41 @@ fn store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), 
     Ok(())
 }
 
+fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Described, value: f64) -> Result<(), fmt::Error> {
+    encoder
+        .encode_descriptor(family.name, family.help, None, MetricType::Gauge)?
+        .encode_gauge(&value)
+}
+
 fn gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
+    family: Described,
     values: BTreeMap<L, f64>,
 ) -> Result<(), fmt::Error> {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
     for (labels, value) in values {
         family.encode_family(&labels)?.encode_gauge(&value)?;
     }
     Ok(())
+}
+
+fn counters<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    family: Described,
+    values: impl Iterator<Item = (L, u64)>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        family
+            .encode_family(&labels)?
+            .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+    }
+    Ok(())
+}
+
+/// A number of things as a value.
+pub(super) fn count(things: usize) -> f64 {
+    u32::try_from(things).map_or(f64::INFINITY, f64::from)
 }
 
 #[expect(
@@ -278,98 +245,73 @@ fn reachable(view: &View) -> BTreeMap<TargetPlacement, f64> {
         .collect()
 }
 
-fn open(view: &View) -> impl Iterator<Item = &Incident> {
-    view.incidents
-        .iter()
-        .filter(|incident| !matches!(incident.state, IncidentState::Closed { .. }))
-}
-
-/// The likeliest cause of the catalogue, or the region where the catalogue names none.
-fn cause(incident: &Incident) -> String {
-    incident.verdict.causes.first().map_or_else(
-        || incident.verdict.region.region.clone(),
-        |cause| cause.id.clone(),
-    )
-}
-
-fn verdicts(view: &View) -> BTreeMap<TargetCause, f64> {
-    let mut verdicts: BTreeMap<TargetCause, f64> = BTreeMap::new();
-    for incident in open(view) {
-        let class = incident.verdict.probability.get();
-        let mut causes: Vec<_> = incident
-            .verdict
-            .causes
-            .iter()
-            .map(|cause| (cause.id.clone(), class * cause.probability.get()))
-            .collect();
-        if causes.is_empty() {
-            causes.push((incident.verdict.region.region.clone(), class));
-        }
-        for target in &incident.verdict.targets {
-            for (cause, probability) in &causes {
-                let labels = TargetCause {
-                    target: target.to_string(),
-                    cause: cause.clone(),
-                };
-                let most = verdicts.entry(labels).or_default();
-                *most = most.max(*probability);
-            }
-        }
-    }
-    verdicts
-}
-
-fn incidents(view: &View) -> BTreeMap<CauseSeverity, f64> {
-    let mut counts: BTreeMap<CauseSeverity, f64> = BTreeMap::new();
-    for incident in open(view) {
-        let labels = CauseSeverity {
-            cause: cause(incident),
-            severity: Severity::of(incident, view).label(),
-        };
-        *counts.entry(labels).or_default() += 1.0;
-    }
-    counts
-}
-
-/// Every kind has its series, at zero where there is none: an alert on a rise needs something to rise from.
-fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
-    let labels = |kind: FindingKind, severity: &'static str| FindingLabels {
-        finding: kind.label(),
-        catalogue: kind.catalogue(),
-        severity,
-    };
-    let mut counts: BTreeMap<FindingLabels, f64> = FindingKind::ALL
-        .iter()
-        .map(|kind| (labels(*kind, usual(*kind).label()), 0.0))
-        .collect();
-    for finding in &view.findings {
-        *counts
-            .entry(labels(finding.kind, finding.severity.label()))
-            .or_default() += 1.0;
-    }
-    counts
-}
-
-/// The severity that a kind of finding usually has.
-const fn usual(kind: FindingKind) -> findings::Severity {
-    match kind {
-        FindingKind::Exposed => findings::Severity::Critical,
-        _ => findings::Severity::Warning,
-    }
-}
-
-fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
-    view.hazards
-        .iter()
-        .map(|hazard| {
-            let labels = HazardLabels {
-                hazard: hazard.kind.label(),
-                subject: hazard.subject.clone(),
-                severity: hazard.severity.label(),
+/// All four states of every target, at zero where there is none: a share needs all of its parts.
+fn seen(view: &View) -> BTreeMap<TargetState, f64> {
+    let mut counts = BTreeMap::new();
+    for row in &view.matrix {
+        for state in [
+            CellState::Ok,
+            CellState::Flaky,
+            CellState::Failing,
+            CellState::Unknown,
+        ] {
+            let labels = TargetState {
+                target: row.target.to_string(),
+                state: match state {
+                    CellState::Ok => "ok",
+                    CellState::Flaky => "flaky",
+                    CellState::Failing => "failing",
+                    CellState::Unknown => "unknown",
+                },
             };
-            (labels, 1.0)
+            let vantages = row.cells.iter().filter(|cell| cell.state == state).count();
+            counts.insert(labels, count(vantages));
+        }
+    }
+    counts
+}
+
+fn never_ok(view: &View) -> BTreeMap<TargetLabel, f64> {
+    let never = view.matrix.iter().filter(|row| row.never_ok);
+    never
+        .map(|row| {
+            let target = row.target.to_string();
+            (TargetLabel { target }, 1.0)
         })
         .collect()
+}
+
+fn vantages(view: &View) -> BTreeMap<StateLabel, f64> {
+    [
+        ("reporting", VantageState::Reporting),
+        ("silent", VantageState::Silent),
+        ("waiting", VantageState::Waiting),
+    ]
+    .into_iter()
+    .map(|(label, state)| {
+        let those = view.vantages.iter().filter(|vantage| vantage.state == state);
+        (StateLabel { state: label }, count(those.count()))
+    })
+    .collect()
+}
+
+fn nodes(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
+    let all = topology.nodes().len();
+    let probed = topology
+        .nodes()
+        .values()
+        .filter(|node| node.prober.is_some())
+        .count();
+    [("yes", probed), ("no", all - probed)]
+        .into_iter()
+        .map(|(prober, nodes)| (ProberLabel { prober }, count(nodes)))
+        .collect()
+}
+
+/// Never judged is as old as the aggregator.
+fn evidence_age(view: &View, now: EventTime, start: EventTime) -> f64 {
+    let judged = view.judged.map_or(start, |round| round.end(view.interval));
+    (now - judged).as_secs_f64()
 }
 
 fn silences(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {

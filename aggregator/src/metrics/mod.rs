@@ -5,9 +5,15 @@
 //! targets.
 
 mod accept;
+mod families;
+#[cfg(test)]
+mod large;
 mod live;
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -215,71 +221,30 @@ impl Metrics {
     /// Everything to be scraped.
     pub(crate) fn registry(&self, live: Live) -> Registry {
         let mut registry = Registry::with_prefix("parallax");
-        registry.register(
-            "probes",
-            "Probes by target, channel, placement of client and entry, and result (ok, a failure kind, or not_asked for the prober's own faults)",
-            self.probes.clone(),
-        );
-        registry.register(
-            "probe_phase_seconds",
-            "Time of each phase of the probes that go the way a user would",
-            self.phases.clone(),
-        );
-        registry.register(
-            "ingest_observations",
-            "Lines of accepted reports by what became of them; only counted ones are judged",
-            self.lines.clone(),
-        );
-        registry.register(
-            "ingest_reports",
-            "Reports of probers, accepted or by the reason of their refusal",
-            self.reports.clone(),
-        );
-        registry.register(
-            "record_lines",
-            "Lines for the recording (--record), written or lost because the disk was too slow or took none",
-            self.recorded.clone(),
-        );
-        registry.register(
-            "record_failing",
-            "1 while the recording cannot be written, else 0",
-            self.record_failing.clone(),
-        );
-        registry.register(
-            "identity_refused",
-            "Requests of probers that were not let in, by reason (see docs/install.md)",
-            self.identity_refused.clone(),
-        );
-        registry.register(
-            "ca_unpublished",
-            "1 while the CA of the aggregator cannot be published, so that probers do not trust it, else 0",
-            self.ca_unpublished.clone(),
-        );
-        registry.register(
-            "aggregator_leader",
-            "1 on the aggregator that makes the plans and writes into the cluster, and where there is but one; 0 on one that stands by",
-            self.leader.clone(),
-        );
-        registry.register(
-            "aggregator_lease_failures",
-            "Looks at the Lease of the aggregators that failed; the log says why",
-            self.lease_failures.clone(),
-        );
-        registry.register(
-            "store_written",
-            "Things written to the store, by sort",
-            self.store_written.clone(),
-        );
-        registry.register(
-            "store_dropped",
-            "Things that never reached the store because it was slow or could not be used, by sort; the least valuable go first",
-            self.store_dropped.clone(),
-        );
-        registry.register(
-            "store_surplus_failures",
-            "Raw failures beyond the number that is kept of a target and hour; roll-ups count them all the same",
-            self.store_surplus.clone(),
-        );
+        macro_rules! register {
+            ($($family:ident: $field:ident;)+) => {
+                $(registry.register(
+                    families::$family.name,
+                    families::$family.unended(),
+                    self.$field.clone(),
+                );)+
+            };
+        }
+        register! {
+            PROBES: probes;
+            PHASES: phases;
+            LINES: lines;
+            REPORTS: reports;
+            RECORD_LINES: recorded;
+            RECORD_FAILING: record_failing;
+            IDENTITY_REFUSED: identity_refused;
+            CA_UNPUBLISHED: ca_unpublished;
+            LEADER: leader;
+            LEASE_FAILURES: lease_failures;
+            STORE_WRITTEN: store_written;
+            STORE_DROPPED: store_dropped;
+            STORE_SURPLUS: store_surplus;
+        }
         registry.register_collector(Box::new(live));
         registry
     }
@@ -352,8 +317,8 @@ impl Metrics {
         };
         self.probes.get_or_create(&labels).inc();
         series.probes.insert(labels);
-        let as_user = matches!(channel, Channel::Vip | Channel::Dns);
-        if as_user && !matches!(outcome, Outcome::NotAsked { .. }) {
+        // A refusal is fast and a timeout is as long as the timeout: mixed in, both would say how often it fails, not how long it takes.
+        if matches!(channel, Channel::Vip | Channel::Dns) && matches!(outcome, Outcome::Ok { .. }) {
             for (phase, time) in phases(times) {
                 let labels = PhaseLabels {
                     target: target.to_string(),

@@ -1,18 +1,20 @@
 use parallax_diagnosis::{topology::TopologySpec, view::View};
-use parallax_model::{EventTime, Micros, Placement, TargetSpec};
+use parallax_model::{EventTime, Micros, Placement, Round, TargetSpec};
 use tokio::sync::watch;
 
 use super::*;
 use crate::{
     clock::Clock,
     fixtures,
+    handling::Desk,
     watch::{
         TopologyState,
         kube::{Source, Watches},
     },
 };
 
-struct Scene {
+pub(super) struct Scene {
+    handling: Arc<Desk>,
     metrics: Metrics,
     registry: Registry,
     views: watch::Sender<Arc<View>>,
@@ -27,19 +29,25 @@ fn topology(targets: &[&str]) -> Topology {
     Topology::try_from(spec).unwrap()
 }
 
-fn scene(view: View, targets: &[&str]) -> Scene {
+pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let metrics = Metrics::new();
     metrics.keep_series_of(&topology(targets));
     let (views, views_out) = watch::channel(Arc::new(view));
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
+    let handling = Arc::new(Desk::new(
+        Clock::starting_at(fixtures::NOW),
+        crate::store::StoreHandle::off(),
+    ));
     let registry = metrics.registry(Live {
         clock: Clock::starting_at(fixtures::NOW),
         views: views_out,
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
+        handling: handling.clone(),
     });
     Scene {
+        handling,
         metrics,
         registry,
         views,
@@ -48,13 +56,13 @@ fn scene(view: View, targets: &[&str]) -> Scene {
 }
 
 impl Scene {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = String::new();
         text::encode(&mut text, &self.registry).unwrap();
         text
     }
 
-    fn observe(&self, line: &str, booked: Booked) {
+    pub(super) fn observe(&self, line: &str, booked: Booked) {
         let recorded = Recorded {
             vantage: "n1/pod".parse().unwrap(),
             incarnation: "life".parse().unwrap(),
@@ -64,11 +72,11 @@ impl Scene {
     }
 }
 
-const COUNTED: Booked = Booked::Counted {
+pub(super) const COUNTED: Booked = Booked::Counted {
     placement: Placement::NoLocal,
 };
 
-const OK: &str = r#"{"seq":1,"t_us":1,"target":"http://a.example.test/","channel":"vip","result":"ok","status":200,"times":{"connect_us":900,"total_us":4200}}"#;
+pub(super) const OK: &str = r#"{"seq":1,"t_us":1,"target":"http://a.example.test/","channel":"vip","result":"ok","status":200,"times":{"connect_us":900,"total_us":4200}}"#;
 const REFUSED: &str = r#"{"seq":2,"t_us":1,"target":"http://a.example.test/","channel":"vip","result":"failed","phase":"connect","kind":"refused","times":{"connect_us":80}}"#;
 const DIRECT: &str = r#"{"seq":3,"t_us":1,"target":"http://a.example.test/","channel":"direct","result":"ok","times":{"connect_us":70}}"#;
 const STRANGER: &str =
@@ -100,7 +108,7 @@ fn every_watch_has_its_series_from_the_start() {
 }
 
 #[test]
-fn probes_are_counted_by_placement_and_result_and_timed_on_the_users_way_only() {
+fn probes_are_counted_by_placement_and_result_and_timed_where_they_succeed_on_the_users_way() {
     let scene = scene(fixtures::waiting(), &["http://a.example.test/"]);
     scene.observe(OK, COUNTED);
     scene.observe(REFUSED, COUNTED);
@@ -112,7 +120,7 @@ fn probes_are_counted_by_placement_and_result_and_timed_on_the_users_way_only() 
         r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="ok"} 1"#,
         r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="refused"} 1"#,
         r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="unknown",result="ok"} 1"#,
-        r#"parallax_probe_phase_seconds_count{target="http://a.example.test/",phase="connect"} 3"#,
+        r#"parallax_probe_phase_seconds_count{target="http://a.example.test/",phase="connect"} 2"#,
         r#"parallax_ingest_observations_total{result="late"} 1"#,
         r#"parallax_ingest_observations_total{result="unknown"} 1"#,
     ] {
@@ -135,6 +143,77 @@ fn what_is_is_read_from_the_view() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
+}
+
+#[test]
+fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to_it() {
+    let text = scene(fixtures::outage(), &[]).text();
+    for line in [
+        r#"parallax_incident{incident="i-5f3a9c01",cause="F1",severity="critical",subject="203.0.113.10:80",handling="none"} 1"#,
+        r#"parallax_target_incident{target="http://shop-07.example.test/",incident="i-5f3a9c01"} 1"#,
+        r#"parallax_target_never_ok{target="https://new.example.test/"} 1"#,
+        r#"parallax_target_vantages{target="http://shop-07.example.test/",state="failing"} 3"#,
+        r#"parallax_target_vantages{target="http://shop-07.example.test/",state="unknown"} 0"#,
+        r#"parallax_vantages{state="reporting"} 6"#,
+        r#"parallax_vantages{state="silent"} 0"#,
+        "parallax_round_seconds 5",
+        "parallax_investigating 0",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert_eq!(text.matches("parallax_target_never_ok{").count(), 1);
+    let text = scene(fixtures::troubled(), &[]).text();
+    assert!(text.contains(r#"parallax_vantages{state="silent"} 1"#), "{text}");
+    assert!(
+        !text.contains("i-77aa01ff"),
+        "a closed incident has no series\n{text}"
+    );
+}
+
+#[test]
+fn of_two_incidents_that_explain_a_target_the_likelier_is_told() {
+    let mut view = fixtures::outage();
+    let mut other = view.incidents[0].clone();
+    other.id = "i-less-likely".to_owned();
+    other.verdict.probability = parallax_model::Probability::new(0.5).unwrap();
+    view.incidents.insert(0, other);
+    let text = scene(view, &[]).text();
+    let of_target = |line: &&str| line.starts_with(r#"parallax_target_incident{target="http://shop-07"#);
+    let told: Vec<_> = text.lines().filter(of_target).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("i-5f3a9c01"), "{told:?}");
+}
+
+#[tokio::test]
+async fn an_incident_that_somebody_has_dealt_with_says_so() {
+    let scene = scene(fixtures::outage(), &[]);
+    let done = scene.handling.acknowledge("i-5f3a9c01", "dana", None).await;
+    assert!(done.is_ok(), "{done:?}");
+    let text = scene.text();
+    assert!(text.contains(r#"handling="acknowledged"} 1"#), "{text}");
+    assert!(!text.contains(r#"handling="none"}"#), "{text}");
+}
+
+#[test]
+fn evidence_ages_from_the_last_judged_round_and_before_that_from_the_start() {
+    let age = |view| {
+        let text = scene(view, &[]).text();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("parallax_evidence_age_seconds "));
+        line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
+    };
+    // The clock of a scene starts now, and runs.
+    let fresh = 0.0..1.0;
+    assert!(fresh.contains(&age(fixtures::waiting())));
+    let judged = |until: EventTime| {
+        let mut view = fixtures::healthy();
+        view.judged = Some(Round(until.round(view.interval).0 - 1));
+        view
+    };
+    assert!((20.0..21.0).contains(&age(judged(fixtures::ago(20)))));
+    let future = fixtures::NOW.plus(Micros::from_secs(600));
+    assert!(fresh.contains(&age(judged(future))), "no age is below zero");
 }
 
 #[test]
@@ -171,7 +250,9 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
     assert!(series(&scene.text(), "shop-07") > 0);
 
     scene.metrics.keep_series_of(&topology(&both[1..]));
-    scene.views.send_replace(Arc::new(fixtures::waiting()));
+    let mut view = fixtures::waiting();
+    view.matrix.retain(|row| row.target.as_str() != both[0]);
+    scene.views.send_replace(Arc::new(view));
     let text = scene.text();
     assert_eq!(series(&text, "a.example.test"), 0, "{text}");
     assert!(series(&text, "//b.example.test") > 0);

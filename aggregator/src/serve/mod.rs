@@ -39,6 +39,7 @@ pub(crate) use handle::FormKey;
 use crate::{
     access::{Access, Deed},
     clock::Clock,
+    config::Links,
     handling,
     hub::Outlook,
     ingest::{self, Report},
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) runs: Arc<Desk>,
     pub(crate) handling: Arc<handling::Desk>,
     pub(crate) form_key: FormKey,
+    pub(crate) links: Arc<Links>,
     pub(crate) replica: Replica,
     pub(crate) forwarder: Forwarder,
     pub(crate) outlook: Outlook,

@@ -315,7 +315,15 @@ fn every_test_named_in_the_table_of_defects_exists() {
     let page = std::fs::read_to_string(root.join("docs/testing.md")).unwrap();
     let table = page.split("## Defects of others").nth(1).unwrap();
     let mut text = String::new();
-    for folder in ["model", "diagnosis", "prober", "aggregator", "cli", "tests"] {
+    for folder in [
+        "model",
+        "diagnosis",
+        "prober",
+        "aggregator",
+        "dashboards",
+        "cli",
+        "tests",
+    ] {
         sources(&root.join(folder), &mut text);
     }
     let names: Vec<&str> = table

@@ -8,7 +8,10 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Probability};
 
 use super::{headline::is_open, words};
-use crate::severity::Severity;
+use crate::{
+    config::{Link, Links},
+    severity::Severity,
+};
 
 /// Targets named before the rest folds away, where the rest is more than a few.
 const TARGETS_SHOWN: usize = 4;
@@ -45,6 +48,8 @@ pub(super) struct Card {
     pub(super) ruled_out: Vec<(String, String)>,
     pub(super) facts: Vec<(String, String)>,
     pub(super) remedies: Vec<Remedy>,
+    /// Where else to look at it.
+    pub(super) dashboards: Vec<Link>,
     /// Id, title, and what would be needed.
     pub(super) not_excluded: Vec<(String, String, String)>,
 }
@@ -165,6 +170,7 @@ impl Card {
                     (fact.text.clone(), by)
                 })
                 .collect(),
+            dashboards: Vec::new(),
             remedies: verdict.remedies.iter().map(Remedy::of).collect(),
             not_excluded: verdict
                 .not_excluded
@@ -172,6 +178,11 @@ impl Card {
                 .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
                 .collect(),
         }
+    }
+
+    /// With links to the dashboards that show it.
+    pub(super) fn link(&mut self, incident: &Incident, links: &Links) {
+        self.dashboards = links.dashboards(incident);
     }
 
     pub(super) fn open(view: &View) -> Vec<Self> {

@@ -25,6 +25,7 @@ use axum::{
 
 use super::{ApiError, Shared, handle, history};
 use model::{Overview, Page};
+use parallax_diagnosis::verdict::Incident;
 
 /// Nothing from elsewhere, nothing inline: text that slips through the escaping still cannot act.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -95,6 +96,7 @@ impl Shared {
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
         let overview = Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
+        let overview = overview.linked(&view, &self.links);
         overview.of_replica(&self.replica_view(view.interval), self.clock.now())
     }
 }
@@ -135,10 +137,11 @@ async fn one(shared: &Shared, id: &str) -> model::One {
 /// One incident, from memory or from the store.
 async fn found(shared: &Shared, id: &str) -> model::One {
     let view = shared.outlook.views.borrow().clone();
+    let shown = |incident: &Incident| model::One::of(incident, &view).linked(incident, &shared.links);
     match history::find(shared, id).await {
-        Ok(Some(history::Shown::Live(incident))) => model::One::of(&incident, &view),
+        Ok(Some(history::Shown::Live(incident))) => shown(&incident),
         Ok(Some(history::Shown::Kept(kept))) => match serde_json::from_value(kept) {
-            Ok(incident) => model::One::of(&incident, &view),
+            Ok(incident) => shown(&incident),
             Err(_) => model::One::missing(
                 id,
                 format!(

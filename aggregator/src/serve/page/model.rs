@@ -10,7 +10,7 @@ use parallax_model::{EventTime, Micros};
 
 use super::{
     handled::Handled,
-    headline::Headline,
+    headline::{Headline, is_open},
     incident::{Card, asked},
     listed::Listed,
     matrix::{self, Matrix},
@@ -19,6 +19,7 @@ use super::{
     words,
 };
 use crate::{
+    config::Links,
     ingest::ProberView,
     replicas::ReplicaView,
     store::{Status, StoreState},
@@ -167,6 +168,15 @@ impl Overview {
 }
 
 impl Overview {
+    /// Leads from each open incident to its dashboards.
+    pub(super) fn linked(mut self, view: &View, links: &Links) -> Self {
+        let open = view.incidents.iter().filter(|incident| is_open(incident));
+        for (card, incident) in self.open.iter_mut().zip(open) {
+            card.link(incident, links);
+        }
+        self
+    }
+
     /// Says which of several aggregators shows this; of a single one there is nothing to say.
     pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
         let Some(name) = &replica.name else { return self };
@@ -347,6 +357,14 @@ impl One {
             id: incident.id.clone(),
             why: String::new(),
         }
+    }
+
+    /// Leads to its dashboards.
+    pub(super) fn linked(mut self, incident: &Incident, links: &Links) -> Self {
+        if let Some(card) = &mut self.card {
+            card.link(incident, links);
+        }
+        self
     }
 
     pub(super) fn missing(id: &str, why: String) -> Self {

@@ -40,6 +40,31 @@ fn text_of<'a>(html: &'a str, tag: &str) -> &'a str {
 }
 
 #[test]
+fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parallax.yaml");
+    std::fs::write(&path, "links: {grafana: \"https://grafana.example.test/\"}").unwrap();
+    let config = crate::config::Config::load(&path).unwrap();
+    let view = outage();
+    let shown = |links| {
+        let overview = Overview::of(&view, &sound(), &[], &StoreState::off(), NOW).linked(&view, links);
+        let overview = Page::overview(&overview).and_then(|page| page.render()).unwrap();
+        let one = model::One::of(&view.incidents[0], &view).linked(&view.incidents[0], links);
+        [
+            overview,
+            Page::incident(&one).and_then(|page| page.render()).unwrap(),
+        ]
+    };
+    for html in shown(&config.links) {
+        let link = "<a href=\"https://grafana.example.test/d/parallax-target?from=";
+        assert_eq!(html.matches(link).count(), 1, "{html}");
+    }
+    for html in shown(&crate::config::Links::default()) {
+        assert!(!html.contains("parallax-target"), "{html}");
+    }
+}
+
+#[test]
 fn before_the_first_report_the_page_says_what_it_waits_for_and_claims_nothing() {
     let html = page("waiting", &waiting(), &sound());
     assert_eq!(text_of(&html, "h1"), "Waiting for the first report of 4 vantages");

@@ -1,0 +1,85 @@
+//! What a scrape of a large mesh costs.
+
+use std::{io::Write as _, time::Instant};
+
+use flate2::{Compression, write::GzEncoder};
+use parallax_diagnosis::view::{CellState, View};
+use parallax_model::Placement;
+
+use super::{
+    Booked,
+    tests::{Scene, scene},
+};
+use crate::fixtures;
+
+const TARGETS: usize = 2_000;
+/// Vantages that ask for a target, of five thousand: ⌈√N⌉ and those with an endpoint.
+const ASKING: usize = 75;
+
+/// Every target with every phase there is, through three placements, directly too, and with a failure.
+fn large() -> Scene {
+    let names: Vec<_> = (0..TARGETS)
+        .map(|n| format!("https://host-{n:04}.some-team.example.test/healthz"))
+        .collect();
+    let view = View {
+        matrix: names
+            .iter()
+            .map(|name| {
+                let mut row = fixtures::row(name, Some("203.0.113.10:443"), &[CellState::Ok; ASKING]);
+                for (cell, placement) in row
+                    .cells
+                    .iter_mut()
+                    .zip([Placement::SameNode, Placement::CrossNode])
+                {
+                    cell.placement = placement;
+                }
+                row
+            })
+            .collect(),
+        ..fixtures::healthy()
+    };
+    let urls: Vec<_> = names.iter().map(String::as_str).collect();
+    let scene = scene(view, &urls);
+    let times = r#""times":{"resolve_us":1200,"connect_us":900,"tls_us":3100,"first_byte_us":5200,"body_us":90,"total_us":10490}"#;
+    for name in &urls {
+        for placement in [Placement::SameNode, Placement::CrossNode, Placement::NoLocal] {
+            for (channel, result) in [
+                ("vip", r#""ok","status":200"#),
+                ("direct", r#""ok","status":200"#),
+                ("vip", r#""failed","phase":"connect","kind":"refused""#),
+            ] {
+                let line = format!(
+                    r#"{{"seq":1,"t_us":1,"target":"{name}","channel":"{channel}","result":{result},{times}}}"#
+                );
+                scene.observe(&line, Booked::Counted { placement });
+            }
+        }
+    }
+    scene
+}
+
+#[test]
+fn a_scrape_of_two_thousand_targets_has_five_megabytes_on_the_wire_at_most() {
+    let scene = large();
+    let begin = Instant::now();
+    let text = scene.text();
+    let written = begin.elapsed();
+    // As a scraper asks for it; Prometheus always does.
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(text.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap().len();
+    let took = begin.elapsed();
+    println!(
+        "MEASURED {TARGETS} targets: {} series, {:.1} MB, {:.2} MB packed, written in {written:.2?}, with packing {took:.2?}",
+        text.lines().filter(|line| !line.starts_with('#')).count(),
+        bytes(text.len()),
+        bytes(packed),
+    );
+    assert!(packed <= 5_000_000, "{packed}");
+    assert!(cfg!(debug_assertions) || took.as_secs_f64() <= 1.0, "{took:?}");
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn bytes(n: usize) -> f64 {
+    n as f64 / 1e6
+}

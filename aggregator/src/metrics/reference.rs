@@ -1,0 +1,130 @@
+//! docs/metrics.md is written from the table that registers the families, and the exposition is held to the table.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
+
+use super::{
+    families::{Described, Kind, SECTIONS},
+    tests::{COUNTED, OK, scene},
+};
+use crate::fixtures;
+
+const HEAD: &str = "\
+# Metrics of the aggregator
+
+`GET /metrics`: OpenMetrics text, or protobuf where the scraper ranks that first (native histograms travel only there).
+Every series of a target comes from here and none names a node and a target together, so that scraping costs the same
+whatever the number of nodes. What a prober says of itself: [prober-metrics.md](prober-metrics.md). Rules and dashboards
+made of these, and what a scrape of 2 000 targets costs: [alerts.md](alerts.md).
+
+Series of what is gone (a target, a vantage, a hazard, an incident that is over) are gone at the next scrape. Where there
+are two aggregators both say all of this; rules and dashboards listen to the one with `parallax_aggregator_leader` 1.
+
+Names, labels, types and texts are an API, held by tests. This page is written from the table that registers them.
+";
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for (section, families) in SECTIONS {
+        let _ = write!(
+            page,
+            "\n## {section}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+        );
+        for family in *families {
+            let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} |",
+                shown(family),
+                kind(family.kind),
+                labels.join(", "),
+                family.help
+            );
+        }
+    }
+    page
+}
+
+/// As it stands in queries.
+fn shown(family: &Described) -> String {
+    let total = if family.kind == Kind::Counter {
+        "_total"
+    } else {
+        ""
+    };
+    format!("parallax_{}{total}", family.name)
+}
+
+const fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
+    }
+}
+
+#[test]
+fn the_reference_page_is_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let now = page();
+    if std::env::var_os("PARALLAX_BLESS").is_some() {
+        fs::write(&path, &now).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&path).unwrap_or_default() == now,
+        "docs/metrics.md is not what the table says; if the change is meant, write it with:\n  \
+         PARALLAX_BLESS=1 cargo test --workspace --lib the_reference_page"
+    );
+}
+
+#[test]
+fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
+    let scenes = [fixtures::outage(), fixtures::warned(), fixtures::troubled()].map(|view| {
+        let scene = scene(view, &["http://a.example.test/"]);
+        scene.observe(OK, COUNTED);
+        scene.text()
+    });
+    let mut exposed = BTreeMap::new();
+    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for text in &scenes {
+        for line in text.lines() {
+            if let Some((name, rest)) = line.strip_prefix("# HELP ").and_then(|line| line.split_once(' ')) {
+                exposed
+                    .entry(name.to_owned())
+                    .or_insert((rest.to_owned(), String::new()));
+            } else if let Some((name, kind)) =
+                line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' '))
+            {
+                exposed.get_mut(name).unwrap().1 = kind.to_owned();
+            } else if let Some((name, rest)) = line.split_once('{') {
+                let names = rest.rsplit_once('}').unwrap().0.split(',');
+                // A value with a comma would show as a label without a name; none of these has one.
+                let names = names.filter_map(|pair| Some(pair.split_once('=')?.0.to_owned()));
+                labels.entry(name.to_owned()).or_default().extend(names);
+            }
+        }
+    }
+    let mut told = BTreeMap::new();
+    for family in SECTIONS.iter().flat_map(|(_, families)| *families) {
+        let name = format!("parallax_{}", family.name);
+        let texts = (family.help.to_owned(), kind(family.kind).to_owned());
+        assert!(
+            told.insert(name, texts).is_none(),
+            "{} is there twice",
+            family.name
+        );
+        let wanted: BTreeSet<String> = family.labels.iter().map(ToString::to_string).collect();
+        let sample = match family.kind {
+            Kind::Counter => format!("parallax_{}_total", family.name),
+            Kind::Gauge => format!("parallax_{}", family.name),
+            Kind::Histogram => format!("parallax_{}_count", family.name),
+        };
+        let found = labels.remove(&sample).unwrap_or_default();
+        assert_eq!(found, wanted, "{sample}");
+    }
+    assert_eq!(exposed, told);
+}

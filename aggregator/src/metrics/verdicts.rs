@@ -1,0 +1,185 @@
+//! What is judged, as series: incidents, what they explain, findings, hazards.
+
+use std::collections::BTreeMap;
+
+use parallax_diagnosis::{
+    findings::{self, FindingKind},
+    verdict::{Incident, IncidentState},
+    view::View,
+};
+use prometheus_client::encoding::EncodeLabelSet;
+
+use crate::{handling::Standing, severity::Severity};
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct TargetCause {
+    target: String,
+    cause: String,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct CauseSeverity {
+    cause: String,
+    severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct FindingLabels {
+    finding: &'static str,
+    catalogue: &'static str,
+    severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct HazardLabels {
+    hazard: &'static str,
+    subject: String,
+    severity: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct IncidentLabels {
+    incident: String,
+    cause: String,
+    severity: &'static str,
+    subject: String,
+    handling: &'static str,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct TargetIncident {
+    target: String,
+    incident: String,
+}
+
+fn open(view: &View) -> impl Iterator<Item = &Incident> {
+    view.incidents
+        .iter()
+        .filter(|incident| !matches!(incident.state, IncidentState::Closed { .. }))
+}
+
+/// The likeliest cause of the catalogue, or the region where the catalogue names none.
+fn cause(incident: &Incident) -> String {
+    incident.verdict.causes.first().map_or_else(
+        || incident.verdict.region.region.clone(),
+        |cause| cause.id.clone(),
+    )
+}
+
+pub(super) fn probabilities(view: &View) -> BTreeMap<TargetCause, f64> {
+    let mut verdicts: BTreeMap<TargetCause, f64> = BTreeMap::new();
+    for incident in open(view) {
+        let class = incident.verdict.probability.get();
+        let mut causes: Vec<_> = incident
+            .verdict
+            .causes
+            .iter()
+            .map(|cause| (cause.id.clone(), class * cause.probability.get()))
+            .collect();
+        if causes.is_empty() {
+            causes.push((incident.verdict.region.region.clone(), class));
+        }
+        for target in &incident.verdict.targets {
+            for (cause, probability) in &causes {
+                let labels = TargetCause {
+                    target: target.to_string(),
+                    cause: cause.clone(),
+                };
+                let most = verdicts.entry(labels).or_default();
+                *most = most.max(*probability);
+            }
+        }
+    }
+    verdicts
+}
+
+pub(super) fn by_cause(view: &View) -> BTreeMap<CauseSeverity, f64> {
+    let mut counts: BTreeMap<CauseSeverity, f64> = BTreeMap::new();
+    for incident in open(view) {
+        let labels = CauseSeverity {
+            cause: cause(incident),
+            severity: Severity::of(incident, view).label(),
+        };
+        *counts.entry(labels).or_default() += 1.0;
+    }
+    counts
+}
+
+/// Every kind has its series, at zero where there is none: an alert on a rise needs something to rise from.
+pub(super) fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
+    let labels = |kind: FindingKind, severity: &'static str| FindingLabels {
+        finding: kind.label(),
+        catalogue: kind.catalogue(),
+        severity,
+    };
+    let mut counts: BTreeMap<FindingLabels, f64> = FindingKind::ALL
+        .iter()
+        .map(|kind| (labels(*kind, usual(*kind).label()), 0.0))
+        .collect();
+    for finding in &view.findings {
+        *counts
+            .entry(labels(finding.kind, finding.severity.label()))
+            .or_default() += 1.0;
+    }
+    counts
+}
+
+/// The severity that a kind of finding usually has.
+const fn usual(kind: FindingKind) -> findings::Severity {
+    match kind {
+        FindingKind::Exposed => findings::Severity::Critical,
+        _ => findings::Severity::Warning,
+    }
+}
+
+pub(super) fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
+    view.hazards
+        .iter()
+        .map(|hazard| {
+            let labels = HazardLabels {
+                hazard: hazard.kind.label(),
+                subject: hazard.subject.clone(),
+                severity: hazard.severity.label(),
+            };
+            (labels, 1.0)
+        })
+        .collect()
+}
+
+/// Each open incident. Its id stays while cause and severity may change.
+pub(super) fn each(view: &View, handling: impl Fn(&Incident) -> Standing) -> BTreeMap<IncidentLabels, f64> {
+    open(view)
+        .map(|incident| {
+            let labels = IncidentLabels {
+                incident: incident.id.clone(),
+                cause: cause(incident),
+                severity: Severity::of(incident, view).label(),
+                subject: incident.verdict.subject.to_string(),
+                handling: handling(incident).label(),
+            };
+            (labels, 1.0)
+        })
+        .collect()
+}
+
+/// The likeliest incident of each target that one explains, the earlier named of equals: one series a target, so that other
+/// series of targets can be joined with it.
+pub(super) fn explained(view: &View) -> BTreeMap<TargetIncident, f64> {
+    let mut likeliest: BTreeMap<String, &Incident> = BTreeMap::new();
+    for incident in open(view) {
+        for target in &incident.verdict.targets {
+            let best = likeliest.entry(target.to_string()).or_insert(incident);
+            let rank = |one: &Incident| (one.verdict.probability, std::cmp::Reverse(one.opened));
+            if rank(incident) > rank(best) {
+                *best = incident;
+            }
+        }
+    }
+    likeliest
+        .into_iter()
+        .map(|(target, incident)| {
+            let incident = incident.id.clone();
+            (TargetIncident { target, incident }, 1.0)
+        })
+        .collect()
+}

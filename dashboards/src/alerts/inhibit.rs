@@ -1,0 +1,82 @@
+//! Which alert makes which other one superfluous.
+
+use serde::Serialize;
+
+use crate::{Unwritable, yaml};
+
+/// One rule of Alertmanager's `inhibit_rules`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inhibition {
+    source_matchers: Vec<String>,
+    target_matchers: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    equal: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct File {
+    inhibit_rules: Vec<Inhibition>,
+}
+
+const HEAD: &str = "\
+# Written from dashboards/src/alerts; do not edit. For the configuration of Alertmanager: one call for one trouble.
+# Group by job and incident (group_by: [job, alertname, incident]), so that one cause of fifty failing hosts calls once.
+";
+
+fn inhibition(source: &str, targets: &[&str], equal: &[&'static str]) -> Inhibition {
+    Inhibition {
+        source_matchers: vec![format!("alertname=\"{source}\"")],
+        target_matchers: vec![format!("alertname=~\"{}\"", targets.join("|"))],
+        equal: equal.to_vec(),
+    }
+}
+
+/// All of them.
+#[must_use]
+pub fn all() -> Vec<Inhibition> {
+    let mut worse = inhibition("ParallaxIncident", &["ParallaxIncident"], &["job", "incident"]);
+    worse.source_matchers.push("severity=\"critical\"".to_owned());
+    worse.target_matchers.push("severity=\"warning\"".to_owned());
+    vec![
+        // The cause is named, with the targets that it explains. One that nothing explains has no incident: an empty label
+        // never equals the incident's.
+        inhibition(
+            "ParallaxIncident",
+            &["ParallaxTargetUnreachable", "ParallaxTargetUnreliable"],
+            &["job", "incident"],
+        ),
+        worse,
+        inhibition(
+            "ParallaxTargetUnreachable",
+            &["ParallaxTargetUnreliable"],
+            &["job", "target", "placement"],
+        ),
+        inhibition(
+            "ParallaxCoverageLost",
+            &["ParallaxVantageSilent", "ParallaxTargetUnseen"],
+            &["job"],
+        ),
+        inhibition(
+            "ParallaxEvidenceStale",
+            &[
+                "ParallaxVantageSilent",
+                "ParallaxTargetUnseen",
+                "ParallaxCoverageLost",
+            ],
+            &["job"],
+        ),
+        // Probers are another job, and an aggregator that is not there has none.
+        inhibition(
+            "ParallaxAggregatorDown",
+            &["ParallaxProberPlanOld", "ParallaxReportsLost"],
+            &[],
+        ),
+        inhibition("ParallaxAggregatorLeaderless", &["ParallaxProberPlanOld"], &[]),
+    ]
+}
+
+/// The section of Alertmanager's configuration.
+pub fn file() -> Result<String, Unwritable> {
+    let file = File { inhibit_rules: all() };
+    Ok(format!("{HEAD}{}", yaml(&file)?))
+}

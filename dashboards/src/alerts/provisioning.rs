@@ -1,0 +1,173 @@
+//! The same alerts for Grafana's own alerting, as a provisioning file.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use serde_saphyr::LitString;
+
+use super::{Alert, all, rules::annotations};
+use crate::{Unwritable, yaml};
+
+/// How the data source is called where nothing else is said; replaced by whoever provisions.
+pub const DATA_SOURCE: &str = "prometheus";
+
+const HEAD: &str = "\
+# Written from dashboards/src/alerts; do not edit. The rules of parallax.rules.yaml for Grafana's own alerting: a file for
+# provisioning/alerting. `datasourceUid` is the uid of the Prometheus data source: replace `prometheus` where yours differs.
+";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    api_version: u8,
+    groups: Vec<Group>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    org_id: u8,
+    name: &'static str,
+    folder: &'static str,
+    interval: &'static str,
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    uid: String,
+    title: &'static str,
+    condition: &'static str,
+    data: (Query, Query, Threshold),
+    // No series is what all being well looks like.
+    no_data_state: &'static str,
+    exec_err_state: &'static str,
+    #[serde(rename = "for")]
+    lasting: String,
+    annotations: BTreeMap<&'static str, String>,
+    labels: BTreeMap<&'static str, &'static str>,
+    is_paused: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Query {
+    ref_id: &'static str,
+    relative_time_range: Value,
+    datasource_uid: &'static str,
+    model: Asked,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    expr: LitString,
+    instant: bool,
+    interval_ms: u32,
+    max_data_points: u32,
+    ref_id: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Threshold {
+    ref_id: &'static str,
+    datasource_uid: &'static str,
+    model: Value,
+}
+
+impl Rule {
+    fn of(alert: &Alert) -> Self {
+        Self {
+            uid: uid(alert),
+            title: alert.name,
+            condition: "FIRES",
+            data: (
+                Query::instant("VALUE", &alert.expression),
+                Query::instant("SERIES", &presence(&alert.expression)),
+                Threshold {
+                    ref_id: "FIRES",
+                    // Grafana's own calculator.
+                    datasource_uid: "__expr__",
+                    model: json!({
+                        "conditions": [{"evaluator": {"params": [0], "type": "gt"}}],
+                        "expression": "SERIES",
+                        "refId": "FIRES",
+                        "type": "threshold",
+                    }),
+                },
+            ),
+            no_data_state: "OK",
+            exec_err_state: "Error",
+            lasting: alert.for_text(),
+            annotations: annotations(alert)
+                .into_iter()
+                .map(|(name, text)| (name, in_grafana(&text)))
+                .collect(),
+            labels: alert
+                .severity
+                .label()
+                .map(|label| ("severity", label))
+                .into_iter()
+                .collect(),
+            is_paused: false,
+        }
+    }
+}
+
+impl Query {
+    fn instant(name: &'static str, expression: &str) -> Self {
+        Self {
+            ref_id: name,
+            relative_time_range: json!({"from": 600, "to": 0}),
+            datasource_uid: DATA_SOURCE,
+            model: Asked {
+                expr: LitString(format!("{expression}\n")),
+                instant: true,
+                interval_ms: 1_000,
+                max_data_points: 43_200,
+                ref_id: name,
+            },
+        }
+    }
+}
+
+/// `parallax-vantage-silent`.
+fn uid(alert: &Alert) -> String {
+    let mut uid = String::new();
+    for c in alert.name.chars() {
+        if c.is_ascii_uppercase() && !uid.is_empty() {
+            uid.push('-');
+        }
+        uid.push(c.to_ascii_lowercase());
+    }
+    uid
+}
+
+/// One for every series of an expression: Prometheus fires on its presence, Grafana on its value, and nothing reachable is
+/// the value zero.
+fn presence(expression: &str) -> String {
+    format!("({expression}) * 0 + 1")
+}
+
+/// Grafana's name for the value that Prometheus gives a template.
+fn in_grafana(text: &str) -> String {
+    text.replace("$value ", "$values.VALUE.Value ")
+}
+
+/// A file for `provisioning/alerting`.
+pub fn file() -> Result<String, Unwritable> {
+    let file = File {
+        api_version: 1,
+        groups: vec![Group {
+            org_id: 1,
+            name: "parallax",
+            folder: "Parallax",
+            interval: "30s",
+            rules: all().iter().map(Rule::of).collect(),
+        }],
+    };
+    Ok(format!("{HEAD}{}", yaml(&file)?))
+}

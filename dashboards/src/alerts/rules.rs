@@ -1,0 +1,110 @@
+//! The alerts for Prometheus: as a file of rules, and as an object for its operator.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_saphyr::LitString;
+
+use super::{Alert, all};
+use crate::{Unwritable, yaml};
+
+#[derive(Serialize)]
+struct Groups {
+    groups: Vec<Group>,
+}
+
+#[derive(Serialize)]
+struct Group {
+    name: &'static str,
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize)]
+struct Rule {
+    alert: &'static str,
+    expr: LitString,
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    lasting: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<&'static str, &'static str>,
+    annotations: BTreeMap<&'static str, String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PrometheusRule {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata,
+    spec: Groups,
+}
+
+#[derive(Serialize)]
+struct Metadata {
+    labels: BTreeMap<&'static str, &'static str>,
+    name: &'static str,
+    namespace: &'static str,
+}
+
+/// What stands above both.
+const HEAD: &str = "\
+# Written from dashboards/src/alerts; do not edit. What each alert means and what to do: docs/runbooks. How they are routed
+# and inhibited: docs/alerts.md.
+";
+
+fn groups() -> Groups {
+    let rules = all().iter().map(Rule::of).collect();
+    Groups {
+        groups: vec![Group {
+            name: "parallax",
+            rules,
+        }],
+    }
+}
+
+impl Rule {
+    fn of(alert: &Alert) -> Self {
+        Self {
+            alert: alert.name,
+            // Ends a line, so that it is written as a block.
+            expr: LitString(format!("{}\n", alert.expression)),
+            lasting: (alert.lasting > 0).then(|| alert.for_text()),
+            labels: alert
+                .severity
+                .label()
+                .map(|label| ("severity", label))
+                .into_iter()
+                .collect(),
+            annotations: annotations(alert),
+        }
+    }
+}
+
+/// The texts that go with an alert.
+pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        ("summary", alert.summary.to_owned()),
+        ("description", alert.description.to_owned()),
+        ("runbook", alert.runbook()),
+    ])
+}
+
+/// A file for `rule_files`.
+pub fn plain() -> Result<String, Unwritable> {
+    Ok(format!("{HEAD}{}", yaml(&groups())?))
+}
+
+/// A `PrometheusRule` of `monitoring.coreos.com/v1`, beside the installation.
+pub fn object() -> Result<String, Unwritable> {
+    let object = PrometheusRule {
+        api_version: "monitoring.coreos.com/v1",
+        kind: "PrometheusRule",
+        metadata: Metadata {
+            labels: BTreeMap::from([("app.kubernetes.io/name", "parallax")]),
+            name: "parallax",
+            namespace: "parallax",
+        },
+        spec: groups(),
+    };
+    Ok(format!("{HEAD}{}", yaml(&object)?))
+}

@@ -1,0 +1,269 @@
+//! Grafana's JSON model of a dashboard (version 39 of its schema, that of Grafana 10.4 and newer, which migrate it forward).
+
+use serde_json::{Value, json};
+
+use super::{COLUMNS, Colour, Dashboard, Look, Panel, Unit, Variable};
+
+/// Version of the schema.
+const SCHEMA: u8 = 39;
+
+/// The data source that is chosen on the dashboard.
+fn data_source() -> Value {
+    json!({"type": "prometheus", "uid": "${datasource}"})
+}
+
+pub(super) fn dashboard(dashboard: &Dashboard) -> Value {
+    let mut variables = vec![json!({
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+        "current": {},
+        "hide": 0,
+        "includeAll": false,
+        "multi": false,
+        "options": [],
+        "refresh": 1,
+        "regex": "",
+        "skipUrlSync": false,
+    })];
+    variables.extend(dashboard.variables.iter().map(variable));
+    json!({
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "description": dashboard.description,
+        "tags": ["parallax"],
+        "schemaVersion": SCHEMA,
+        "version": 1,
+        "editable": true,
+        "graphTooltip": 1,
+        "fiscalYearStartMonth": 0,
+        "liveNow": false,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "timepicker": {},
+        "timezone": "",
+        "weekStart": "",
+        "links": [{
+            "asDropdown": false,
+            "icon": "external link",
+            "includeVars": true,
+            "keepTime": true,
+            "tags": ["parallax"],
+            "targetBlank": false,
+            "title": "Parallax",
+            "tooltip": "",
+            "type": "dashboards",
+            "url": "",
+        }],
+        "annotations": {"list": [incidents()]},
+        "templating": {"list": variables},
+        "panels": laid_out(&dashboard.panels),
+    })
+}
+
+/// Incidents as marks on every drawing.
+fn incidents() -> Value {
+    json!({
+        "name": "Incidents",
+        "datasource": data_source(),
+        "enable": true,
+        "hide": false,
+        "iconColor": "red",
+        "expr": "max by (incident, cause, subject) (parallax_incident)",
+        "titleFormat": "{{cause}} {{subject}}",
+        "textFormat": "{{incident}}",
+        "step": "30s",
+    })
+}
+
+fn variable(variable: &Variable) -> Value {
+    match variable {
+        Variable::Label { name, metric } => {
+            let query = format!("label_values({metric}, {name})");
+            json!({
+                "name": name,
+                "label": name,
+                "type": "query",
+                "datasource": data_source(),
+                "definition": query,
+                "query": {"query": query, "refId": name},
+                "current": {},
+                "hide": 0,
+                "includeAll": false,
+                "multi": false,
+                "options": [],
+                "refresh": 2,
+                "regex": "",
+                "skipUrlSync": false,
+                "sort": 1,
+            })
+        }
+        Variable::Page => {
+            let address = "http://localhost:8080";
+            json!({
+                "name": "page",
+                "label": "Page of Parallax",
+                "type": "textbox",
+                "query": address,
+                "current": {"selected": true, "text": address, "value": address},
+                "hide": 0,
+                "options": [{"selected": true, "text": address, "value": address}],
+                "skipUrlSync": false,
+            })
+        }
+    }
+}
+
+/// From left to right, and a line below where there is no room left.
+fn laid_out(panels: &[Panel]) -> Vec<Value> {
+    let (mut x, mut y, mut tallest) = (0, 0_u16, 0);
+    let mut laid = Vec::new();
+    for (id, one) in (1_u16..).zip(panels) {
+        let (columns, lines) = one.size;
+        if x + columns > COLUMNS {
+            y += u16::from(tallest);
+            (x, tallest) = (0, 0);
+        }
+        laid.push(panel(one, id, &json!({"x": x, "y": y, "w": columns, "h": lines})));
+        x += columns;
+        tallest = tallest.max(lines);
+    }
+    laid
+}
+
+fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
+    let table = panel.look == Look::Table;
+    let instant = matches!(panel.look, Look::Table | Look::Number(_));
+    let targets: Vec<Value> = ('A'..)
+        .zip(&panel.queries)
+        .map(|(name, query)| {
+            json!({
+                "refId": name.to_string(),
+                "datasource": data_source(),
+                "editorMode": "code",
+                "expr": query.expression,
+                "legendFormat": if query.legend.is_empty() { "__auto" } else { query.legend },
+                "format": if table { "table" } else { "time_series" },
+                "instant": instant,
+                "range": !instant,
+            })
+        })
+        .collect();
+    let mut model = json!({
+        "id": id,
+        "type": kind(panel.look),
+        "title": panel.title,
+        "description": panel.description,
+        "datasource": data_source(),
+        "gridPos": place,
+        "targets": targets,
+        "fieldConfig": {"defaults": defaults(panel), "overrides": if table { links() } else { Vec::new() }},
+        "options": options(panel.look),
+    });
+    if table {
+        model["transformations"] = json!([
+            {"id": "organize", "options": {"excludeByName": {"Time": true, "job": true}, "indexByName": {}, "renameByName": {}}},
+        ]);
+    }
+    model
+}
+
+const fn kind(look: Look) -> &'static str {
+    match look {
+        Look::Number(_) => "stat",
+        Look::Lines | Look::Areas => "timeseries",
+        Look::Table => "table",
+    }
+}
+
+fn defaults(panel: &Panel) -> Value {
+    let mut defaults = json!({
+        "unit": match panel.unit {
+            Unit::Count => "short",
+            Unit::Share => "percentunit",
+            Unit::Seconds => "s",
+            Unit::PerSecond => "ops",
+            Unit::Bytes => "bytes",
+        },
+        "color": {"mode": "palette-classic"},
+        "mappings": [],
+        "thresholds": {"mode": "absolute", "steps": [{"color": "text", "value": null}]},
+    });
+    match panel.look {
+        Look::Number(colour) => {
+            defaults["color"] = json!({"mode": "thresholds"});
+            let steps = match colour {
+                Colour::Never => json!([{"color": "text", "value": null}]),
+                Colour::AboveZero => json!([{"color": "green", "value": null}, {"color": "red", "value": 1}]),
+                Colour::BelowOne => json!([{"color": "red", "value": null}, {"color": "green", "value": 1}]),
+                Colour::FromAMinute => {
+                    json!([{"color": "green", "value": null}, {"color": "red", "value": 60}])
+                }
+            };
+            defaults["thresholds"]["steps"] = steps;
+        }
+        Look::Lines | Look::Areas => {
+            let stacked = panel.look == Look::Areas;
+            defaults["min"] = json!(0);
+            defaults["custom"] = json!({
+                "drawStyle": "line",
+                "fillOpacity": if stacked { 60 } else { 0 },
+                "lineWidth": 1,
+                "showPoints": "never",
+                "spanNulls": false,
+                "stacking": {"group": "A", "mode": if stacked { "normal" } else { "none" }},
+            });
+            if panel.unit == Unit::Share {
+                defaults["max"] = json!(1);
+            }
+        }
+        Look::Table => {
+            defaults["custom"] =
+                json!({"align": "auto", "cellOptions": {"type": "auto"}, "filterable": true});
+        }
+    }
+    defaults
+}
+
+fn options(look: Look) -> Value {
+    match look {
+        Look::Number(_) => json!({
+            "colorMode": "value",
+            "graphMode": "none",
+            "justifyMode": "auto",
+            "orientation": "auto",
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": false},
+            "textMode": "auto",
+        }),
+        Look::Lines | Look::Areas => json!({
+            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }),
+        Look::Table => json!({"cellHeight": "sm", "showHeader": true}),
+    }
+}
+
+/// From an incident to the page, from a target to its dashboard.
+fn links() -> Vec<Value> {
+    let link = |field: &str, title: &str, url: &str, blank: bool| {
+        json!({
+            "matcher": {"id": "byName", "options": field},
+            "properties": [{"id": "links", "value": [{"title": title, "url": url, "targetBlank": blank}]}],
+        })
+    };
+    vec![
+        link(
+            "incident",
+            "The incident on the page of Parallax",
+            "${page}/incident/${__value.raw:percentencode}",
+            true,
+        ),
+        link(
+            "target",
+            "The dashboard of this target",
+            "/d/parallax-target?var-datasource=${datasource}&var-target=${__value.raw:percentencode}&var-page=${page}&${__url_time_range}",
+            false,
+        ),
+    ]
+}

@@ -1,0 +1,117 @@
+//! Is all well, and if not, what is it?
+
+use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
+use crate::promql::{once, speaking};
+
+#[expect(
+    clippy::too_many_lines,
+    reason = "a dashboard is data, read from top to bottom"
+)]
+pub(super) fn dashboard() -> Dashboard {
+    let reporting = format!(
+        "sum {} / sum {}",
+        speaking("parallax_vantages{state=\"reporting\"}"),
+        speaking("parallax_vantages")
+    );
+    let fine = format!(
+        "count(sum by (target) {} == 0) / count(count by (target) {})",
+        speaking("parallax_target_vantages{state!=\"ok\"}"),
+        speaking("parallax_target_vantages")
+    );
+    Dashboard {
+        uid: "parallax-overview",
+        title: "Parallax / Overview",
+        description: "Is all well? What is wrong, where, and since when.",
+        variables: vec![Variable::Page],
+        panels: vec![
+            number(
+                "Open incidents",
+                (Unit::Count, Colour::AboveZero),
+                Shows::Difference,
+                format!("count({}) or vector(0)", once("max", "incident", "parallax_incident")),
+            ),
+            number(
+                "Looked into, no cause yet",
+                (Unit::Count, Colour::Never),
+                Shows::Level,
+                format!("max {}", speaking("parallax_investigating")),
+            ),
+            number(
+                "Targets fine from everywhere",
+                (Unit::Share, Colour::BelowOne),
+                Shows::Difference,
+                fine,
+            )
+            .about("Those that every vantage that asks for them reaches. What nobody has seen is not fine."),
+            number("Vantages that report", (Unit::Share, Colour::BelowOne), Shows::Level, reporting),
+            number(
+                "Hazards",
+                (Unit::Count, Colour::AboveZero),
+                Shows::Level,
+                format!("count({}) or vector(0)", speaking("parallax_hazard")),
+            )
+            .about("What configuration lets fail though nobody does yet."),
+            number(
+                "Age of the evidence",
+                (Unit::Seconds, Colour::FromAMinute),
+                Shows::Level,
+                format!("max {}", speaking("parallax_evidence_age_seconds")),
+            ),
+            table(
+                "Open incidents",
+                Unit::Count,
+                Shows::Difference,
+                once("max", "incident, cause, severity, subject, handling", "parallax_incident"),
+            )
+            .sized(24, 6)
+            .about("The id leads to the page: the sentence, its evidence, what was ruled out and what to do."),
+            drawn(
+                Look::Lines,
+                "Reachable, by placement of client and entry",
+                (Unit::Share, "{{placement}}"),
+                Shows::Difference,
+                once("avg", "placement", "parallax_target_reachable_ratio"),
+            )
+            .about("Averaged over all targets. One placement that falls while the others stay says where to look."),
+            drawn(
+                Look::Areas,
+                "Open incidents by cause",
+                (Unit::Count, "{{cause}} {{severity}}"),
+                Shows::Difference,
+                once("max", "cause, severity", "parallax_incident_open"),
+            ),
+            table(
+                "Targets that not everybody reaches, the worst twenty",
+                Unit::Share,
+                Shows::Difference,
+                format!(
+                    "bottomk(20, {} < 1)",
+                    once("min", "target, placement", "parallax_target_reachable_ratio")
+                ),
+            ),
+            drawn(
+                Look::Areas,
+                "Failures by kind",
+                (Unit::PerSecond, "{{result}}"),
+                Shows::Difference,
+                once(
+                    "sum",
+                    "result",
+                    "rate(parallax_probes_total{result!~\"ok|not_asked\"}[$__rate_interval])",
+                ),
+            ),
+            table(
+                "Hazards",
+                Unit::Count,
+                Shows::Elsewhere,
+                once("max", "hazard, subject, severity", "parallax_hazard"),
+            ),
+            table(
+                "Findings besides incidents",
+                Unit::Count,
+                Shows::Elsewhere,
+                format!("{} > 0", once("max", "finding, catalogue, severity", "parallax_finding")),
+            ),
+        ],
+    }
+}

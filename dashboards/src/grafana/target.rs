@@ -1,0 +1,124 @@
+//! One target: who reaches it, who does not, how long it takes.
+
+use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
+use crate::promql::{once, speaking};
+
+#[expect(
+    clippy::too_many_lines,
+    reason = "a dashboard is data, read from top to bottom"
+)]
+pub(super) fn dashboard() -> Dashboard {
+    let phases = |quantile: &str| {
+        format!(
+            "histogram_quantile({quantile}, {})",
+            once(
+                "sum",
+                "phase, le",
+                "rate(parallax_probe_phase_seconds_bucket{target=\"$target\"}[$__rate_interval])",
+            )
+        )
+    };
+    let of = |metric: &str| format!("{metric}{{target=\"$target\"}}");
+    Dashboard {
+        uid: "parallax-target",
+        title: "Parallax / Target",
+        description: "Who reaches a target, who does not, and how long each phase takes.",
+        variables: vec![
+            Variable::Label {
+                name: "target",
+                metric: "parallax_target_vantages",
+            },
+            Variable::Page,
+        ],
+        panels: vec![
+            number(
+                "Reachable where it is worst",
+                (Unit::Share, Colour::BelowOne),
+                Shows::Difference,
+                format!("min {}", speaking(&of("parallax_target_reachable_ratio"))),
+            ),
+            number(
+                "Vantages that fail always or now and then",
+                (Unit::Count, Colour::AboveZero),
+                Shows::Difference,
+                format!(
+                    "sum {}",
+                    speaking("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
+                ),
+            ),
+            number(
+                "Vantages that know nothing fresh",
+                (Unit::Count, Colour::AboveZero),
+                Shows::Level,
+                format!(
+                    "sum {}",
+                    speaking("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
+                ),
+            ),
+            table(
+                "What explains it",
+                Unit::Share,
+                Shows::Difference,
+                format!(
+                    "{} * on (target) group_left (incident) topk by (target) (1, {})",
+                    once("max", "target, cause", &of("parallax_verdict_probability")),
+                    once("max", "target, incident", &of("parallax_target_incident")),
+                ),
+            )
+            .sized(12, 4)
+            .about("Causes with their probability; the incident's id leads to the page."),
+            drawn(
+                Look::Lines,
+                "Reachable, by placement of client and entry",
+                (Unit::Share, "{{placement}}"),
+                Shows::Difference,
+                once("min", "placement", &of("parallax_target_reachable_ratio")),
+            ),
+            drawn(
+                Look::Areas,
+                "Vantages by what they see",
+                (Unit::Count, "{{state}}"),
+                Shows::Difference,
+                once("max", "state", &of("parallax_target_vantages")),
+            ),
+            drawn(
+                Look::Lines,
+                "Median of each phase",
+                (Unit::Seconds, "{{phase}}"),
+                Shows::Level,
+                phases("0.5"),
+            )
+            .about("Of successful probes that go the way a user would."),
+            drawn(
+                Look::Lines,
+                "95th percentile of each phase",
+                (Unit::Seconds, "{{phase}}"),
+                Shows::Level,
+                phases("0.95"),
+            ),
+            drawn(
+                Look::Areas,
+                "Probes by result, the way a user would go",
+                (Unit::PerSecond, "{{result}} {{placement}}"),
+                Shows::Difference,
+                once(
+                    "sum",
+                    "result, placement",
+                    "rate(parallax_probes_total{target=\"$target\",channel=~\"vip|dns\"}[$__rate_interval])",
+                ),
+            ),
+            drawn(
+                Look::Areas,
+                "Failures by channel",
+                (Unit::PerSecond, "{{channel}} {{result}}"),
+                Shows::Difference,
+                once(
+                    "sum",
+                    "channel, result",
+                    "rate(parallax_probes_total{target=\"$target\",result!~\"ok|not_asked\"}[$__rate_interval])",
+                ),
+            )
+            .about("What fails through the address and works directly is in between; what fails directly, too, is the endpoint."),
+        ],
+    }
+}

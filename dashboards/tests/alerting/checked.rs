@@ -1,0 +1,65 @@
+//! What the tools say of the files by themselves.
+
+use std::{path::Path, process::Command};
+
+use crate::{left_out, repository, tool};
+
+/// Runs a tool that must be content.
+fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(tool(name))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn prometheus_takes_the_rules() {
+    if left_out("prometheus_takes_the_rules") {
+        return;
+    }
+    let said = content(
+        "promtool",
+        &repository("dashboards"),
+        &["check", "rules", "parallax.rules.yaml"],
+    );
+    let rules = parallax_dashboards::alerts::all().len();
+    assert!(said.contains(&format!("{rules} rules found")), "{said}");
+}
+
+#[test]
+fn each_alert_fires_and_stays_silent_as_its_cases_say() {
+    if left_out("each_alert_fires_and_stays_silent_as_its_cases_say") {
+        return;
+    }
+    content(
+        "promtool",
+        &repository("dashboards/tests"),
+        &["test", "rules", "alerts.test.yaml"],
+    );
+}
+
+#[test]
+fn alertmanager_takes_the_inhibition() {
+    if left_out("alertmanager_takes_the_inhibition") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("alertmanager.yaml");
+    let inhibit = std::fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
+    std::fs::write(
+        &config,
+        format!("route: {{receiver: nobody}}\nreceivers: [{{name: nobody}}]\n{inhibit}"),
+    )
+    .unwrap();
+    let said = content(
+        "amtool",
+        folder.path(),
+        &["check-config", config.to_str().unwrap()],
+    );
+    assert!(said.contains("7 inhibit rules"), "{said}");
+}

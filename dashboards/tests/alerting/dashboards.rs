@@ -1,0 +1,86 @@
+//! Every expression of every dashboard, in both states; and the exposition before promtool.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use parallax_dashboards::grafana::{Shows, dashboards};
+
+use crate::{monitoring::Monitoring, tool};
+
+/// What Grafana fills in.
+fn filled(expression: &str) -> String {
+    expression
+        .replace("$__rate_interval", "8s")
+        .replace("$target", "http://shop.example.test/")
+        .replace("$vantage", "n3/pod")
+}
+
+/// Asks everything before and after the fault.
+pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, broken: f64) {
+    let mut wrong = String::new();
+    let mut asked = 0;
+    for dashboard in dashboards() {
+        for panel in &dashboard.panels {
+            for query in &panel.queries {
+                asked += 1;
+                let expression = filled(&query.expression);
+                let before = monitoring.series(&expression, Some(healthy)).await.unwrap();
+                let after = monitoring.series(&expression, Some(broken)).await.unwrap();
+                let good = match query.shows {
+                    Shows::Difference => !after.is_empty() && before != after,
+                    Shows::Level => !before.is_empty() && !after.is_empty(),
+                    Shows::Cluster | Shows::Elsewhere => true,
+                };
+                if !good {
+                    let (title, panel) = (dashboard.title, panel.title);
+                    let _ = writeln!(
+                        wrong,
+                        "{title} / {panel}: {expression}\n  {before:?}\n  {after:?}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(asked > 50, "{asked}");
+}
+
+/// Holds an exposition to promtool's lint. It reads the older text format, in which the texts of a counter name `…_total`; that
+/// the exposition is `OpenMetrics` is held by Prometheus, which scrapes it as such.
+pub(crate) async fn exposition_is_clean(client: &reqwest::Client, url: &str) {
+    let answer = client.get(format!("{url}/metrics")).send().await.unwrap();
+    let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    let text = answer.text().await.unwrap();
+    assert!(text.ends_with("# EOF\n"));
+    let types: BTreeMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .collect();
+    let mut older = String::new();
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let described = line.strip_prefix("# ").and_then(|rest| {
+            let (what, rest) = rest.split_once(' ')?;
+            let (name, rest) = rest.split_once(' ')?;
+            (types.get(name) == Some(&"counter")).then(|| format!("# {what} {name}_total {rest}"))
+        });
+        older += &described.unwrap_or_else(|| line.to_owned());
+        older.push('\n');
+    }
+    let mut lint = Command::new(tool("promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    lint.stdin.take().unwrap().write_all(older.as_bytes()).unwrap();
+    let output = lint.wait_with_output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}

@@ -1,0 +1,78 @@
+//! Alerts and dashboards before a real Prometheus and a real Alertmanager (Debian's), which scrape the real aggregator while
+//! it is told a recorded incident. Everything is on loopback, on free ports, and ends with the test.
+//!
+//! Without the programs a test fails and says what installs them: `tests/install-tools alerts`. `PARALLAX_ALERTING=skip` leaves
+//! all of it out, loudly.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod checked;
+mod dashboards;
+mod mesh;
+mod monitoring;
+mod recording;
+mod routed;
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+/// Only a failing test waits so long.
+const DEADLINE: Duration = Duration::from_mins(3);
+/// Time between two looks at something that becomes true by itself.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits until something is so.
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(begin.elapsed() < DEADLINE, "{what}: not so after {DEADLINE:?}");
+        sleep(PAUSE).await;
+    }
+}
+
+/// A port that nobody listens on just now.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Whether this is left out, said so that nobody takes it for passed.
+fn left_out(test: &str) -> bool {
+    let skip = std::env::var_os("PARALLAX_ALERTING").is_some_and(|value| value == "skip");
+    if skip {
+        parallax_control_plane::say(&format!("SKIPPED {test}: PARALLAX_ALERTING=skip"));
+    }
+    skip
+}
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// A program of the tool group `alerts`.
+fn tool(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+        .unwrap_or_else(|| panic!("there is no {name}; install it with: tests/install-tools alerts"))
+}
+
+/// What somebody on loopback answers, once it does.
+async fn get(client: &reqwest::Client, url: &str) -> Option<Value> {
+    let answer = client.get(url).send().await.ok()?;
+    serde_json::from_str(&answer.text().await.ok()?).ok()
+}
+
+fn client() -> reqwest::Client {
+    // The second test of this process finds one installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}

@@ -1,0 +1,138 @@
+//! Parallax itself: an aggregator that is told the recording, and another one with a prober, for what probers say of themselves.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use parallax_control_plane::Process;
+use serde_json::Value;
+
+use crate::{
+    free, get,
+    recording::{Recording, State},
+    until,
+};
+
+/// The binary of this build.
+fn binary() -> PathBuf {
+    // target/debug/deps/alerting-HASH
+    let test = std::env::current_exe().unwrap();
+    let parallax = test.parent().and_then(Path::parent).unwrap().join("parallax");
+    assert!(
+        parallax.is_file(),
+        "there is no {}; build it with: cargo build --workspace",
+        parallax.display()
+    );
+    parallax
+}
+
+/// The aggregator that is told the recording.
+pub(crate) struct Told {
+    _process: Process,
+    pub(crate) address: SocketAddr,
+    topology: PathBuf,
+}
+
+impl Told {
+    pub(crate) async fn start(folder: &Path, recording: &Recording, client: &reqwest::Client) -> Self {
+        let address = free();
+        let topology = folder.join("topology.yaml");
+        fs::write(&topology, recording.topology(State::Healthy)).unwrap();
+        let config = folder.join("parallax.yaml");
+        let text = format!(
+            "listen: {address}\nintervalMs: 1000\ntimeoutMs: 600\ntopology: topology.yaml\n\
+             store: {{path: {}}}\n",
+            folder.join("history.db").display()
+        );
+        fs::write(&config, text).unwrap();
+        let record = folder.join("record");
+        let arguments = [
+            "aggregator",
+            "--config",
+            config.to_str().unwrap(),
+            "--record",
+            record.to_str().unwrap(),
+        ];
+        let process = Process::start(folder, "told", &binary(), arguments, &[]).unwrap();
+        until("the aggregator answers", async || {
+            get(client, &format!("http://{address}/v1/state")).await.map(drop)
+        })
+        .await;
+        Self {
+            _process: process,
+            address,
+            topology,
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Endpoints go or come, as the recording has it.
+    pub(crate) fn know(&self, topology: &str) {
+        let new = self.topology.with_extension("new");
+        fs::write(&new, topology).unwrap();
+        fs::rename(&new, &self.topology).unwrap();
+    }
+
+    /// The id of the open incident, if there is one.
+    pub(crate) async fn incident(&self, client: &reqwest::Client) -> Option<String> {
+        let state: Value = get(client, &format!("{}/v1/state", self.url())).await?;
+        let open = |incident: &&Value| incident["state"] != "closed";
+        let incident = state["incidents"].as_array()?.iter().find(open)?;
+        Some(incident["id"].as_str()?.to_owned())
+    }
+}
+
+/// A prober, and the aggregator that it works for until that is stopped.
+pub(crate) struct Probing {
+    aggregator: Process,
+    _prober: Process,
+    /// Where the prober serves its metrics.
+    pub(crate) prober: SocketAddr,
+}
+
+impl Probing {
+    pub(crate) async fn start(folder: &Path, client: &reqwest::Client) -> Self {
+        let (listen, prober) = (free(), free());
+        let config = folder.join("probing.yaml");
+        let text = format!(
+            "listen: {listen}\nintervalMs: 500\ntimeoutMs: 300\nvantages: [\"vpc:here\"]\n\
+             targets: [{{url: \"http://{listen}/healthz\"}}, {{url: \"tcp://{listen}\"}}]\n"
+        );
+        fs::write(&config, text).unwrap();
+        let arguments = ["aggregator", "--config", config.to_str().unwrap()];
+        let aggregator = Process::start(folder, "probing", &binary(), arguments, &[]).unwrap();
+        let url = format!("http://{listen}");
+        until("the aggregator of the prober answers", async || {
+            get(client, &format!("{url}/v1/state")).await.map(drop)
+        })
+        .await;
+        let echo = prober.to_string();
+        let arguments = [
+            "prober",
+            "--aggregator",
+            &url,
+            "--vantage",
+            "vpc:here",
+            "--pod",
+            "here",
+            "--echo-listen",
+            &echo,
+        ];
+        let process = Process::start(folder, "prober", &binary(), arguments, &[]).unwrap();
+        Self {
+            aggregator,
+            _prober: process,
+            prober,
+        }
+    }
+
+    /// From now on the prober is alone.
+    pub(crate) fn leave_the_prober_alone(&mut self) {
+        self.aggregator.kill();
+    }
+}

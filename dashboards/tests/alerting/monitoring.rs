@@ -1,0 +1,243 @@
+//! A Prometheus and an Alertmanager as Debian packages them, with the committed rules, and a receiver that keeps what it is told.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use axum::{Json, Router, extract::State, routing::post};
+use parallax_control_plane::Process;
+use serde_json::Value;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{free, get, repository, tool, until};
+
+/// Time between two scrapes, and between two looks at the rules.
+pub(crate) const INTERVAL: &str = "1s";
+
+type Heard = Arc<Mutex<Vec<Value>>>;
+
+/// Where Alertmanager sends.
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
+    heard: Heard,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Receiver {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let heard = Heard::default();
+        let stop = CancellationToken::new();
+        let router = Router::new()
+            .route(
+                "/",
+                post(async |State(heard): State<Heard>, Json(told): Json<Value>| {
+                    heard.lock().unwrap().push(told);
+                }),
+            )
+            .with_state(heard.clone());
+        let stopped = stop.clone().cancelled_owned();
+        let task = tokio::spawn(async move {
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stopped)
+                .await
+                .unwrap();
+        });
+        Self {
+            address,
+            heard,
+            stop,
+            task,
+        }
+    }
+
+    /// Every alert it was told of: its name, whether it fires, and its labels.
+    pub(crate) fn alerts(&self) -> Vec<(String, String, Value)> {
+        let heard = self.heard.lock().unwrap();
+        heard
+            .iter()
+            .flat_map(|told| told["alerts"].as_array().unwrap())
+            .map(|alert| {
+                let word = |value: &Value| value.as_str().unwrap().to_owned();
+                (
+                    word(&alert["labels"]["alertname"]),
+                    word(&alert["status"]),
+                    alert["labels"].clone(),
+                )
+            })
+            .collect()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+/// Both, and how to ask them.
+pub(crate) struct Monitoring {
+    client: reqwest::Client,
+    prometheus: SocketAddr,
+    alertmanager: SocketAddr,
+    _processes: [Process; 2],
+}
+
+impl Monitoring {
+    pub(crate) async fn start(
+        folder: &Path,
+        client: &reqwest::Client,
+        (aggregator, prober): (SocketAddr, SocketAddr),
+        receiver: &Receiver,
+    ) -> Self {
+        let (prometheus, alertmanager) = (free(), free());
+        let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
+        let routing = format!(
+            "route: {{receiver: hook, group_by: [job, alertname, incident], group_wait: 0s, group_interval: 1s}}\n\
+             receivers: [{{name: hook, webhook_configs: [{{url: \"http://{}/\", send_resolved: true}}]}}]\n{inhibit}",
+            receiver.address
+        );
+        fs::write(folder.join("alertmanager.yaml"), routing).unwrap();
+        let rules = repository("dashboards/parallax.rules.yaml")
+            .canonicalize()
+            .unwrap();
+        let scraping = format!(
+            "global: {{scrape_interval: {INTERVAL}, scrape_timeout: {INTERVAL}, evaluation_interval: {INTERVAL}}}\n\
+             rule_files: [\"{}\"]\n\
+             alerting: {{alertmanagers: [{{static_configs: [{{targets: [\"{alertmanager}\"]}}]}}]}}\n\
+             scrape_configs:\n\
+             - {{job_name: parallax/parallax-aggregator, static_configs: [{{targets: [\"{aggregator}\"]}}]}}\n\
+             - {{job_name: parallax/parallax-prober, static_configs: [{{targets: [\"{prober}\"]}}]}}\n",
+            rules.display()
+        );
+        fs::write(folder.join("prometheus.yaml"), scraping).unwrap();
+        let listen = format!("--web.listen-address={alertmanager}");
+        let arguments = [
+            "--config.file=alertmanager.yaml",
+            "--storage.path=alertmanager",
+            &listen,
+            "--cluster.listen-address=",
+        ];
+        let alerting = Process::start(
+            folder,
+            "alertmanager",
+            &tool("prometheus-alertmanager"),
+            arguments,
+            &[],
+        )
+        .unwrap();
+        let listen = format!("--web.listen-address={prometheus}");
+        let arguments = [
+            "--config.file=prometheus.yaml",
+            "--storage.tsdb.path=prometheus",
+            &listen,
+        ];
+        let scraping = Process::start(folder, "prometheus", &tool("prometheus"), arguments, &[]).unwrap();
+        let monitoring = Self {
+            client: client.clone(),
+            prometheus,
+            alertmanager,
+            _processes: [alerting, scraping],
+        };
+        until("Prometheus scrapes both", async || {
+            (monitoring.value("sum(up)", None).await? >= 2.0).then_some(())
+        })
+        .await;
+        monitoring
+    }
+
+    async fn ask(&self, path: &str, query: &[(&str, String)]) -> Option<Value> {
+        let mut url = reqwest::Url::parse(&format!("http://{}{path}", self.prometheus)).unwrap();
+        url.query_pairs_mut().extend_pairs(query);
+        get(&self.client, url.as_str()).await
+    }
+
+    /// The series that an expression has, now or then: labels and value, without those that are no number.
+    pub(crate) async fn series(
+        &self,
+        expression: &str,
+        at: Option<f64>,
+    ) -> Result<Vec<(String, f64)>, String> {
+        let mut query = vec![("query", expression.to_owned())];
+        query.extend(at.map(|at| ("time", at.to_string())));
+        let answer = self.ask("/api/v1/query", &query).await.ok_or("no answer")?;
+        if answer["status"] != "success" {
+            return Err(format!("{expression}: {answer}"));
+        }
+        let of = |series: &Value| {
+            let value: f64 = series["value"][1].as_str()?.parse().ok()?;
+            (!value.is_nan()).then(|| (series["metric"].to_string(), value))
+        };
+        let mut series: Vec<_> = answer["data"]["result"]
+            .as_array()
+            .ok_or("no series")?
+            .iter()
+            .filter_map(of)
+            .collect();
+        series.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(series)
+    }
+
+    /// The value of an expression that has one.
+    pub(crate) async fn value(&self, expression: &str, at: Option<f64>) -> Option<f64> {
+        self.series(expression, at)
+            .await
+            .ok()?
+            .first()
+            .map(|(_, value)| *value)
+    }
+
+    /// Alerts of Prometheus: name, state, labels.
+    pub(crate) async fn alerts(&self) -> Vec<(String, String, Value)> {
+        let answer = self.ask("/api/v1/alerts", &[]).await.unwrap_or_default();
+        let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        alerts
+            .into_iter()
+            .map(|alert| {
+                (
+                    word(&alert["labels"]["alertname"]),
+                    word(&alert["state"]),
+                    alert["labels"].clone(),
+                )
+            })
+            .collect()
+    }
+
+    /// What Prometheus could not take of an exposition; that it did not come in time says something of the machine only.
+    pub(crate) async fn scrape_errors(&self, address: &str) -> Vec<String> {
+        let answer = self.ask("/api/v1/targets", &[]).await.unwrap();
+        let targets = answer["data"]["activeTargets"].as_array().unwrap().clone();
+        let error = |target: Value| {
+            let error = target["lastError"].as_str()?.to_owned();
+            let of_it = target["labels"]["instance"] == address;
+            (of_it && !error.is_empty() && !error.contains("deadline exceeded")).then_some(error)
+        };
+        targets.into_iter().filter_map(error).collect()
+    }
+
+    /// Alerts of Alertmanager: name, what it does with them, and the labels.
+    pub(crate) async fn routed(&self) -> Vec<(String, String, Value)> {
+        let url = format!("http://{}/api/v2/alerts", self.alertmanager);
+        let answer = get(&self.client, &url).await.unwrap_or_default();
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        answer
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|alert| {
+                (
+                    word(&alert["labels"]["alertname"]),
+                    word(&alert["status"]["state"]),
+                    alert["labels"].clone(),
+                )
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,178 @@
+//! A recorded incident, told to an aggregator as its probers told it: I1 of the lab, seven healthy rounds and two in which the
+//! nodes without an ingress pod are refused. Each state is repeated for as long as one likes, five times as fast.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs::File,
+    io::{BufRead, BufReader},
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Duration, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Length of a recorded round, and of the same round as it is told here, in microseconds.
+const RECORDED: i64 = 5_000_000;
+pub(crate) const TOLD: i64 = 1_000_000;
+/// Time between two reports of a prober.
+const PACE: Duration = Duration::from_millis(200);
+
+/// Which of the recorded states is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Healthy,
+    Broken,
+}
+
+/// The recording, cut into its two states.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    topologies: [Value; 2],
+    /// By round of its state: what was seen, with the microseconds since the round began.
+    rounds: [Vec<Vec<(i64, Value)>>; 2],
+}
+
+impl Recording {
+    pub(crate) fn read(path: &Path) -> Self {
+        let mut topologies = Vec::new();
+        let mut rounds: BTreeMap<i64, Vec<(i64, Value)>> = BTreeMap::new();
+        for line in BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines() {
+            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            match line["type"].as_str().unwrap() {
+                "topology_spec" => topologies.push(line["spec"].clone()),
+                "observation" => {
+                    let at = line["t_us"].as_i64().unwrap();
+                    let round = rounds.entry(at.div_euclid(RECORDED)).or_default();
+                    round.push((at.rem_euclid(RECORDED), line));
+                }
+                _ => {}
+            }
+        }
+        // The first and the last are not whole.
+        rounds.pop_first();
+        rounds.pop_last();
+        let failing = |round: &Vec<(i64, Value)>| round.iter().any(|(_, seen)| seen["result"] == "failed");
+        let (broken, healthy): (Vec<_>, Vec<_>) = rounds.into_values().partition(failing);
+        assert_eq!(
+            (healthy.len(), broken.len()),
+            (7, 2),
+            "the fixture is another one"
+        );
+        Self {
+            topologies: topologies.try_into().unwrap(),
+            rounds: [healthy, broken],
+        }
+    }
+
+    /// The topology of a state, as the file of the aggregator's configuration.
+    pub(crate) fn topology(&self, state: State) -> String {
+        self.topologies[state as usize].to_string()
+    }
+
+    /// What was seen between two instants of today, in order.
+    fn between(&self, state: State, from: i64, until: i64) -> Vec<(i64, &Value)> {
+        let rounds = &self.rounds[state as usize];
+        let mut seen: Vec<_> = (from.div_euclid(TOLD)..=until.div_euclid(TOLD))
+            .flat_map(|number| {
+                let round = &rounds[usize::try_from(number).unwrap() % rounds.len()];
+                round
+                    .iter()
+                    .map(move |(offset, seen)| (number * TOLD + offset * TOLD / RECORDED, seen))
+            })
+            .filter(|(at, _)| (from..until).contains(at))
+            .collect();
+        seen.sort_by_key(|(at, _)| *at);
+        seen
+    }
+}
+
+fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}
+
+/// Tells it until stopped; the state can be changed meanwhile.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    pub(crate) state: watch::Sender<State>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Teller {
+    pub(crate) fn start(recording: Recording, aggregator: String, client: reqwest::Client) -> Self {
+        let (state, state_out) = watch::channel(State::Healthy);
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(tell(recording, aggregator, client, state_out, stop.clone()));
+        Self { state, stop, task }
+    }
+
+    /// Ends it, and fails where it failed.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+async fn tell(
+    recording: Recording,
+    aggregator: String,
+    client: reqwest::Client,
+    state: watch::Receiver<State>,
+    stop: CancellationToken,
+) {
+    let vantages = ["n1/pod", "n2/pod", "n3/pod", "n4/pod"];
+    let mut ticks = interval(PACE);
+    let mut told = now();
+    let mut seq = 0_u64;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let until = now();
+        let seen = recording.between(*state.borrow(), told, until);
+        told = until;
+        for vantage in vantages {
+            let header = json!({
+                "v": 1,
+                "incarnation": format!("told-{}", &vantage[..2]),
+                "vantage": vantage,
+                "sent_us": now(),
+                "complete_us": until,
+            });
+            let mut body = format!("{header}\n");
+            for (at, seen) in seen.iter().filter(|(_, seen)| seen["vantage"] == vantage) {
+                let mut line = (*seen).clone();
+                let fields = line.as_object_mut().unwrap();
+                for gone in ["type", "vantage", "incarnation"] {
+                    fields.remove(gone);
+                }
+                fields.insert("seq".to_owned(), json!(seq));
+                fields.insert("t_us".to_owned(), json!(at));
+                seq += 1;
+                writeln!(body, "{line}").unwrap();
+            }
+            let answer = client
+                .post(format!("{aggregator}/v1/observations"))
+                .header("content-type", "application/x-ndjson")
+                .body(body)
+                .send()
+                .await
+                .unwrap();
+            assert!(
+                answer.status().is_success(),
+                "{}: {}",
+                answer.status(),
+                answer.text().await.unwrap()
+            );
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! From a fault to the call: the recorded incident, real scrapes, real rules, real routing.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use parallax_control_plane::say;
+use serde_json::Value;
+
+use crate::{
+    client, dashboards, left_out,
+    mesh::{Probing, Told},
+    monitoring::{Monitoring, Receiver},
+    recording::{Recording, State, Teller},
+    repository, until,
+};
+
+/// Longest time from a verdict to the call: a scrape and a look at the rules, a second each, and room for a machine that does
+/// other things.
+const CALL_SECONDS: f64 = 10.0;
+
+fn unix() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_secs_f64()
+}
+
+/// Everything that runs.
+struct Scene {
+    client: reqwest::Client,
+    topologies: [String; 2],
+    told: Told,
+    probing: Probing,
+    receiver: Receiver,
+    monitoring: Monitoring,
+    teller: Teller,
+}
+
+impl Scene {
+    async fn start(folder: &Path) -> Self {
+        let client = client();
+        let recording = Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"));
+        let topologies = [State::Healthy, State::Broken].map(|state| recording.topology(state));
+        let told = Told::start(folder, &recording, &client).await;
+        let probing = Probing::start(folder, &client).await;
+        let receiver = Receiver::start().await;
+        let scraped = (told.address, probing.prober);
+        let monitoring = Monitoring::start(folder, &client, scraped, &receiver).await;
+        let teller = Teller::start(recording, told.url(), client.clone());
+        Self {
+            client,
+            topologies,
+            told,
+            probing,
+            receiver,
+            monitoring,
+            teller,
+        }
+    }
+
+    /// From now on the aggregator is told this state.
+    fn tell(&self, state: State) {
+        self.told.know(&self.topologies[state as usize]);
+        self.teller.state.send_replace(state);
+    }
+
+    /// Healthy for long enough that rates have something to rise from; nothing calls.
+    async fn is_well(&self) {
+        let fine = "sum(min_over_time(parallax_target_vantages{state=\"ok\"}[10s]))";
+        until("every vantage reaches every target", async || {
+            (self.monitoring.value(fine, None).await? >= 8.0).then_some(())
+        })
+        .await;
+        let alerts = self.monitoring.alerts().await;
+        let firing: Vec<_> = alerts.iter().filter(|(_, state, _)| state == "firing").collect();
+        assert!(firing.is_empty(), "{firing:?}");
+        assert!(self.receiver.alerts().is_empty());
+    }
+
+    /// What is exposed is taken by promtool and by Prometheus, which scrapes it as `OpenMetrics`.
+    async fn is_exposed_well(&self, urls: &[String]) {
+        for url in urls {
+            dashboards::exposition_is_clean(&self.client, url).await;
+        }
+        let aggregator = self.told.address.to_string();
+        let errors = self.monitoring.scrape_errors(&aggregator).await;
+        assert_eq!(errors, Vec::<String>::new());
+    }
+
+    /// The id of the incident that the fault becomes, once the receiver has heard of it.
+    async fn calls(&self) -> String {
+        let fault = Instant::now();
+        let incident = until("the fault is named", async || {
+            self.told.incident(&self.client).await
+        })
+        .await;
+        let named = fault.elapsed().as_secs_f64();
+        let verdict = Instant::now();
+        let labels = until("the incident is called out", async || {
+            let heard = self.receiver.alerts().into_iter();
+            heard
+                .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
+                .map(|(_, _, labels)| labels)
+                .find(|labels| labels["incident"] == incident.as_str())
+        })
+        .await;
+        let called = verdict.elapsed().as_secs_f64();
+        say(&format!(
+            "MEASURED a fault is named after {named:.1} s (rounds of 1 s), the receiver hears of it {called:.1} s later \
+             (scrapes and rules every 1 s, for: 0)"
+        ));
+        assert!(called < CALL_SECONDS, "{called}");
+        assert_eq!(labels["cause"], "F1", "{labels}");
+        incident
+    }
+
+    /// The target that an incident explains fires too, and Alertmanager keeps it to itself.
+    async fn keeps_the_explained_target_to_itself(&self, incident: &str) {
+        let begin = Instant::now();
+        let kept = |(name, state, labels): &(String, String, Value)| {
+            name == "ParallaxTargetUnreachable" && state == "suppressed" && labels["incident"] == incident
+        };
+        until("the explained target is inhibited", async || {
+            self.monitoring.routed().await.iter().any(kept).then_some(())
+        })
+        .await;
+        let failed = self
+            .monitoring
+            .series("count_over_time((up == 0)[5m:1s])", None)
+            .await;
+        say(&format!(
+            "MEASURED the explained target fires, and is inhibited, {:.0} s after the call (for: 60); scrapes that failed: {failed:?}",
+            begin.elapsed().as_secs_f64(),
+        ));
+        let heard = self.receiver.alerts();
+        assert!(
+            heard
+                .iter()
+                .all(|(name, _, _)| name != "ParallaxTargetUnreachable"),
+            "{heard:?}"
+        );
+    }
+
+    /// An incident that is over has no series, and the receiver hears that it is.
+    async fn calls_off(&self, incident: &str) {
+        let series = format!("parallax_incident{{incident=\"{incident}\"}}");
+        until("an incident that is over has no series", async || {
+            (self.monitoring.series(&series, None).await == Ok(Vec::new())).then_some(())
+        })
+        .await;
+        // A change of severity ends the alert of the former one, so the last word about each counts.
+        until("the end is told, too", async || {
+            let mut last = BTreeMap::new();
+            for (name, status, labels) in self.receiver.alerts() {
+                if name == "ParallaxIncident" && labels["incident"] == incident {
+                    last.insert(labels["severity"].to_string(), status);
+                }
+            }
+            last.values().all(|status| status == "resolved").then_some(())
+        })
+        .await;
+    }
+
+    async fn stop(self) {
+        self.teller.stop().await;
+        self.receiver.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference() {
+    if left_out("a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut scene = Scene::start(folder.path()).await;
+    scene.is_well().await;
+    let healthy_at = unix();
+    let prober = format!("http://{}", scene.probing.prober);
+    scene.is_exposed_well(&[scene.told.url(), prober]).await;
+
+    scene.tell(State::Broken);
+    scene.probing.leave_the_prober_alone();
+    let incident = scene.calls().await;
+    scene.keeps_the_explained_target_to_itself(&incident).await;
+    let broken_at = unix();
+    scene.is_exposed_well(&[scene.told.url()]).await;
+    dashboards::show_the_difference(&scene.monitoring, healthy_at, broken_at).await;
+
+    scene.tell(State::Healthy);
+    scene.calls_off(&incident).await;
+    scene.stop().await;
+}

@@ -1,0 +1,166 @@
+//! Rules, their object, Grafana's file, inhibition, runbooks and cases say the same.
+
+use std::{collections::BTreeSet, fs};
+
+use parallax_dashboards::alerts::all;
+use serde_json::Value;
+
+use crate::{read, repository, words};
+
+fn yaml(path: &str) -> Value {
+    serde_saphyr::from_str(&read(path)).unwrap()
+}
+
+fn names() -> BTreeSet<String> {
+    all().iter().map(|alert| alert.name.to_owned()).collect()
+}
+
+#[test]
+fn the_plain_file_and_the_object_of_the_operator_have_the_same_rules() {
+    let plain = yaml("dashboards/parallax.rules.yaml");
+    let object = yaml("deploy/prometheus-rule.yaml");
+    assert_eq!(plain["groups"], object["spec"]["groups"]);
+    assert_eq!(plain["groups"][0]["rules"].as_array().unwrap().len(), all().len());
+    assert_eq!(object["apiVersion"], "monitoring.coreos.com/v1");
+    assert_eq!(object["kind"], "PrometheusRule");
+    assert_eq!(object["metadata"]["namespace"], "parallax");
+}
+
+#[test]
+fn grafanas_own_alerting_has_the_same_conditions() {
+    let plain = yaml("dashboards/parallax.rules.yaml");
+    let grafana = yaml("dashboards/grafana-alerts.yaml");
+    assert_eq!(grafana["apiVersion"], 1);
+    let ours = plain["groups"][0]["rules"].as_array().unwrap();
+    let theirs = grafana["groups"][0]["rules"].as_array().unwrap();
+    assert_eq!(ours.len(), theirs.len());
+    let mut uids = BTreeSet::new();
+    for (our, their) in ours.iter().zip(theirs) {
+        assert_eq!(our["alert"], their["title"]);
+        assert_eq!(
+            our["labels"].as_object().cloned().unwrap_or_default(),
+            *their["labels"].as_object().unwrap()
+        );
+        let lasting = our["for"].as_str().unwrap_or("0m");
+        assert_eq!(their["for"], lasting);
+        let (value, series, fires) = (&their["data"][0], &their["data"][1], &their["data"][2]);
+        assert_eq!(value["model"]["expr"], our["expr"]);
+        let presence = format!("({}) * 0 + 1", our["expr"].as_str().unwrap().trim_end());
+        assert_eq!(series["model"]["expr"].as_str().unwrap().trim_end(), presence);
+        assert_eq!(fires["datasourceUid"], "__expr__");
+        assert_eq!(fires["model"]["expression"], series["refId"]);
+        assert_eq!(their["condition"], fires["refId"]);
+        for query in [value, series, fires] {
+            assert_eq!(query["refId"], query["model"]["refId"]);
+        }
+        let uid = their["uid"].as_str().unwrap();
+        assert!(uid.len() <= 40 && uids.insert(uid.to_owned()), "{uid}");
+    }
+}
+
+#[test]
+fn every_alert_has_a_severity_of_its_own_or_of_its_series() {
+    for alert in all() {
+        let inherits = alert.expression.contains("severity");
+        assert_eq!(alert.severity.label().is_none(), inherits, "{}", alert.name);
+    }
+}
+
+#[test]
+fn every_alert_has_a_runbook_with_all_its_parts_and_every_runbook_an_alert() {
+    let mut pages = BTreeSet::new();
+    for entry in fs::read_dir(repository("docs/runbooks")).unwrap() {
+        let path = entry.unwrap().path();
+        pages.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
+    }
+    assert_eq!(pages, names());
+    for alert in all() {
+        let page = read(&alert.runbook());
+        assert!(page.starts_with(&format!("# {}\n", alert.name)), "{}", alert.name);
+        for part in [
+            "## What it means",
+            "## What to look at",
+            "## What to do",
+            "## False alarms",
+        ] {
+            assert!(page.contains(part), "{} lacks {part}", alert.runbook());
+        }
+        assert!(
+            read("docs/alerts.md").contains(&format!("](runbooks/{}.md)", alert.name)),
+            "{}",
+            alert.name
+        );
+    }
+}
+
+#[test]
+fn links_of_runbooks_lead_to_pages() {
+    let mut links = 0;
+    for alert in all() {
+        let page = read(&alert.runbook());
+        for rest in page.split("](").skip(1) {
+            let to = rest.split(')').next().unwrap();
+            links += 1;
+            let file = repository("docs/runbooks").join(to);
+            assert!(
+                file.exists(),
+                "{} links to {to}, which is not there",
+                alert.runbook()
+            );
+        }
+    }
+    assert!(links > 8, "{links}");
+}
+
+#[test]
+fn texts_speak_of_labels_that_the_series_have() {
+    let mut spoken = 0;
+    for alert in all() {
+        let words = words(&alert.expression);
+        let texts = format!("{} {}", alert.summary, alert.description);
+        for rest in texts.split("$labels.").skip(1) {
+            let label = rest
+                .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .next()
+                .unwrap();
+            spoken += 1;
+            assert!(words.contains(label), "{}: {label}", alert.name);
+        }
+    }
+    assert!(spoken > 15, "{spoken}");
+}
+
+#[test]
+fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_stays_silent() {
+    let cases = yaml("dashboards/tests/alerts.test.yaml");
+    let (mut fires, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    for test in cases["tests"].as_array().unwrap() {
+        for case in test["alert_rule_test"].as_array().unwrap() {
+            let name = case["alertname"].as_str().unwrap().to_owned();
+            if case["exp_alerts"].as_array().unwrap().is_empty() {
+                silent.insert(name);
+            } else {
+                fires.insert(name);
+            }
+        }
+    }
+    assert_eq!(fires, names());
+    assert_eq!(silent, names());
+}
+
+#[test]
+fn inhibition_speaks_of_alerts_that_there_are() {
+    let file = yaml("dashboards/alertmanager-inhibit.yaml");
+    let names = names();
+    let rules = file["inhibit_rules"].as_array().unwrap();
+    assert!(rules.len() > 4);
+    for rule in rules {
+        for matchers in ["source_matchers", "target_matchers"] {
+            let matcher = rule[matchers][0].as_str().unwrap();
+            let meant = matcher.split('"').nth(1).unwrap();
+            for name in meant.split('|') {
+                assert!(names.contains(name), "{name} of {rule}");
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The committed files are what the code makes, agree with each other, and are what Prometheus, Alertmanager and Grafana read.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod alerts;
+mod dashboards;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn read(path: &str) -> String {
+    let path = repository(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The words of an expression: metrics, labels, functions.
+fn words(expression: &str) -> BTreeSet<&str> {
+    expression
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// Every expression that anything committed asks.
+fn expressions() -> Vec<String> {
+    let alerts = parallax_dashboards::alerts::all()
+        .into_iter()
+        .map(|alert| alert.expression);
+    let panels = parallax_dashboards::grafana::dashboards()
+        .into_iter()
+        .flat_map(|dashboard| dashboard.panels)
+        .flat_map(|panel| panel.queries)
+        .map(|query| query.expression);
+    alerts.chain(panels).collect()
+}
+
+#[test]
+fn what_is_committed_is_what_the_code_makes() {
+    for (path, now) in parallax_dashboards::files().unwrap() {
+        let file = repository(&path);
+        if std::env::var_os("PARALLAX_BLESS").is_some() {
+            fs::write(&file, &now).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&file).unwrap_or_default() == now,
+            "{path} is not what the code makes; if the change is meant, write it with:\n  make dashboards"
+        );
+    }
+}
+
+#[test]
+fn every_metric_that_is_asked_for_is_in_the_reference() {
+    let reference = read("docs/metrics.md") + &read("docs/prober-metrics.md");
+    let mut asked = 0;
+    for expression in expressions() {
+        for word in words(&expression)
+            .into_iter()
+            .filter(|word| word.starts_with("parallax_"))
+        {
+            asked += 1;
+            let name = word.strip_suffix("_bucket").unwrap_or(word);
+            assert!(
+                reference.contains(&format!("| `{name}` |")),
+                "{word} of {expression}"
+            );
+        }
+    }
+    assert!(asked > 100, "{asked}");
+}
+
+#[test]
+fn no_expression_multiplies_nodes_by_targets() {
+    for expression in expressions() {
+        let words = words(&expression);
+        let of_nodes = ["vantage", "node"].iter().any(|word| words.contains(word));
+        assert!(!(words.contains("target") && of_nodes), "{expression}");
+    }
+}
