@@ -132,6 +132,7 @@ impl Metrics {
             ProbeSpec::Tcp(_) => "tcp",
             ProbeSpec::Dns(_) => "dns",
             ProbeSpec::Echo { .. } => "echo",
+            ProbeSpec::Challenge(_) => "challenge",
         };
         let result = match outcome {
             Outcome::Ok { .. } => "ok",
