@@ -409,7 +409,7 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
     let (events, run) = bench.end(&run).await;
     assert_eq!(run.challenge, Some(parallax_model::ChallengeClient::CertManager));
     let sights = events.iter().filter(|event| {
-        matches!(event, RunEvent::Result { challenge: Some(_), placement: Some(Placement::NoLocal), .. })
+        matches!(event, RunEvent::Result { challenge: Some(_), placement: Some(parallax_model::Placement::NoLocal), .. })
     });
     assert_eq!(sights.count(), 2);
     assert_eq!(
