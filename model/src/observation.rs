@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AssignmentId, Channel, ChallengeSight, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase, PodName, ReportSeq,
-    TargetId,
+    AssignmentId, ChallengeSight, Channel, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase,
+    PodName, ReportSeq, TargetId,
 };
 
 /// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.

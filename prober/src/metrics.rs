@@ -30,7 +30,7 @@ struct ReplicaLabel {
     replica: String,
 }
 
-const KINDS: [&str; 4] = ["http", "tcp", "dns", "echo"];
+const KINDS: [&str; 5] = ["http", "tcp", "dns", "echo", "challenge"];
 const RESULTS: [&str; 3] = ["ok", "failed", "not_asked"];
 
 /// The registry and its metrics.

@@ -2,8 +2,8 @@
 
 use http::{Version, header, response::Parts};
 use parallax_model::{
-    AnswerPrint, Assignment, AssignmentId, Channel, ChallengeSight, DnsAnswer, EchoIdentity, EventTime, Front, NodeName,
-    Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
+    AnswerPrint, Assignment, AssignmentId, ChallengeSight, Channel, DnsAnswer, EchoIdentity, EventTime,
+    Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
 };
 
 use crate::certificate::TlsFacts;

@@ -164,7 +164,10 @@ impl Approach {
                 format!("an Ingress of class {}", solver.ingress_class_name)
             }
             Self::Ingress(solver) if set(&solver.class) => {
-                format!("an Ingress with the annotation kubernetes.io/ingress.class: {}", solver.class)
+                format!(
+                    "an Ingress with the annotation kubernetes.io/ingress.class: {}",
+                    solver.class
+                )
             }
             Self::Ingress(_) => "an Ingress of the default class".to_owned(),
             Self::EditInPlace { name, .. } => format!("one more path in the Ingress {name}"),
@@ -206,7 +209,10 @@ mod tests {
             words(&annotated),
             "an Ingress with the annotation kubernetes.io/ingress.class: old"
         );
-        assert_eq!(words(&Overrides::class_name("other")), "an Ingress of class other");
+        assert_eq!(
+            words(&Overrides::class_name("other")),
+            "an Ingress of class other"
+        );
         let in_place = Overrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "true")]));
         assert_eq!(words(&in_place), "one more path in the Ingress web");
         let not = Overrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "false")]));
@@ -229,7 +235,8 @@ mod tests {
 
     #[test]
     fn what_cert_manager_refuses_is_refused() {
-        let refused = |http: Value, overrides: &Overrides| Approach::of(&solver(http), overrides).unwrap_err();
+        let refused =
+            |http: Value, overrides: &Overrides| Approach::of(&solver(http), overrides).unwrap_err();
         let none = Overrides::default();
         assert!(matches!(
             refused(json!({"ingress": {"class": "a", "ingressClassName": "b"}}), &none),
@@ -239,16 +246,23 @@ mod tests {
             ("http01-override-ingress-name", "web"),
             ("http01-override-ingress-ingressclassname", "b"),
         ]));
-        assert!(matches!(refused(json!({"ingress": {}}), &two), Unsolvable::Several(_)));
+        assert!(matches!(
+            refused(json!({"ingress": {}}), &two),
+            Unsolvable::Several(_)
+        ));
         assert_eq!(refused(json!({}), &none), Unsolvable::Empty);
-        assert_eq!(refused(json!({"gatewayHTTPRoute": {}}), &none), Unsolvable::NoParent);
+        assert_eq!(
+            refused(json!({"gatewayHTTPRoute": {}}), &none),
+            Unsolvable::NoParent
+        );
         let dns: Solver = read(json!({"dns01": {"webhook": {}}})).unwrap();
         assert_eq!(Approach::of(&dns, &none).unwrap_err(), Unsolvable::ByDns);
     }
 
     #[test]
     fn a_routes_gateway_may_come_from_an_annotation() {
-        let route = solver(json!({"gatewayHTTPRoute": {"parentRefs": [{"name": "gw"}], "labels": {"a": "b"}}}));
+        let route =
+            solver(json!({"gatewayHTTPRoute": {"parentRefs": [{"name": "gw"}], "labels": {"a": "b"}}}));
         let over = Overrides::of_certificate(&annotations(&[
             ("http01-parentrefname", "public"),
             ("http01-parentrefnamespace", "infra"),
@@ -258,7 +272,9 @@ mod tests {
         };
         assert_eq!(
             route.parent_refs,
-            [json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "public", "namespace": "infra"})]
+            [
+                json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "public", "namespace": "infra"})
+            ]
         );
     }
 }

@@ -28,7 +28,9 @@ pub enum InvalidHost {
         ascii: String,
     },
     /// No name in public.
-    #[error("{0}: a name without a dot, or below a name that is reserved for private use, gets no public certificate")]
+    #[error(
+        "{0}: a name without a dot, or below a name that is reserved for private use, gets no public certificate"
+    )]
     Private(String),
     /// Not a name at all.
     #[error("{0}: expected a host name such as shop.example.com, without scheme, port and path")]

@@ -20,9 +20,12 @@ mod words;
 
 pub use approach::{Approach, Overrides, Unsolvable};
 pub use ask::{InvalidHost, key_authorization, preflight_host, token};
-pub use judge::{Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge};
+pub use judge::{
+    Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
+};
 pub use objects::{
-    DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod, route_accepted,
+    DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod,
+    route_accepted,
 };
 pub use pick::{Picked, pick};
 pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};

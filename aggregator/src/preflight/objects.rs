@@ -221,7 +221,10 @@ fn pod(material: &Material) -> Value {
 /// What a solver's podTemplate may change: labels, annotations and where the Pod runs; lists are added to.
 fn merge_pod(pod: &mut Value, template: &Value) {
     for field in ["labels", "annotations"] {
-        let more = template["metadata"][field].as_object().cloned().unwrap_or_default();
+        let more = template["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
         for (name, value) in more {
             let own = name.starts_with("parallax.dev/") || name.starts_with("acme.cert-manager.io/http");
             if !own {
@@ -232,7 +235,12 @@ fn merge_pod(pod: &mut Value, template: &Value) {
     let Some(spec) = template["spec"].as_object() else {
         return;
     };
-    for field in ["affinity", "priorityClassName", "serviceAccountName", "securityContext"] {
+    for field in [
+        "affinity",
+        "priorityClassName",
+        "serviceAccountName",
+        "securityContext",
+    ] {
         if let Some(value) = spec.get(field) {
             pod["spec"][field] = value.clone();
         }
@@ -291,8 +299,13 @@ pub fn ready_pod(pod: &Value) -> Result<bool, String> {
         let reason = waiting["reason"].as_str().unwrap_or_default();
         if matches!(
             reason,
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" | "CrashLoopBackOff"
-                | "CreateContainerConfigError" | "CreateContainerError"
+            "ErrImagePull"
+                | "ImagePullBackOff"
+                | "InvalidImageName"
+                | "ErrImageNeverPull"
+                | "CrashLoopBackOff"
+                | "CreateContainerConfigError"
+                | "CreateContainerError"
         ) {
             let message = waiting["message"].as_str().unwrap_or_default();
             return Err(format!("{reason}: {message}"));
@@ -301,7 +314,10 @@ pub fn ready_pod(pod: &Value) -> Result<bool, String> {
     match status["phase"].as_str() {
         Some(ended @ ("Failed" | "Succeeded")) => Err(format!(
             "it is {ended}: {}",
-            status["message"].as_str().or(status["reason"].as_str()).unwrap_or("no reason is given")
+            status["message"]
+                .as_str()
+                .or(status["reason"].as_str())
+                .unwrap_or("no reason is given")
         )),
         _ => Ok(condition(&status["conditions"], "Ready").is_some_and(|(is, _)| is)),
     }
@@ -313,7 +329,11 @@ pub fn ready_pod(pod: &Value) -> Result<bool, String> {
 /// What a Gateway says against it.
 pub fn route_accepted(route: &Value) -> Result<bool, String> {
     let wanted = route["spec"]["parentRefs"].as_array().map_or(0, Vec::len);
-    let parents: Vec<&Value> = route["status"]["parents"].as_array().into_iter().flatten().collect();
+    let parents: Vec<&Value> = route["status"]["parents"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
     for parent in &parents {
         let name = parent["parentRef"]["name"].as_str().unwrap_or("?");
         for sort in ["Accepted", "ResolvedRefs"] {
@@ -330,14 +350,22 @@ pub fn route_accepted(route: &Value) -> Result<bool, String> {
 }
 
 fn condition(conditions: &Value, sort: &str) -> Option<(bool, String)> {
-    let found = conditions.as_array()?.iter().find(|condition| condition["type"] == sort)?;
+    let found = conditions
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == sort)?;
     let says = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
     let is = match found["status"].as_str()? {
         "True" => true,
         "False" => false,
         _ => return None,
     };
-    Some((is, format!("{} {}", says("reason"), says("message")).trim().to_owned()))
+    Some((
+        is,
+        format!("{} {}", says("reason"), says("message"))
+            .trim()
+            .to_owned(),
+    ))
 }
 
 #[cfg(test)]
@@ -389,11 +417,20 @@ mod tests {
         // adler32 of the name and of the token, in decimal.
         assert_eq!(labels["acme.cert-manager.io/http-domain"], "1019152067");
         assert_eq!(labels["acme.cert-manager.io/http01-solver"], "true");
-        assert_eq!((&labels["a"], &labels[OWNER]), (&json!("b"), &json!("parallax-preflight-0a1b2c3d")));
+        assert_eq!(
+            (&labels["a"], &labels[OWNER]),
+            (&json!("b"), &json!("parallax-preflight-0a1b2c3d"))
+        );
         assert_eq!(solver.service["spec"]["type"], "NodePort");
-        assert_eq!(solver.service["spec"]["selector"], solver.pod["metadata"]["labels"]);
+        assert_eq!(
+            solver.service["spec"]["selector"],
+            solver.pod["metadata"]["labels"]
+        );
         let (_, by_annotation) = by_ingress(json!({"class": "old", "serviceType": "ClusterIP"}));
-        assert_eq!(by_annotation["metadata"]["annotations"]["kubernetes.io/ingress.class"], "old");
+        assert_eq!(
+            by_annotation["metadata"]["annotations"]["kubernetes.io/ingress.class"],
+            "old"
+        );
         assert!(by_annotation["spec"].get("ingressClassName").is_none());
         let (cluster_ip, _) = by_ingress(json!({"serviceType": "ClusterIP"}));
         assert_eq!(cluster_ip.service["spec"]["type"], "ClusterIP");
@@ -424,7 +461,10 @@ mod tests {
         let pod = &solver.pod;
         assert_eq!(pod["metadata"]["labels"]["team"], "a");
         assert_eq!(pod["metadata"]["labels"][OWNER], "parallax-preflight-0a1b2c3d");
-        assert_eq!(pod["spec"]["nodeSelector"], json!({"kubernetes.io/os": "linux", "pool": "edge"}));
+        assert_eq!(
+            pod["spec"]["nodeSelector"],
+            json!({"kubernetes.io/os": "linux", "pool": "edge"})
+        );
         assert_eq!(pod["spec"]["tolerations"], json!([{"key": "edge"}]));
         assert_eq!(pod["spec"]["containers"][0]["image"], "parallax:0.1.0");
         assert_eq!(pod["spec"]["activeDeadlineSeconds"], 300, "it ends by itself");
@@ -467,8 +507,13 @@ mod tests {
                 [{"state": {"waiting": {"reason": reason, "message": "no such image"}}}]}})
         };
         assert_eq!(ready_pod(&waiting("ContainerCreating")), Ok(false));
-        assert!(ready_pod(&waiting("ImagePullBackOff")).unwrap_err().contains("no such image"));
-        let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        assert!(
+            ready_pod(&waiting("ImagePullBackOff"))
+                .unwrap_err()
+                .contains("no such image")
+        );
+        let ready =
+            json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
         assert_eq!(ready_pod(&ready), Ok(true));
         assert_eq!(ready_pod(&json!({})), Ok(false));
         assert!(ready_pod(&json!({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}})).is_err());

@@ -65,14 +65,15 @@ fn weight(selector: Option<&Selector>, name: &str, labels: &BTreeMap<String, Str
         .map(|zone| labels_of(zone).count())
         .max()
         .unwrap_or(0);
-    let fits = labelled
-        && (selector.dns_names.is_empty() || named)
-        && (selector.dns_zones.is_empty() || zone > 0);
+    let fits =
+        labelled && (selector.dns_names.is_empty() || named) && (selector.dns_zones.is_empty() || zone > 0);
     fits.then(|| (named, zone, selector.match_labels.len()))
 }
 
 fn labels_of(name: &str) -> impl DoubleEndedIterator<Item = &str> {
-    name.trim_end_matches('.').split('.').filter(|label| !label.is_empty())
+    name.trim_end_matches('.')
+        .split('.')
+        .filter(|label| !label.is_empty())
 }
 
 /// Whether a name is a zone or below it, whatever its case. A wildcard lies in the zone that it covers.
@@ -110,28 +111,126 @@ mod tests {
         // (what, selectors in order, expected place, as good)
         let table: Vec<(&str, Vec<Value>, Option<usize>, Vec<usize>)> = vec![
             ("none", vec![], None, vec![]),
-            ("all match, the first", vec![json!(null), json!(null)], Some(0), vec![1]),
-            ("no selector is as one that says nothing", vec![json!({}), json!(null)], Some(0), vec![1]),
-            ("and the other way round", vec![json!(null), json!({})], Some(0), vec![1]),
-            ("a zone before none", vec![json!(null), json!({"dnsZones": ["test"]})], Some(1), vec![]),
-            ("the longer zone", vec![json!({"dnsZones": ["test"]}), json!({"dnsZones": ["example.test"]})], Some(1), vec![]),
-            ("the longest of several zones counts",
-             vec![json!({"dnsZones": ["example.test"]}), json!({"dnsZones": ["test", "shop.example.test"]})], Some(1), vec![]),
-            ("a zone ends at a label", vec![json!({"dnsZones": ["ple.test"]})], None, vec![]),
-            ("a zone in capitals and with a dot", vec![json!({"dnsZones": ["Example.TEST."]})], Some(0), vec![]),
-            ("the name before any zone",
-             vec![json!({"dnsZones": ["shop.example.test"]}), json!({"dnsNames": [shop]})], Some(1), vec![]),
-            ("labels before none", vec![json!(null), json!({"matchLabels": {"team": "a"}})], Some(1), vec![]),
-            ("more labels", vec![json!({"matchLabels": {"team": "a"}}), json!({"matchLabels": {"team": "a", "tier": "b"}})], Some(1), vec![]),
-            ("a zone before any number of labels",
-             vec![json!({"matchLabels": {"team": "a", "tier": "b"}}), json!({"dnsZones": ["test"]})], Some(1), vec![]),
-            ("of equal zones the one with labels",
-             vec![json!({"dnsZones": ["test"]}), json!({"dnsZones": ["test"], "matchLabels": {"team": "a"}})], Some(1), vec![]),
-            ("of equal names the one with the longer zone",
-             vec![json!({"dnsNames": [shop]}), json!({"dnsNames": [shop], "dnsZones": ["test"]})], Some(1), vec![]),
-            ("several names count once", vec![json!({"dnsNames": [shop]}), json!({"dnsNames": ["a.test", shop]})], Some(0), vec![1]),
-            ("what is given must match, all of it",
-             vec![json!({"dnsNames": [shop], "matchLabels": {"team": "other"}}), json!({"dnsZones": ["other.test"]})], None, vec![]),
+            (
+                "all match, the first",
+                vec![json!(null), json!(null)],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "no selector is as one that says nothing",
+                vec![json!({}), json!(null)],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "and the other way round",
+                vec![json!(null), json!({})],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "a zone before none",
+                vec![json!(null), json!({"dnsZones": ["test"]})],
+                Some(1),
+                vec![],
+            ),
+            (
+                "the longer zone",
+                vec![
+                    json!({"dnsZones": ["test"]}),
+                    json!({"dnsZones": ["example.test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "the longest of several zones counts",
+                vec![
+                    json!({"dnsZones": ["example.test"]}),
+                    json!({"dnsZones": ["test", "shop.example.test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "a zone ends at a label",
+                vec![json!({"dnsZones": ["ple.test"]})],
+                None,
+                vec![],
+            ),
+            (
+                "a zone in capitals and with a dot",
+                vec![json!({"dnsZones": ["Example.TEST."]})],
+                Some(0),
+                vec![],
+            ),
+            (
+                "the name before any zone",
+                vec![
+                    json!({"dnsZones": ["shop.example.test"]}),
+                    json!({"dnsNames": [shop]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "labels before none",
+                vec![json!(null), json!({"matchLabels": {"team": "a"}})],
+                Some(1),
+                vec![],
+            ),
+            (
+                "more labels",
+                vec![
+                    json!({"matchLabels": {"team": "a"}}),
+                    json!({"matchLabels": {"team": "a", "tier": "b"}}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "a zone before any number of labels",
+                vec![
+                    json!({"matchLabels": {"team": "a", "tier": "b"}}),
+                    json!({"dnsZones": ["test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "of equal zones the one with labels",
+                vec![
+                    json!({"dnsZones": ["test"]}),
+                    json!({"dnsZones": ["test"], "matchLabels": {"team": "a"}}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "of equal names the one with the longer zone",
+                vec![
+                    json!({"dnsNames": [shop]}),
+                    json!({"dnsNames": [shop], "dnsZones": ["test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "several names count once",
+                vec![json!({"dnsNames": [shop]}), json!({"dnsNames": ["a.test", shop]})],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "what is given must match, all of it",
+                vec![
+                    json!({"dnsNames": [shop], "matchLabels": {"team": "other"}}),
+                    json!({"dnsZones": ["other.test"]}),
+                ],
+                None,
+                vec![],
+            ),
         ];
         for (what, selectors, place, as_good) in table {
             let solvers: Vec<Value> = selectors.iter().map(http).collect();
@@ -151,13 +250,17 @@ mod tests {
             {"selector": {"dnsNames": ["*.example.test"]}, "dns01": {}},
             {"selector": {"dnsNames": ["example.test"]}, "dns01": {}}]);
         assert_eq!(picked(solvers.clone(), "*.example.test", &[]), Some((2, vec![])));
-        assert_eq!(picked(json!([{"http01": {"ingress": {}}}]), "*.example.test", &[]), None);
+        assert_eq!(
+            picked(json!([{"http01": {"ingress": {}}}]), "*.example.test", &[]),
+            None
+        );
         assert_eq!(picked(solvers, "a.other.test", &[]), Some((0, vec![])));
     }
 
     #[test]
     fn a_solver_by_dns_may_win_over_one_by_http() {
-        let solvers = json!([{"http01": {"ingress": {}}}, {"selector": {"dnsZones": ["test"]}, "dns01": {"a": {}}}]);
+        let solvers =
+            json!([{"http01": {"ingress": {}}}, {"selector": {"dnsZones": ["test"]}, "dns01": {"a": {}}}]);
         assert_eq!(picked(solvers, "shop.example.test", &[]), Some((1, vec![])));
     }
 }

@@ -64,7 +64,12 @@ impl Difference {
 
 /// Reads the Deployment, its pods, its Lease and the NetworkPolicies of its namespace.
 #[must_use]
-pub fn controller(deployment: &Value, pods: &[Value], lease: Option<&Value>, policies: &[Value]) -> Controller {
+pub fn controller(
+    deployment: &Value,
+    pods: &[Value],
+    lease: Option<&Value>,
+    policies: &[Value],
+) -> Controller {
     let template = &deployment["spec"]["template"];
     let spec = &template["spec"];
     let container = &spec["containers"][0];
@@ -88,7 +93,9 @@ pub fn controller(deployment: &Value, pods: &[Value], lease: Option<&Value>, pol
         nameservers: nameservers(container),
         egress: policies
             .iter()
-            .filter(|policy| is_egress(policy) && selects(&policy["spec"]["podSelector"], &template["metadata"]["labels"]))
+            .filter(|policy| {
+                is_egress(policy) && selects(&policy["spec"]["podSelector"], &template["metadata"]["labels"])
+            })
             .map(|policy| {
                 let name = policy["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 (name, policy["spec"].clone())
@@ -105,7 +112,11 @@ fn leading(pods: &[Value], lease: Option<&Value>) -> Leader {
         .filter_map(|pod| pod["metadata"]["name"].as_str())
         .collect();
     let holder = lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str());
-    let held = holder.and_then(|holder| alive.iter().find(|pod| holder.starts_with(&format!("{pod}-")) || holder == **pod));
+    let held = holder.and_then(|holder| {
+        alive
+            .iter()
+            .find(|pod| holder.starts_with(&format!("{pod}-")) || holder == **pod)
+    });
     match (held, alive.as_slice()) {
         (Some(pod), _) => Leader::Lease((*pod).to_owned()),
         (None, [pod]) => Leader::Only((*pod).to_owned()),
@@ -139,10 +150,16 @@ fn differences(spec: &Value) -> Vec<Difference> {
         // In the node's network ClusterFirst falls back to the node's own resolvers.
         policy => all.push(Difference::DnsPolicy(policy.unwrap_or("ClusterFirst").to_owned())),
     }
-    if spec["dnsConfig"].as_object().is_some_and(|config| !config.is_empty()) {
+    if spec["dnsConfig"]
+        .as_object()
+        .is_some_and(|config| !config.is_empty())
+    {
         all.push(Difference::DnsConfig);
     }
-    if spec["hostAliases"].as_array().is_some_and(|aliases| !aliases.is_empty()) {
+    if spec["hostAliases"]
+        .as_array()
+        .is_some_and(|aliases| !aliases.is_empty())
+    {
         all.push(Difference::HostAliases);
     }
     all
@@ -163,7 +180,12 @@ fn nameservers(container: &Value) -> Vec<String> {
             Some(rest) => rest.strip_prefix('='),
             None => None,
         };
-        found.extend(value.into_iter().flat_map(|value| value.split(',')).map(ToOwned::to_owned));
+        found.extend(
+            value
+                .into_iter()
+                .flat_map(|value| value.split(','))
+                .map(ToOwned::to_owned),
+        );
     }
     found.retain(|server| !server.is_empty());
     found
@@ -244,7 +266,9 @@ fn allows_port(rule: &Value, port: u16) -> bool {
         return true;
     };
     ports.iter().any(|entry| {
-        let tcp = entry["protocol"].as_str().is_none_or(|protocol| protocol == "TCP");
+        let tcp = entry["protocol"]
+            .as_str()
+            .is_none_or(|protocol| protocol == "TCP");
         let first = entry["port"].as_u64();
         let fits = match (first, entry["endPort"].as_u64(), entry["port"].is_string()) {
             // A named port is one of the pod that is reached, which is not known here.
@@ -291,10 +315,19 @@ mod tests {
         let (a, b) = (pod("cm-a", "n1"), pod("cm-b", "n3"));
         let both = [a.clone(), b];
         let held = lease("cm-b-external-cert-manager-controller");
-        assert_eq!(of(&both, Some(&held)), (Leader::Lease("cm-b".into()), Some("n3".into())));
+        assert_eq!(
+            of(&both, Some(&held)),
+            (Leader::Lease("cm-b".into()), Some("n3".into()))
+        );
         assert_eq!(of(&both, None), (Leader::Unknown, None));
-        assert_eq!(of(&both, Some(&lease("cm-gone-external"))), (Leader::Unknown, None));
-        assert_eq!(of(&[a.clone()], None), (Leader::Only("cm-a".into()), Some("n1".into())));
+        assert_eq!(
+            of(&both, Some(&lease("cm-gone-external"))),
+            (Leader::Unknown, None)
+        );
+        assert_eq!(
+            of(&[a.clone()], None),
+            (Leader::Only("cm-a".into()), Some("n1".into()))
+        );
         let mut ending = a;
         ending["metadata"]["deletionTimestamp"] = json!("2026-11-22T04:00:00Z");
         assert_eq!(of(&[ending], None).0, Leader::Unknown);
@@ -302,20 +335,31 @@ mod tests {
 
     #[test]
     fn what_differs_for_the_pod_is_read_from_its_deployment() {
-        let plain = controller(&deployment(json!({"dnsPolicy": "ClusterFirst", "containers": [{}]})), &[], None, &[]);
+        let plain = controller(
+            &deployment(json!({"dnsPolicy": "ClusterFirst", "containers": [{}]})),
+            &[],
+            None,
+            &[],
+        );
         assert_eq!((plain.differences, plain.nameservers.len()), (vec![], 0));
         let other = controller(
-            &deployment(json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"]}, "hostAliases": [{"ip": "10.0.0.1"}],
+            &deployment(
+                json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"]}, "hostAliases": [{"ip": "10.0.0.1"}],
                 "containers": [{"args": ["--v=2", "--acme-http01-solver-nameservers=1.1.1.1:53,9.9.9.9:53"],
                     "env": [{"name": "HTTP_PROXY", "value": "http://proxy:3128"}, {"name": "no_proxy", "valueFrom": {}},
-                            {"name": "POD_NAMESPACE", "value": "x"}]}]})),
+                            {"name": "POD_NAMESPACE", "value": "x"}]}]}),
+            ),
             &[],
             None,
             &[],
         );
         assert_eq!(
             other.differences,
-            [Difference::DnsPolicy("None".into()), Difference::DnsConfig, Difference::HostAliases]
+            [
+                Difference::DnsPolicy("None".into()),
+                Difference::DnsConfig,
+                Difference::HostAliases
+            ]
         );
         assert_eq!(other.nameservers, ["1.1.1.1:53", "9.9.9.9:53"]);
         assert_eq!(other.environment.len(), 2);
@@ -334,9 +378,7 @@ mod tests {
     #[test]
     fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_client_names_it() {
         let address: IpAddr = "203.0.113.10".parse().unwrap();
-        let policy = |selector: Value, egress: Value| {
-            json!({"metadata": {"name": "p"}, "spec": {"podSelector": selector, "policyTypes": ["Egress"], "egress": egress}})
-        };
+        let policy = |selector: Value, egress: Value| json!({"metadata": {"name": "p"}, "spec": {"podSelector": selector, "policyTypes": ["Egress"], "egress": egress}});
         let own = json!({"matchLabels": {"app": "cert-manager"}});
         let found = |policies: &[Value]| {
             let controller = controller(&deployment(json!({"containers": [{}]})), &[], None, policies);
@@ -344,19 +386,71 @@ mod tests {
         };
         let table = [
             ("no policy", vec![], Reaches::Yes),
-            ("another pod's", vec![policy(json!({"matchLabels": {"app": "web"}}), json!([]))], Reaches::Yes),
+            (
+                "another pod's",
+                vec![policy(json!({"matchLabels": {"app": "web"}}), json!([]))],
+                Reaches::Yes,
+            ),
             ("nothing allowed", vec![policy(json!({}), json!([]))], Reaches::No),
             ("everything", vec![policy(own.clone(), json!([{}]))], Reaches::Yes),
-            ("only HTTPS", vec![policy(own.clone(), json!([{"ports": [{"port": 443}]}]))], Reaches::No),
-            ("a range of ports", vec![policy(own.clone(), json!([{"ports": [{"port": 1, "endPort": 1024}]}]))], Reaches::Yes),
-            ("over UDP", vec![policy(own.clone(), json!([{"ports": [{"port": 80, "protocol": "UDP"}]}]))], Reaches::No),
-            ("its block", vec![policy(own.clone(), json!([{"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}]))], Reaches::Yes),
-            ("all but its block", vec![policy(own.clone(), json!([{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["203.0.113.0/24"]}}]}]))], Reaches::No),
-            ("pods by labels", vec![policy(own.clone(), json!([{"to": [{"podSelector": {}}]}]))], Reaches::Depends),
-            ("one policy allows what the other does not",
-             vec![policy(json!({}), json!([])), policy(own.clone(), json!([{"ports": [{"port": 80}]}]))], Reaches::Yes),
-            ("an expression that holds",
-             vec![policy(json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["cert-manager"]}]}), json!([]))], Reaches::No),
+            (
+                "only HTTPS",
+                vec![policy(own.clone(), json!([{"ports": [{"port": 443}]}]))],
+                Reaches::No,
+            ),
+            (
+                "a range of ports",
+                vec![policy(
+                    own.clone(),
+                    json!([{"ports": [{"port": 1, "endPort": 1024}]}]),
+                )],
+                Reaches::Yes,
+            ),
+            (
+                "over UDP",
+                vec![policy(
+                    own.clone(),
+                    json!([{"ports": [{"port": 80, "protocol": "UDP"}]}]),
+                )],
+                Reaches::No,
+            ),
+            (
+                "its block",
+                vec![policy(
+                    own.clone(),
+                    json!([{"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}]),
+                )],
+                Reaches::Yes,
+            ),
+            (
+                "all but its block",
+                vec![policy(
+                    own.clone(),
+                    json!([{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["203.0.113.0/24"]}}]}]),
+                )],
+                Reaches::No,
+            ),
+            (
+                "pods by labels",
+                vec![policy(own.clone(), json!([{"to": [{"podSelector": {}}]}]))],
+                Reaches::Depends,
+            ),
+            (
+                "one policy allows what the other does not",
+                vec![
+                    policy(json!({}), json!([])),
+                    policy(own.clone(), json!([{"ports": [{"port": 80}]}])),
+                ],
+                Reaches::Yes,
+            ),
+            (
+                "an expression that holds",
+                vec![policy(
+                    json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["cert-manager"]}]}),
+                    json!([]),
+                )],
+                Reaches::No,
+            ),
         ];
         for (what, policies, expected) in table {
             assert_eq!(found(&policies), expected, "{what}");

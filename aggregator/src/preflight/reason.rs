@@ -70,35 +70,160 @@ pub fn reason(text: &str) -> Waiting {
 type Wording = (&'static str, Phase, FailureKind, &'static [&'static str]);
 
 const WORDINGS: &[Wording] = &[
-    ("wrong status code '404'", Phase::Check, FailureKind::Status, &["F19"]),
-    ("wrong status code '502'", Phase::Check, FailureKind::Status, &["F20"]),
-    ("wrong status code '503'", Phase::Check, FailureKind::Status, &["F20", "F21"]),
-    ("wrong status code '504'", Phase::Check, FailureKind::Status, &["F13"]),
-    ("wrong status code '401'", Phase::Check, FailureKind::Status, &["F18"]),
-    ("wrong status code '403'", Phase::Check, FailureKind::Status, &["F14", "F18", "F31"]),
+    (
+        "wrong status code '404'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F19"],
+    ),
+    (
+        "wrong status code '502'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F20"],
+    ),
+    (
+        "wrong status code '503'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F20", "F21"],
+    ),
+    (
+        "wrong status code '504'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F13"],
+    ),
+    (
+        "wrong status code '401'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F18"],
+    ),
+    (
+        "wrong status code '403'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F14", "F18", "F31"],
+    ),
     ("wrong status code", Phase::Check, FailureKind::Status, &["F19"]),
-    ("did not get expected response", Phase::Check, FailureKind::WrongBody, &["F19"]),
-    ("failed to read response body", Phase::Body, FailureKind::BodyCut, &["F22", "F9"]),
+    (
+        "did not get expected response",
+        Phase::Check,
+        FailureKind::WrongBody,
+        &["F19"],
+    ),
+    (
+        "failed to read response body",
+        Phase::Body,
+        FailureKind::BodyCut,
+        &["F22", "F9"],
+    ),
     ("no such host", Phase::Resolve, FailureKind::NxDomain, &["F15"]),
-    ("server misbehaving", Phase::Resolve, FailureKind::ServFail, &["F15"]),
-    ("stopped after 10 redirects", Phase::Check, FailureKind::RedirectTooMany, &["F10", "F18"]),
+    (
+        "server misbehaving",
+        Phase::Resolve,
+        FailureKind::ServFail,
+        &["F15"],
+    ),
+    (
+        "stopped after 10 redirects",
+        Phase::Check,
+        FailureKind::RedirectTooMany,
+        &["F10", "F18"],
+    ),
     ("remote error: tls:", Phase::Tls, FailureKind::TlsAlert, &["F18"]),
-    ("server gave HTTP response to HTTPS client", Phase::Tls, FailureKind::NotTls, &["F10"]),
-    ("first record does not look like a TLS handshake", Phase::Tls, FailureKind::NotTls, &["F10"]),
-    ("TLS handshake timeout", Phase::Tls, FailureKind::TlsTimeout, &["F10", "F22"]),
+    (
+        "server gave HTTP response to HTTPS client",
+        Phase::Tls,
+        FailureKind::NotTls,
+        &["F10"],
+    ),
+    (
+        "first record does not look like a TLS handshake",
+        Phase::Tls,
+        FailureKind::NotTls,
+        &["F10"],
+    ),
+    (
+        "TLS handshake timeout",
+        Phase::Tls,
+        FailureKind::TlsTimeout,
+        &["F10", "F22"],
+    ),
     ("tls: ", Phase::Tls, FailureKind::TlsProtocol, &["F18"]),
-    ("malformed HTTP", Phase::FirstByte, FailureKind::Malformed, &["F9", "F10"]),
-    ("connect: connection refused", Phase::Connect, FailureKind::Refused, &["F1", "F4", "F24", "F25", "F26"]),
-    ("connect: connection timed out", Phase::Connect, FailureKind::ConnectTimeout, &["F2", "F3", "F5", "F6", "F12", "F13", "F14"]),
-    ("connect: no route to host", Phase::Connect, FailureKind::Unreachable, &["F24"]),
-    ("connect: network is unreachable", Phase::Connect, FailureKind::Unreachable, &["F17"]),
-    ("connect: operation not permitted", Phase::Connect, FailureKind::Prohibited, &["F13"]),
-    ("connect: permission denied", Phase::Connect, FailureKind::Prohibited, &["F13"]),
-    ("connection reset by peer", Phase::FirstByte, FailureKind::Reset, &["F9", "F21", "F27"]),
-    ("while awaiting headers", Phase::FirstByte, FailureKind::FirstByteTimeout, &["F5", "F6", "F22"]),
-    ("i/o timeout", Phase::Connect, FailureKind::ConnectTimeout, &["F2", "F3", "F5", "F6", "F12", "F13", "F14"]),
-    ("context deadline exceeded", Phase::FirstByte, FailureKind::FirstByteTimeout, &["F5", "F6", "F22"]),
-    ("Client.Timeout", Phase::FirstByte, FailureKind::FirstByteTimeout, &["F5", "F6", "F22"]),
+    (
+        "malformed HTTP",
+        Phase::FirstByte,
+        FailureKind::Malformed,
+        &["F9", "F10"],
+    ),
+    (
+        "connect: connection refused",
+        Phase::Connect,
+        FailureKind::Refused,
+        &["F1", "F4", "F24", "F25", "F26"],
+    ),
+    (
+        "connect: connection timed out",
+        Phase::Connect,
+        FailureKind::ConnectTimeout,
+        &["F2", "F3", "F5", "F6", "F12", "F13", "F14"],
+    ),
+    (
+        "connect: no route to host",
+        Phase::Connect,
+        FailureKind::Unreachable,
+        &["F24"],
+    ),
+    (
+        "connect: network is unreachable",
+        Phase::Connect,
+        FailureKind::Unreachable,
+        &["F17"],
+    ),
+    (
+        "connect: operation not permitted",
+        Phase::Connect,
+        FailureKind::Prohibited,
+        &["F13"],
+    ),
+    (
+        "connect: permission denied",
+        Phase::Connect,
+        FailureKind::Prohibited,
+        &["F13"],
+    ),
+    (
+        "connection reset by peer",
+        Phase::FirstByte,
+        FailureKind::Reset,
+        &["F9", "F21", "F27"],
+    ),
+    (
+        "while awaiting headers",
+        Phase::FirstByte,
+        FailureKind::FirstByteTimeout,
+        &["F5", "F6", "F22"],
+    ),
+    (
+        "i/o timeout",
+        Phase::Connect,
+        FailureKind::ConnectTimeout,
+        &["F2", "F3", "F5", "F6", "F12", "F13", "F14"],
+    ),
+    (
+        "context deadline exceeded",
+        Phase::FirstByte,
+        FailureKind::FirstByteTimeout,
+        &["F5", "F6", "F22"],
+    ),
+    (
+        "Client.Timeout",
+        Phase::FirstByte,
+        FailureKind::FirstByteTimeout,
+        &["F5", "F6", "F22"],
+    ),
 ];
 
 fn failed(text: &str) -> Option<Reason> {
@@ -113,9 +238,11 @@ fn failed(text: &str) -> Option<Reason> {
             (Phase::Resolve, FailureKind::ResolverUnreachable, &["F15"])
         }
         // The client's own deadline passed while it still dialled.
-        Some((_, Phase::FirstByte, FailureKind::FirstByteTimeout, _)) if text.contains("dial tcp") => {
-            (Phase::Connect, FailureKind::ConnectTimeout, &["F2", "F3", "F5", "F6", "F12", "F13", "F14"])
-        }
+        Some((_, Phase::FirstByte, FailureKind::FirstByteTimeout, _)) if text.contains("dial tcp") => (
+            Phase::Connect,
+            FailureKind::ConnectTimeout,
+            &["F2", "F3", "F5", "F6", "F12", "F13", "F14"],
+        ),
         Some((_, phase, kind, usual)) => (*phase, kind.clone(), usual),
         None if text.trim_end().ends_with("EOF") => (Phase::FirstByte, FailureKind::Eof, &["F9"]),
         None => return None,
@@ -162,52 +289,182 @@ mod tests {
     #[test]
     fn every_wording_of_a_transport_error_is_read() {
         for (tail, phase, kind, usual) in [
-            ("dial tcp 203.0.113.10:80: connect: connection refused", Phase::Connect, FailureKind::Refused, "F1"),
-            ("dial tcp 203.0.113.10:80: i/o timeout", Phase::Connect, FailureKind::ConnectTimeout, "F2"),
-            ("dial tcp 203.0.113.10:80: connect: connection timed out", Phase::Connect, FailureKind::ConnectTimeout, "F2"),
-            ("dial tcp 203.0.113.10:80: connect: no route to host", Phase::Connect, FailureKind::Unreachable, "F24"),
-            ("dial tcp [2001:db8::1]:80: connect: network is unreachable", Phase::Connect, FailureKind::Unreachable, "F17"),
-            ("dial tcp: lookup shop.example.test on 10.96.0.10:53: no such host", Phase::Resolve, FailureKind::NxDomain, "F15"),
-            ("dial tcp: lookup shop.example.test on 10.96.0.10:53: server misbehaving", Phase::Resolve, FailureKind::ServFail, "F15"),
-            ("dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:4711->10.96.0.10:53: i/o timeout", Phase::Resolve, FailureKind::ResolveTimeout, "F16"),
-            ("context deadline exceeded (Client.Timeout exceeded while awaiting headers)", Phase::FirstByte, FailureKind::FirstByteTimeout, "F5"),
-            ("dial tcp 203.0.113.10:80: i/o timeout (Client.Timeout exceeded while awaiting headers)", Phase::Connect, FailureKind::ConnectTimeout, "F2"),
+            (
+                "dial tcp 203.0.113.10:80: connect: connection refused",
+                Phase::Connect,
+                FailureKind::Refused,
+                "F1",
+            ),
+            (
+                "dial tcp 203.0.113.10:80: i/o timeout",
+                Phase::Connect,
+                FailureKind::ConnectTimeout,
+                "F2",
+            ),
+            (
+                "dial tcp 203.0.113.10:80: connect: connection timed out",
+                Phase::Connect,
+                FailureKind::ConnectTimeout,
+                "F2",
+            ),
+            (
+                "dial tcp 203.0.113.10:80: connect: no route to host",
+                Phase::Connect,
+                FailureKind::Unreachable,
+                "F24",
+            ),
+            (
+                "dial tcp [2001:db8::1]:80: connect: network is unreachable",
+                Phase::Connect,
+                FailureKind::Unreachable,
+                "F17",
+            ),
+            (
+                "dial tcp: lookup shop.example.test on 10.96.0.10:53: no such host",
+                Phase::Resolve,
+                FailureKind::NxDomain,
+                "F15",
+            ),
+            (
+                "dial tcp: lookup shop.example.test on 10.96.0.10:53: server misbehaving",
+                Phase::Resolve,
+                FailureKind::ServFail,
+                "F15",
+            ),
+            (
+                "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:4711->10.96.0.10:53: i/o timeout",
+                Phase::Resolve,
+                FailureKind::ResolveTimeout,
+                "F16",
+            ),
+            (
+                "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+                Phase::FirstByte,
+                FailureKind::FirstByteTimeout,
+                "F5",
+            ),
+            (
+                "dial tcp 203.0.113.10:80: i/o timeout (Client.Timeout exceeded while awaiting headers)",
+                Phase::Connect,
+                FailureKind::ConnectTimeout,
+                "F2",
+            ),
             ("EOF", Phase::FirstByte, FailureKind::Eof, "F9"),
-            ("read tcp 10.244.0.7:4711->203.0.113.10:80: read: connection reset by peer", Phase::FirstByte, FailureKind::Reset, "F9"),
-            ("remote error: tls: unrecognized name", Phase::Tls, FailureKind::TlsAlert, "F18"),
-            ("http: server gave HTTP response to HTTPS client", Phase::Tls, FailureKind::NotTls, "F10"),
-            ("stopped after 10 redirects", Phase::Check, FailureKind::RedirectTooMany, "F10"),
-            ("net/http: HTTP/1.x transport connection broken: malformed HTTP response \"\\x15\\x03\"", Phase::FirstByte, FailureKind::Malformed, "F9"),
+            (
+                "read tcp 10.244.0.7:4711->203.0.113.10:80: read: connection reset by peer",
+                Phase::FirstByte,
+                FailureKind::Reset,
+                "F9",
+            ),
+            (
+                "remote error: tls: unrecognized name",
+                Phase::Tls,
+                FailureKind::TlsAlert,
+                "F18",
+            ),
+            (
+                "http: server gave HTTP response to HTTPS client",
+                Phase::Tls,
+                FailureKind::NotTls,
+                "F10",
+            ),
+            (
+                "stopped after 10 redirects",
+                Phase::Check,
+                FailureKind::RedirectTooMany,
+                "F10",
+            ),
+            (
+                "net/http: HTTP/1.x transport connection broken: malformed HTTP response \"\\x15\\x03\"",
+                Phase::FirstByte,
+                FailureKind::Malformed,
+                "F9",
+            ),
         ] {
             let found = read(&transport(tail));
-            assert_eq!((found.phase, found.kind, found.usual[0]), (phase, kind, usual), "{tail}");
+            assert_eq!(
+                (found.phase, found.kind, found.usual[0]),
+                (phase, kind, usual),
+                "{tail}"
+            );
         }
     }
 
     #[test]
     fn the_addresses_that_a_reason_names_are_read() {
-        let refused = read(&transport("dial tcp 203.0.113.10:80: connect: connection refused"));
+        let refused = read(&transport(
+            "dial tcp 203.0.113.10:80: connect: connection refused",
+        ));
         assert_eq!(refused.address, Some("203.0.113.10:80".parse().unwrap()));
         let six = read(&transport("dial tcp [2001:db8::1]:80: i/o timeout"));
         assert_eq!(six.address, Some("[2001:db8::1]:80".parse().unwrap()));
-        let lookup = read(&transport("dial tcp: lookup a.test on 10.96.0.10:53: no such host"));
-        assert_eq!((lookup.address, lookup.resolver), (None, Some("10.96.0.10:53".parse().unwrap())));
+        let lookup = read(&transport(
+            "dial tcp: lookup a.test on 10.96.0.10:53: no such host",
+        ));
+        assert_eq!(
+            (lookup.address, lookup.resolver),
+            (None, Some("10.96.0.10:53".parse().unwrap()))
+        );
     }
 
     #[test]
     fn every_wording_of_an_answer_error_is_read() {
         for (said, kind, status, usual) in [
-            ("wrong status code '404', expected '200'", FailureKind::Status, Some(404), "F19"),
-            ("wrong status code '503', expected '200'", FailureKind::Status, Some(503), "F20"),
-            ("wrong status code '504', expected '200'", FailureKind::Status, Some(504), "F13"),
-            ("wrong status code '403', expected '200'", FailureKind::Status, Some(403), "F14"),
-            ("wrong status code '418', expected '200'", FailureKind::Status, Some(418), "F19"),
-            ("did not get expected response \"t0ken.thumb\" when querying endpoint", FailureKind::WrongBody, None, "F19"),
-            ("did not get expected response when querying endpoint, expected \"t0ken.thumb\" but got: <!doctype html>... (truncated)", FailureKind::WrongBody, None, "F19"),
-            ("failed to read response body: unexpected EOF", FailureKind::BodyCut, None, "F22"),
+            (
+                "wrong status code '404', expected '200'",
+                FailureKind::Status,
+                Some(404),
+                "F19",
+            ),
+            (
+                "wrong status code '503', expected '200'",
+                FailureKind::Status,
+                Some(503),
+                "F20",
+            ),
+            (
+                "wrong status code '504', expected '200'",
+                FailureKind::Status,
+                Some(504),
+                "F13",
+            ),
+            (
+                "wrong status code '403', expected '200'",
+                FailureKind::Status,
+                Some(403),
+                "F14",
+            ),
+            (
+                "wrong status code '418', expected '200'",
+                FailureKind::Status,
+                Some(418),
+                "F19",
+            ),
+            (
+                "did not get expected response \"t0ken.thumb\" when querying endpoint",
+                FailureKind::WrongBody,
+                None,
+                "F19",
+            ),
+            (
+                "did not get expected response when querying endpoint, expected \"t0ken.thumb\" but got: <!doctype html>... (truncated)",
+                FailureKind::WrongBody,
+                None,
+                "F19",
+            ),
+            (
+                "failed to read response body: unexpected EOF",
+                FailureKind::BodyCut,
+                None,
+                "F22",
+            ),
         ] {
             let found = read(&format!("{PROPAGATION}{said}"));
-            assert_eq!((found.kind, found.status, found.usual[0]), (kind, status, usual), "{said}");
+            assert_eq!(
+                (found.kind, found.status, found.usual[0]),
+                (kind, status, usual),
+                "{said}"
+            );
         }
     }
 
@@ -223,10 +480,15 @@ mod tests {
             Waiting::Refused(said) if said.starts_with("acme: authorization error")
         ));
         assert!(matches!(
-            reason("admission webhook denied the request: path /.well-known/acme-challenge/t.x cannot be used with pathType Exact"),
+            reason(
+                "admission webhook denied the request: path /.well-known/acme-challenge/t.x cannot be used with pathType Exact"
+            ),
             Waiting::NotPresented(_)
         ));
         assert!(matches!(reason("Something new"), Waiting::Other(_)));
-        assert!(matches!(reason(&format!("{PROPAGATION}a new wording")), Waiting::Other(_)));
+        assert!(matches!(
+            reason(&format!("{PROPAGATION}a new wording")),
+            Waiting::Other(_)
+        ));
     }
 }

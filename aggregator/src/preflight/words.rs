@@ -11,9 +11,10 @@ pub fn self_check_says(outcome: &Outcome, sight: &ChallengeSight, url: &str) -> 
         return None;
     };
     let answer = match (phase, kind) {
-        (Phase::Check, FailureKind::Status) => {
-            Some(format!("wrong status code '{}', expected '200'", status.unwrap_or_default()))
-        }
+        (Phase::Check, FailureKind::Status) => Some(format!(
+            "wrong status code '{}', expected '200'",
+            status.unwrap_or_default()
+        )),
         (Phase::Check, FailureKind::WrongBody) => {
             Some("did not get expected response \"KEY\" when querying endpoint".to_owned())
         }
@@ -48,7 +49,9 @@ pub fn self_check_says(outcome: &Outcome, sight: &ChallengeSight, url: &str) -> 
         FailureKind::RedirectTooMany => "stopped after 10 redirects".to_owned(),
         other => other.words().to_owned(),
     };
-    Some(format!("failed to perform self check GET request '{url}': Get \"{url}\": {tail}"))
+    Some(format!(
+        "failed to perform self check GET request '{url}': Get \"{url}\": {tail}"
+    ))
 }
 
 /// An authority's words for a failed validation: the problem type of RFC 8555 §6.7, and its detail.
@@ -69,7 +72,9 @@ pub fn authority_says(
     let host = host(url);
     if *phase == Phase::Resolve {
         let lookup = match kind {
-            FailureKind::NoAddress => format!("no valid A records found for {host}; no valid AAAA records found for {host}"),
+            FailureKind::NoAddress => {
+                format!("no valid A records found for {host}; no valid AAAA records found for {host}")
+            }
             FailureKind::NxDomain => format!(
                 "DNS problem: NXDOMAIN looking up A for {host} - check that a DNS record exists for this domain"
             ),
@@ -82,7 +87,11 @@ pub fn authority_says(
         return Some(("dns", lookup));
     }
     let (problem, said) = boulder(*phase, kind, *status, sight, last);
-    let ip = sight.dials.iter().rfind(|dial| !dial.overtaken).map(|dial| dial.address.ip());
+    let ip = sight
+        .dials
+        .iter()
+        .rfind(|dial| !dial.overtaken)
+        .map(|dial| dial.address.ip());
     Some((
         problem,
         match ip {
@@ -120,7 +129,10 @@ fn boulder(
         FailureKind::NotTls => return ("malformed", "Server only speaks HTTP, not TLS".to_owned()),
         FailureKind::TlsAlert | FailureKind::TlsProtocol => return ("tls", format!("remote error: {why}")),
         FailureKind::Status => {
-            return ("unauthorized", format!("Invalid response from {url}: {}", status.unwrap_or_default()));
+            return (
+                "unauthorized",
+                format!("Invalid response from {url}: {}", status.unwrap_or_default()),
+            );
         }
         FailureKind::BodyTooLarge => return ("unauthorized", format!("Invalid response from {url}: \"…\"")),
         FailureKind::WrongBody => {
@@ -131,7 +143,10 @@ fn boulder(
             );
         }
         _ if phase == Phase::Body => {
-            return ("unauthorized", "Error reading HTTP response body: unexpected EOF".to_owned());
+            return (
+                "unauthorized",
+                "Error reading HTTP response body: unexpected EOF".to_owned(),
+            );
         }
         _ => "Error getting validation data",
     };
@@ -155,7 +170,10 @@ fn redirect(why: &str) -> String {
     if why.contains("too long a path") {
         return "Redirect target too long".to_owned();
     }
-    if let Some(host) = why.strip_suffix(", where a slash is missing").and_then(|said| said.rsplit(' ').next()) {
+    if let Some(host) = why
+        .strip_suffix(", where a slash is missing")
+        .and_then(|said| said.rsplit(' ').next())
+    {
         return format!(
             "Invalid host in redirect target \"{host}\". Check webserver config for missing '/' in redirect target."
         );
@@ -166,7 +184,12 @@ fn redirect(why: &str) -> String {
     "Invalid host in redirect target".to_owned()
 }
 
-fn pebble(kind: &FailureKind, status: Option<u16>, sight: &ChallengeSight, url: &str) -> (&'static str, String) {
+fn pebble(
+    kind: &FailureKind,
+    status: Option<u16>,
+    sight: &ChallengeSight,
+    url: &str,
+) -> (&'static str, String) {
     let at = at(sight);
     match kind {
         FailureKind::NxDomain
@@ -178,13 +201,19 @@ fn pebble(kind: &FailureKind, status: Option<u16>, sight: &ChallengeSight, url: 
         | FailureKind::ResolverUnreachable => ("connection", "could not resolve URL".to_owned()),
         FailureKind::Status => (
             "unauthorized",
-            format!("Non-200 status code from HTTP: {url} returned {}", status.unwrap_or_default()),
+            format!(
+                "Non-200 status code from HTTP: {url} returned {}",
+                status.unwrap_or_default()
+            ),
         ),
         FailureKind::WrongBody | FailureKind::BodyTooLarge => (
             "unauthorized",
             "The key authorization file from the server did not match this challenge".to_owned(),
         ),
-        FailureKind::Refused => ("connection", format!("dial tcp {at}: connect: connection refused")),
+        FailureKind::Refused => (
+            "connection",
+            format!("dial tcp {at}: connect: connection refused"),
+        ),
         FailureKind::Reset => ("connection", "read: connection reset by peer".to_owned()),
         FailureKind::Eof => ("connection", "EOF".to_owned()),
         FailureKind::FirstByteTimeout | FailureKind::ConnectTimeout | FailureKind::TlsTimeout => (
@@ -258,7 +287,10 @@ mod tests {
             assert_eq!((problem, text), expected);
         }
         let fine = Outcome::Ok { status: Some(200) };
-        assert_eq!(authority_says(ChallengeClient::Boulder, &fine, &sight(""), URL), None);
+        assert_eq!(
+            authority_says(ChallengeClient::Boulder, &fine, &sight(""), URL),
+            None
+        );
     }
 
     #[test]
@@ -283,10 +315,16 @@ mod tests {
         ] {
             let outcome = failed(phase, kind.clone(), status);
             let said = self_check_says(&outcome, &sight(""), URL).unwrap();
-            let Waiting::SelfCheck(read) = reason(&format!("Waiting for HTTP-01 challenge propagation: {said}")) else {
+            let Waiting::SelfCheck(read) =
+                reason(&format!("Waiting for HTTP-01 challenge propagation: {said}"))
+            else {
                 panic!("{said}")
             };
-            assert_eq!((read.phase, read.kind, read.status), (phase, kind, status), "{said}");
+            assert_eq!(
+                (read.phase, read.kind, read.status),
+                (phase, kind, status),
+                "{said}"
+            );
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::{fmt, net::SocketAddr};
 
 use parallax_diagnosis::verdict::Incident;
-use parallax_model::{Channel, ChallengeClient, ChallengeSight, EventTime, Micros, Outcome, Placement, RunId, TargetId, Vantage};
+use parallax_model::{
+    ChallengeClient, ChallengeSight, Channel, EventTime, Micros, Outcome, Placement, RunId, TargetId, Vantage,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

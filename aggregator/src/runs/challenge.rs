@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use parallax_diagnosis::topology::{PlacedTarget, PublishedSpec, Topology};
 use parallax_model::{
-    Assignment, CHALLENGE_PATH, Channel, ChallengeClient, ChallengeProbe, Dial, ExpectedStatus,
-    Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec,
+    Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, Dial, ExpectedStatus, Micros,
+    ProbeSpec, Scheme, Target, TargetId, TargetSpec,
 };
 
 use super::{NoRun, api::ChallengeAsk, scope::Forbidden};
@@ -49,19 +49,27 @@ impl Asked {
         topology: &Topology,
         options: &RunOptions,
     ) -> Result<Self, NoRun> {
-        let most = if ask.client == ChallengeClient::CertManager { 5 } else { 1 };
+        let most = if ask.client == ChallengeClient::CertManager {
+            5
+        } else {
+            1
+        };
         let passes = ask.passes.unwrap_or(1);
         if !(1..=most).contains(&passes) {
             return Err(InvalidChallenge::Passes(passes).into());
         }
-        let fits = |key: &String| (1..=LONGEST).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+        let fits =
+            |key: &String| (1..=LONGEST).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
         if !ask.expected.as_ref().is_none_or(fits) {
             return Err(InvalidChallenge::Key.into());
         }
         let spec = TargetSpec {
             // What an endpoint of its own answers is held against the same content, so that a wrong route is told
             // from a wrong network.
-            expect_status: ask.expected.as_ref().map(|_| ExpectedStatus::Ranges(vec![(200, 200)])),
+            expect_status: ask
+                .expected
+                .as_ref()
+                .map(|_| ExpectedStatus::Ranges(vec![(200, 200)])),
             expect_body_equals: ask.expected.clone(),
             ..TargetSpec::of(url)
         };
@@ -71,7 +79,9 @@ impl Asked {
         };
         let token = http.path.strip_prefix(CHALLENGE_PATH).unwrap_or_default();
         let is_token = (1..=LONGEST).contains(&token.len())
-            && token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+            && token
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
         if http.scheme != Scheme::Http || !is_token {
             return Err(InvalidChallenge::Url(url.to_owned()).into());
         }
@@ -125,7 +135,9 @@ fn twin<'a>(topology: &'a Topology, host: &str, port: u16) -> Option<&'a PlacedT
         _ => false,
     };
     let all = || topology.targets().values().filter(same);
-    all().find(|placed| placed.entry.is_some()).or_else(|| all().next())
+    all()
+        .find(|placed| placed.entry.is_some())
+        .or_else(|| all().next())
 }
 
 /// The present topology with the challenge in it, behind the same entry as its host's other target.

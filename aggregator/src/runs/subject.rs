@@ -11,7 +11,8 @@ use parallax_diagnosis::{
     view::{VantageState, View},
 };
 use parallax_model::{
-    Assignment, AssignmentId, ChallengeProbe, InvalidTarget, Micros, ProbeSpec, RunId, Scope, Target, TargetId, TargetSpec, Vantage,
+    Assignment, AssignmentId, ChallengeProbe, InvalidTarget, Micros, ProbeSpec, RunId, Scope, Target,
+    TargetId, TargetSpec, Vantage,
 };
 
 use super::{

@@ -63,6 +63,9 @@ async fn answer(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) -> 
     if name.eq_ignore_ascii_case(&args.domain) && asked == Some(args.token.as_str()) {
         (StatusCode::OK, args.key.clone())
     } else {
-        (StatusCode::NOT_FOUND, "no challenge is answered here\n".to_owned())
+        (
+            StatusCode::NOT_FOUND,
+            "no challenge is answered here\n".to_owned(),
+        )
     }
 }

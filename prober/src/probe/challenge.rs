@@ -46,7 +46,10 @@ impl Probe<'_> {
         };
         let seen = validate_within(&profile, &challenge, &choice, spec.scope.as_ref(), self.context).await;
         // The one that decided: of a race, the address that won it; of a failure, the last that was tried.
-        let decided = seen.dials.iter().rfind(|tried| tried.outcome != DialOutcome::Overtaken);
+        let decided = seen
+            .dials
+            .iter()
+            .rfind(|tried| tried.outcome != DialOutcome::Overtaken);
         self.result.front = decided.map(|tried| Front::tcp(tried.address));
         let outcome = if spec.expected.is_some() {
             seen.outcome.clone()

@@ -10,11 +10,11 @@ mod proxy;
 
 use std::time::Duration;
 
+pub(crate) use self::client::validate_within;
 pub use self::{
     client::{Challenge, DialOutcome, DialTried, Validation, validate},
     proxy::proxied_by,
 };
-pub(crate) use self::client::validate_within;
 use crate::{
     http::USER_AGENT,
     probe::redirect::{CODES, Hosts, Ports, Rules},

@@ -11,8 +11,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use parallax_diagnosis::verdict::{Remedy, Verdict as Diagnosed};
 use parallax_model::{
-    ChallengeClient, ChallengeSight, FailureKind, Micros, Network, NodeName, Outcome, Phase, Placement, Reach,
-    Vantage,
+    ChallengeClient, ChallengeSight, FailureKind, Micros, Network, NodeName, Outcome, Phase, Placement,
+    Reach, Vantage,
 };
 use serde::Serialize;
 
@@ -219,7 +219,8 @@ fn of(asked: &Asked<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
 
 /// What failed alike, largest first.
 fn groups(asked: &Asked<'_>) -> Vec<Group> {
-    let mut alike: BTreeMap<(Phase, FailureKind, Option<u16>, Option<IpAddr>), Vec<&NodeAnswer>> = BTreeMap::new();
+    let mut alike: BTreeMap<(Phase, FailureKind, Option<u16>, Option<IpAddr>), Vec<&NodeAnswer>> =
+        BTreeMap::new();
     for answer in asked.answers {
         if let Outcome::Failed { phase, kind, status } = &answer.outcome {
             let address = last_dial(&answer.sight);
@@ -332,7 +333,10 @@ fn self_check(
             let what = group.map_or(what, |group| group.words.as_str());
             (
                 Standing::Failed,
-                format!("cert-manager's pod sits on {}, where it fails: {what}; it {counts}", name(seat)),
+                format!(
+                    "cert-manager's pod sits on {}, where it fails: {what}; it {counts}",
+                    name(seat)
+                ),
             )
         }
         Some(seat) if passed.contains(seat) && failed.is_empty() => {
@@ -352,22 +356,38 @@ fn self_check(
                 list_refs(&failed)
             ),
         ),
-        _ if failed.is_empty() && silent.is_empty() => (Standing::Passed, format!("{counts}, whichever node cert-manager's pod is on")),
+        _ if failed.is_empty() && silent.is_empty() => (
+            Standing::Passed,
+            format!("{counts}, whichever node cert-manager's pod is on"),
+        ),
         Some(seat) if failed.is_empty() => (
             Standing::Unknown,
-            format!("{counts}, and cert-manager's pod sits on {}, which did not answer", name(seat)),
+            format!(
+                "{counts}, and cert-manager's pod sits on {}, which did not answer",
+                name(seat)
+            ),
         ),
         None if failed.is_empty() => (
             Standing::Unknown,
-            format!("{counts}; {} did not answer, and where cert-manager's pod sits is not known", list(silent)),
+            format!(
+                "{counts}; {} did not answer, and where cert-manager's pod sits is not known",
+                list(silent)
+            ),
         ),
         Some(seat) => (
             Standing::Failed,
-            format!("{counts}, not on {} ({what}); {}, where cert-manager's pod sits, did not answer", list_refs(&failed), name(seat)),
+            format!(
+                "{counts}, not on {} ({what}); {}, where cert-manager's pod sits, did not answer",
+                list_refs(&failed),
+                name(seat)
+            ),
         ),
         None => (
             Standing::Failed,
-            format!("{counts}, not on {} ({what}); where cert-manager's pod sits is not known", list_refs(&failed)),
+            format!(
+                "{counts}, not on {} ({what}); where cert-manager's pod sits is not known",
+                list_refs(&failed)
+            ),
         ),
     };
     caveats.extend(asked.differs.iter().cloned());
@@ -375,7 +395,10 @@ fn self_check(
     let standing = if asked.differs.is_empty() {
         standing
     } else {
-        sentence = format!("{sentence}. But cert-manager's own pod {}", asked.differs.join(", and "));
+        sentence = format!(
+            "{sentence}. But cert-manager's own pod {}",
+            asked.differs.join(", and ")
+        );
         Standing::Unknown
     };
     (standing, sentence)
@@ -411,7 +434,9 @@ fn authority(
         )
     };
     let finds = if asked.with_key { "passes" } else { "finds its way" };
-    let outside_failing = failing.iter().find(|group| group.vantages.iter().any(|v| internet(&v)));
+    let outside_failing = failing
+        .iter()
+        .find(|group| group.vantages.iter().any(|v| internet(&v)));
     if let Some(group) = outside_failing {
         let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
         return (
@@ -421,7 +446,10 @@ fn authority(
     }
     let outside: Vec<&Vantage> = passed.iter().filter(internet).collect();
     if !outside.is_empty() {
-        return (Standing::Passed, format!("it {finds} from outside ({})", list_refs(&outside)));
+        return (
+            Standing::Passed,
+            format!("it {finds} from outside ({})", list_refs(&outside)),
+        );
     }
     if let Some(group) = failing.iter().find(|group| is_the_servers(&group.kind)) {
         let some = if passed.is_empty() {
@@ -466,7 +494,10 @@ fn authority(
     if failing.is_empty() {
         return (
             Standing::Unknown,
-            format!("nobody answered ({}), so nothing is known of the CA's validation", list(silent)),
+            format!(
+                "nobody answered ({}), so nothing is known of the CA's validation",
+                list(silent)
+            ),
         );
     }
     (
@@ -497,7 +528,11 @@ fn list(vantages: &[Vantage]) -> String {
 }
 
 fn list_refs(vantages: &[&Vantage]) -> String {
-    let names: Vec<String> = vantages.iter().take(LISTED).map(|vantage| name(vantage)).collect();
+    let names: Vec<String> = vantages
+        .iter()
+        .take(LISTED)
+        .map(|vantage| name(vantage))
+        .collect();
     let more = vantages.len().saturating_sub(LISTED);
     let mut text = names.join(", ");
     if more > 0 {

@@ -25,7 +25,11 @@ fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> No
 }
 
 fn ok(vantage: &str) -> NodeAnswer {
-    answer(vantage, Placement::SameNode, json!({"result": "ok", "status": 200}))
+    answer(
+        vantage,
+        Placement::SameNode,
+        json!({"result": "ok", "status": 200}),
+    )
 }
 
 fn failed(vantage: &str, phase: &str, kind: &str, status: Option<u16>) -> NodeAnswer {
@@ -41,7 +45,11 @@ fn refused(vantage: &str) -> NodeAnswer {
 }
 
 fn not_asked(vantage: &str) -> NodeAnswer {
-    answer(vantage, Placement::Unknown, json!({"result": "not_asked", "own": "out_of_scope"}))
+    answer(
+        vantage,
+        Placement::Unknown,
+        json!({"result": "not_asked", "own": "out_of_scope"}),
+    )
 }
 
 struct Case {
@@ -96,24 +104,72 @@ fn nodes(answers: Vec<NodeAnswer>) -> Case {
 }
 
 fn ids(verdict: &Verdict) -> Vec<&str> {
-    verdict.failing[0].causes.iter().map(|cause| cause.id.as_str()).collect()
+    verdict.failing[0]
+        .causes
+        .iter()
+        .map(|cause| cause.id.as_str())
+        .collect()
 }
 
 #[test]
 fn the_node_of_cert_managers_pod_decides_the_self_check() {
     let all = || vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")];
     for (case, standing, says) in [
-        (nodes(vec![ok("n1/pod"), ok("n2/pod")]), Standing::Passed, "passes on 2 of 2 vantages, whichever node"),
-        (nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"), Standing::Passed, "on n2 too, where cert-manager's pod sits"),
-        (nodes(all()).on("n1"), Standing::AtRisk, "on n1, where cert-manager's pod sits now, but not on n2, n3 (connection refused at 203.0.113.10)"),
-        (nodes(all()).on("n3"), Standing::Failed, "cert-manager's pod sits on n3, where it fails: connection refused"),
-        (nodes(all()), Standing::Failed, "passes on 1 of 3 vantages, not on n2, n3"),
-        (nodes(vec![ok("n1/pod")]).silent("n2/pod"), Standing::Unknown, "n2 did not answer, and where cert-manager's pod sits is not known"),
-        (nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n1"), Standing::Passed, "on n1 too"),
-        (nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n2"), Standing::Unknown, "on n2, which did not answer"),
-        (nodes(vec![ok("n1/pod"), not_asked("n2/pod")]).on("n2"), Standing::Unknown, "did not answer"),
-        (nodes(vec![]).silent("n1/pod"), Standing::Unknown, "nobody answered"),
-        (nodes(vec![not_asked("n1/pod")]), Standing::Unknown, "nobody answered"),
+        (
+            nodes(vec![ok("n1/pod"), ok("n2/pod")]),
+            Standing::Passed,
+            "passes on 2 of 2 vantages, whichever node",
+        ),
+        (
+            nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
+            Standing::Passed,
+            "on n2 too, where cert-manager's pod sits",
+        ),
+        (
+            nodes(all()).on("n1"),
+            Standing::AtRisk,
+            "on n1, where cert-manager's pod sits now, but not on n2, n3 (connection refused at 203.0.113.10)",
+        ),
+        (
+            nodes(all()).on("n3"),
+            Standing::Failed,
+            "cert-manager's pod sits on n3, where it fails: connection refused",
+        ),
+        (
+            nodes(all()),
+            Standing::Failed,
+            "passes on 1 of 3 vantages, not on n2, n3",
+        ),
+        (
+            nodes(vec![ok("n1/pod")]).silent("n2/pod"),
+            Standing::Unknown,
+            "n2 did not answer, and where cert-manager's pod sits is not known",
+        ),
+        (
+            nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n1"),
+            Standing::Passed,
+            "on n1 too",
+        ),
+        (
+            nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n2"),
+            Standing::Unknown,
+            "on n2, which did not answer",
+        ),
+        (
+            nodes(vec![ok("n1/pod"), not_asked("n2/pod")]).on("n2"),
+            Standing::Unknown,
+            "did not answer",
+        ),
+        (
+            nodes(vec![]).silent("n1/pod"),
+            Standing::Unknown,
+            "nobody answered",
+        ),
+        (
+            nodes(vec![not_asked("n1/pod")]),
+            Standing::Unknown,
+            "nobody answered",
+        ),
     ] {
         let verdict = case.judge();
         assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
@@ -128,7 +184,11 @@ fn what_differs_for_the_pod_makes_a_neighbours_answer_worth_nothing() {
         case.differs = vec!["goes through the proxy http://proxy:3128".to_owned()];
         let verdict = case.judge();
         assert_eq!(verdict.standing, Standing::Unknown);
-        assert!(verdict.sentence.contains("through the proxy"), "{}", verdict.sentence);
+        assert!(
+            verdict.sentence.contains("through the proxy"),
+            "{}",
+            verdict.sentence
+        );
     }
 }
 
@@ -136,16 +196,31 @@ fn what_differs_for_the_pod_makes_a_neighbours_answer_worth_nothing() {
 fn a_failing_group_has_a_cause_by_where_it_sits_and_how_it_fails() {
     for (answers, expected) in [
         (vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")], "F1"),
-        (vec![failed("n1/pod", "connect", "connect_timeout", None), failed("n2/pod", "connect", "connect_timeout", None)], "F12"),
-        (vec![ok("n1/pod"), failed("n2/pod", "first-byte", "eof", None)], "F9"),
+        (
+            vec![
+                failed("n1/pod", "connect", "connect_timeout", None),
+                failed("n2/pod", "connect", "connect_timeout", None),
+            ],
+            "F12",
+        ),
+        (
+            vec![ok("n1/pod"), failed("n2/pod", "first-byte", "eof", None)],
+            "F9",
+        ),
         (vec![failed("n1/pod", "check", "status", Some(404))], "F19"),
         (vec![failed("n1/pod", "check", "status", Some(503))], "F20"),
         (vec![failed("n1/pod", "check", "status", Some(504))], "F13"),
         (vec![failed("n1/pod", "check", "status", Some(403))], "F18"),
-        (vec![failed("n1/pod", "check", "redirect_refused", Some(301))], "F18"),
+        (
+            vec![failed("n1/pod", "check", "redirect_refused", Some(301))],
+            "F18",
+        ),
         (vec![failed("n1/pod", "check", "wrong_body", Some(200))], "F19"),
         (vec![failed("n1/pod", "tls", "not_tls", None)], "F10"),
-        (vec![failed("n1/pod", "first-byte", "first_byte_timeout", None)], "F13"),
+        (
+            vec![failed("n1/pod", "first-byte", "first_byte_timeout", None)],
+            "F13",
+        ),
         (vec![failed("n1/pod", "resolve", "nxdomain", None)], "F15"),
         (vec![failed("n1/pod", "resolve", "resolve_timeout", None)], "F16"),
     ] {
@@ -195,18 +270,63 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
     let reserved = || failed("n1/pod", "resolve", "no_address", None);
     for (answers, public, standing, says) in [
         // I1: the CA does not take the nodes' way.
-        (vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")], false, Standing::Passed, "passes from n1"),
-        (vec![refused("n1/pod"), refused("n2/pod")], false, Standing::Unknown, "says nothing about the internet"),
+        (
+            vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
+            false,
+            Standing::Passed,
+            "passes from n1",
+        ),
+        (
+            vec![refused("n1/pod"), refused("n2/pod")],
+            false,
+            Standing::Unknown,
+            "says nothing about the internet",
+        ),
         // I7: inside all is well, outside nobody gets in.
-        (vec![ok("n1/pod"), failed(out, "connect", "connect_timeout", None)], false, Standing::Failed, "from outside (internet:laptop) it fails"),
-        (vec![refused("n1/pod"), ok(out)], false, Standing::Passed, "passes from outside"),
-        (vec![failed("n1/pod", "check", "redirect_refused", Some(303))], false, Standing::Failed, "what the server answers"),
-        (vec![ok("n1/pod"), failed("n2/pod", "check", "status", Some(404))], false, Standing::Failed, "though not always"),
-        (vec![failed("n1/pod", "first-byte", "eof", None)], false, Standing::Unknown, "says nothing about the internet"),
+        (
+            vec![ok("n1/pod"), failed(out, "connect", "connect_timeout", None)],
+            false,
+            Standing::Failed,
+            "from outside (internet:laptop) it fails",
+        ),
+        (
+            vec![refused("n1/pod"), ok(out)],
+            false,
+            Standing::Passed,
+            "passes from outside",
+        ),
+        (
+            vec![failed("n1/pod", "check", "redirect_refused", Some(303))],
+            false,
+            Standing::Failed,
+            "what the server answers",
+        ),
+        (
+            vec![ok("n1/pod"), failed("n2/pod", "check", "status", Some(404))],
+            false,
+            Standing::Failed,
+            "though not always",
+        ),
+        (
+            vec![failed("n1/pod", "first-byte", "eof", None)],
+            false,
+            Standing::Unknown,
+            "says nothing about the internet",
+        ),
         // F29: only what public DNS says decides.
-        (vec![reserved()], false, Standing::Unknown, "what public DNS says is not known"),
+        (
+            vec![reserved()],
+            false,
+            Standing::Unknown,
+            "what public DNS says is not known",
+        ),
         (vec![reserved()], true, Standing::Failed, "public DNS fails it"),
-        (vec![not_asked("n1/pod")], false, Standing::Unknown, "nobody answered"),
+        (
+            vec![not_asked("n1/pod")],
+            false,
+            Standing::Unknown,
+            "nobody answered",
+        ),
         (vec![], false, Standing::Unknown, "nobody answered"),
     ] {
         let mut case = Case::new(CA, answers);
@@ -220,11 +340,14 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
 #[test]
 fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
     let mut raced = ok("n1/pod");
-    raced.sight.dials.insert(0, DialSight {
-        address: "[2001:db8::1]:80".parse().unwrap(),
-        failed: None,
-        overtaken: true,
-    });
+    raced.sight.dials.insert(
+        0,
+        DialSight {
+            address: "[2001:db8::1]:80".parse().unwrap(),
+            failed: None,
+            overtaken: true,
+        },
+    );
     let verdict = nodes(vec![raced]).judge();
     assert_eq!(verdict.standing, Standing::Passed);
     assert_eq!(verdict.findings[0].id, "F17");

@@ -129,10 +129,17 @@ impl Cluster {
 
     pub(super) async fn get(&self, sort: Sort, namespace: &str, name: &str) -> Result<Value, Missing> {
         let call = async { self.api(sort, namespace).get(name).await };
-        self.called(sort, namespace, ("get", "read", name), call).await.map(value)
+        self.called(sort, namespace, ("get", "read", name), call)
+            .await
+            .map(value)
     }
 
-    pub(super) async fn list(&self, sort: Sort, namespace: &str, labels: &str) -> Result<Vec<Value>, Missing> {
+    pub(super) async fn list(
+        &self,
+        sort: Sort,
+        namespace: &str,
+        labels: &str,
+    ) -> Result<Vec<Value>, Missing> {
         let api = self.api(sort, namespace);
         let mut all = Vec::new();
         let mut params = ListParams::default().labels(labels).limit(PAGE);
@@ -151,14 +158,27 @@ impl Cluster {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let object: DynamicObject =
             serde_json::from_value(object.clone()).map_err(|error| Missing::Failed(error.to_string()))?;
-        let call = async { self.api(sort, namespace).create(&PostParams::default(), &object).await };
-        self.called(sort, namespace, ("create", "create", &name), call).await.map(value)
+        let call = async {
+            self.api(sort, namespace)
+                .create(&PostParams::default(), &object)
+                .await
+        };
+        self.called(sort, namespace, ("create", "create", &name), call)
+            .await
+            .map(value)
     }
 
     /// Removes an object; one that is not there is removed.
     pub(super) async fn delete(&self, sort: Sort, namespace: &str, name: &str) -> Result<(), Missing> {
-        let call = async { self.api(sort, namespace).delete(name, &DeleteParams::background()).await };
-        match self.called(sort, namespace, ("delete", "remove", name), call).await {
+        let call = async {
+            self.api(sort, namespace)
+                .delete(name, &DeleteParams::background())
+                .await
+        };
+        match self
+            .called(sort, namespace, ("delete", "remove", name), call)
+            .await
+        {
             Ok(_) | Err(Missing::NotFound) => Ok(()),
             Err(failed) => Err(failed),
         }
@@ -178,10 +198,14 @@ impl Cluster {
                 PATIENCE.as_secs()
             ))),
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 && verb != "create" => Err(Missing::NotFound),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 && verb != "create" => {
+                Err(Missing::NotFound)
+            }
             Ok(Err(kube::Error::Api(status))) => Err(Missing::Failed(match status.code {
                 403 => self.forbidden(sort, namespace, verb, &what, &status.message),
-                404 => format!("cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"),
+                404 => format!(
+                    "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
+                ),
                 _ => format!("cannot {doing} {what}: {}", status.message),
             })),
             Ok(Err(other)) => Err(Missing::Failed(format!("cannot {doing} {what}: {other}"))),
@@ -211,4 +235,3 @@ fn value(object: DynamicObject) -> Value {
     // What was JSON a moment ago is JSON again.
     serde_json::to_value(object).unwrap_or_default()
 }
-

@@ -30,9 +30,12 @@ pub(crate) fn is_challenge(id: &str) -> bool {
 /// Reads a Challenge, replays its self check from every node, and says what keeps it.
 pub(crate) async fn challenge(client: &Client, id: &str, output: Option<Output>) -> Result<(), Failure> {
     let place = id.strip_prefix(PREFIX).and_then(|place| place.split_once('/'));
-    let Some((namespace, name)) = place.filter(|(ns, name)| !ns.is_empty() && !name.is_empty() && !name.contains('/'))
+    let Some((namespace, name)) =
+        place.filter(|(ns, name)| !ns.is_empty() && !name.is_empty() && !name.contains('/'))
     else {
-        return Err(Failure::Usage(format!("expected challenge/NAMESPACE/NAME, got {id}")));
+        return Err(Failure::Usage(format!(
+            "expected challenge/NAMESPACE/NAME, got {id}"
+        )));
     };
     let cluster = Cluster::find().await?;
     let object = cluster
@@ -49,7 +52,9 @@ pub(crate) async fn challenge(client: &Client, id: &str, output: Option<Output>)
     let waiting = reason(&challenge.status.reason);
     let mut text = head(&challenge, &waiting);
     if !challenge.spec.sort.eq_ignore_ascii_case("HTTP-01") {
-        text.push_str("It is answered by DNS-01: nothing needs to be reachable, and there is nothing to replay.\n");
+        text.push_str(
+            "It is answered by DNS-01: nothing needs to be reachable, and there is nothing to replay.\n",
+        );
         return print(&text);
     }
     let seat = Seat::find(&cluster, "cert-manager").await;
@@ -67,7 +72,8 @@ pub(crate) async fn challenge(client: &Client, id: &str, output: Option<Output>)
         authority: ChallengeClient::Boulder,
         nameservers: seat.nameservers(),
     };
-    let fetched = runs::both(client, &wanted, false).await?;
+    let mut fetched = runs::both(client, &wanted, false).await?;
+    runs::deeper(client, &wanted, &mut fetched, false).await?;
     let judged = judged(&wanted.host, &wanted, &fetched, &seat);
     let document = json!({
         "challenge": format!("{namespace}/{name}"),

@@ -118,7 +118,12 @@ async fn allowed(args: &Args, cluster: &Cluster, planned: &Planned) -> Result<()
 
 /// The controller of a class, of the default one where none is named; empty where it cannot be known.
 async fn controller(cluster: &Cluster, class: &str) -> String {
-    let of = |class: &Value| class["spec"]["controller"].as_str().unwrap_or_default().to_owned();
+    let of = |class: &Value| {
+        class["spec"]["controller"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     if !class.is_empty() {
         let found = cluster.get(Sort::IngressClass, "", class).await;
         return found.map(|class| of(&class)).unwrap_or_default();
@@ -171,7 +176,10 @@ async fn collect(cluster: &Cluster, namespace: &str) {
                 continue;
             };
             match cluster.delete(sort, namespace, name).await {
-                Ok(()) => eprintln!("removed {}, left by an earlier preflight", sort.named(namespace, name)),
+                Ok(()) => eprintln!(
+                    "removed {}, left by an earlier preflight",
+                    sort.named(namespace, name)
+                ),
                 Err(missing) => eprintln!("{}", Failure::from(missing)),
             }
         }
@@ -209,7 +217,10 @@ impl Attempt<'_> {
             .as_ref()
             .and_then(|approach| SyntheticSolver::of(approach, &material))
         else {
-            return Err(Failure::Usage(format!("{}: nothing says how its challenge would be answered", planned.host)));
+            return Err(Failure::Usage(format!(
+                "{}: nothing says how its challenge would be answered",
+                planned.host
+            )));
         };
         let way = match &solver.way {
             Made::Ingress(_) => Sort::Ingress,
@@ -243,7 +254,9 @@ impl Attempt<'_> {
         if let Some(uid) = pod["metadata"]["uid"].as_str() {
             solver.owned_by(uid);
         }
-        self.cluster.create(Sort::Service, namespace, &solver.service).await?;
+        self.cluster
+            .create(Sort::Service, namespace, &solver.service)
+            .await?;
         let (Made::Ingress(object) | Made::Route(object)) = &solver.way;
         self.cluster.create(way, namespace, object).await?;
         let begun = Instant::now();
@@ -257,7 +270,8 @@ impl Attempt<'_> {
                 key: Some(material.key.clone()),
                 ..Wanted::of(self.args, &planned.host, self.seat)
             };
-            let (fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
+            let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
+            runs::deeper(self.client, &wanted, &mut fetched, self.args.progress()).await?;
             Ok::<_, Failure>((wanted, fetched, propagation))
         };
         let (wanted, fetched, propagation) = match self.stop.run_until_cancelled(work).await {
@@ -278,7 +292,10 @@ impl Attempt<'_> {
         let since = Instant::now();
         let what = sort.named(&material.namespace, &material.name);
         loop {
-            let object = self.cluster.get(sort, &material.namespace, &material.name).await?;
+            let object = self
+                .cluster
+                .get(sort, &material.namespace, &material.name)
+                .await?;
             if is(&object).map_err(|why| Failure::CouldNot(format!("{what} will not be ready: {why}")))? {
                 return Ok(());
             }
@@ -310,7 +327,11 @@ impl Attempt<'_> {
                     if !judged.self_check.passed.is_empty() {
                         first = first.or(Some(begun.elapsed()));
                     }
-                    let settled = judged.self_check.failing.iter().all(|group| !on_its_way(&group.kind));
+                    let settled = judged
+                        .self_check
+                        .failing
+                        .iter()
+                        .all(|group| !on_its_way(&group.kind));
                     if late || settled || judged.self_check.standing == Standing::Passed {
                         return Ok((fetched, first));
                     }
@@ -331,7 +352,11 @@ impl Attempt<'_> {
         for sort in [way, Sort::Service, Sort::Pod] {
             let mut said = None;
             for _ in 0..REMOVALS {
-                match self.cluster.delete(sort, &material.namespace, &material.name).await {
+                match self
+                    .cluster
+                    .delete(sort, &material.namespace, &material.name)
+                    .await
+                {
                     Ok(()) => {
                         said = None;
                         break;
@@ -350,7 +375,11 @@ impl Attempt<'_> {
             material.namespace,
             material.deadline,
             material.namespace,
-            if way == Sort::Route { "httproutes,services,pods" } else { "ingresses,services,pods" },
+            if way == Sort::Route {
+                "httproutes,services,pods"
+            } else {
+                "ingresses,services,pods"
+            },
             material.name
         )))
     }

@@ -65,7 +65,8 @@ async fn preflight(args: Args) -> Result<(), Failure> {
                     key: None,
                     ..Wanted::of(&args, &host, &seat)
                 };
-                let fetched = runs::both(&client, &wanted, args.progress()).await?;
+                let mut fetched = runs::both(&client, &wanted, args.progress()).await?;
+                runs::deeper(&client, &wanted, &mut fetched, args.progress()).await?;
                 cases.push(Case::of(planned, &wanted, fetched, &seat));
             }
         }
@@ -190,9 +191,11 @@ fn outcome<'a>(judged: impl IntoIterator<Item = &'a Judged>, strict: bool) -> Re
         0 => Ok(()),
         1 => Err(Failure::No),
         _ => {
-            let unknown = judged
-                .iter()
-                .find(|judged| [&judged.self_check, &judged.ca].iter().any(|v| v.standing == Standing::Unknown));
+            let unknown = judged.iter().find(|judged| {
+                [&judged.self_check, &judged.ca]
+                    .iter()
+                    .any(|v| v.standing == Standing::Unknown)
+            });
             Err(Failure::CouldNot(format!(
                 "nothing is proved for {}: one of its two verdicts cannot be told",
                 unknown.map_or("any host", |judged| judged.host.as_str())

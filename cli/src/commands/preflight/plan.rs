@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use parallax_aggregator::preflight::{
-    Approach, Certificate, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, pick, preflight_host, read,
+    Approach, Certificate, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, pick, preflight_host,
+    read,
 };
 use parallax_model::HostName;
 use serde_json::{Value, json};
@@ -86,7 +87,9 @@ pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Pla
     }
     let named = named(args);
     let issuer = match (&source.issuer, cluster) {
-        (Some((sort, name)), Some(cluster)) => Some((*sort, name.as_str(), issuer(cluster, args, *sort, name).await?)),
+        (Some((sort, name)), Some(cluster)) => {
+            Some((*sort, name.as_str(), issuer(cluster, args, *sort, name).await?))
+        }
         _ => None,
     };
     if !args.no_create && issuer.is_none() && named.is_none() {
@@ -135,7 +138,8 @@ async fn source(args: &Args, cluster: &Cluster) -> Result<Source, Failure> {
     let namespace = &args.namespace;
     if let Some(name) = &args.certificate {
         let object = found(cluster, Sort::Certificate, namespace, name).await?;
-        let certificate: Certificate = read(object).map_err(|error| unreadable(Sort::Certificate, namespace, name, &error))?;
+        let certificate: Certificate =
+            read(object).map_err(|error| unreadable(Sort::Certificate, namespace, name, &error))?;
         let spec = certificate.spec;
         let mut names = spec.dns_names;
         if !spec.common_name.is_empty() && !names.contains(&spec.common_name) {
@@ -170,7 +174,9 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Fai
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let map = |value: &Value| -> BTreeMap<String, String> {
         let entries = value.as_object().into_iter().flatten();
-        entries.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()
+        entries
+            .filter_map(|(key, value)| Some((key.clone(), text(value)?)))
+            .collect()
     };
     let annotations = map(&object["metadata"]["annotations"]);
     let named = |name: &str| annotations.get(&format!("cert-manager.io/{name}")).cloned();
@@ -219,13 +225,16 @@ fn kind(kind: &str, group: &str) -> Result<Sort, Failure> {
 }
 
 async fn found(cluster: &Cluster, sort: Sort, namespace: &str, name: &str) -> Result<Value, Failure> {
-    cluster.get(sort, namespace, name).await.map_err(|missing| match missing {
-        Missing::NotFound => Failure::CouldNot(format!(
-            "there is no {}; is the name right, and cert-manager installed?",
-            sort.named(namespace, name)
-        )),
-        Missing::Failed(said) => Failure::CouldNot(said),
-    })
+    cluster
+        .get(sort, namespace, name)
+        .await
+        .map_err(|missing| match missing {
+            Missing::NotFound => Failure::CouldNot(format!(
+                "there is no {}; is the name right, and cert-manager installed?",
+                sort.named(namespace, name)
+            )),
+            Missing::Failed(said) => Failure::CouldNot(said),
+        })
 }
 
 fn unreadable(sort: Sort, namespace: &str, name: &str, error: &str) -> Failure {
@@ -238,7 +247,13 @@ async fn issuer(cluster: &Cluster, args: &Args, sort: Sort, name: &str) -> Resul
 }
 
 /// The solver that cert-manager would pick, and what it would do with it.
-fn solver(planned: &mut Planned, sort: Sort, name: &str, issuer: &Issuer, source: &Source) -> Result<(), Failure> {
+fn solver(
+    planned: &mut Planned,
+    sort: Sort,
+    name: &str,
+    issuer: &Issuer,
+    source: &Source,
+) -> Result<(), Failure> {
     let owner = sort.named(&issuer.metadata.namespace, name);
     let Some(acme) = &issuer.spec.acme else {
         return Err(Failure::CouldNot(format!(
@@ -262,10 +277,20 @@ fn solver(planned: &mut Planned, sort: Sort, name: &str, issuer: &Issuer, source
         ))
     })?;
     planned.approach = Some(approach);
-    planned.picked = Some(format!("solver {} of {} of {owner}", place(picked.place), solvers.len()));
-    planned.waits.clone_from(&picked.solver.wait_instead_of_self_check);
+    planned.picked = Some(format!(
+        "solver {} of {} of {owner}",
+        place(picked.place),
+        solvers.len()
+    ));
+    planned
+        .waits
+        .clone_from(&picked.solver.wait_instead_of_self_check);
     if !picked.as_good.is_empty() {
-        let others: Vec<String> = picked.as_good.iter().map(|other| place(*other).to_string()).collect();
+        let others: Vec<String> = picked
+            .as_good
+            .iter()
+            .map(|other| place(*other).to_string())
+            .collect();
         planned.note = Some(format!(
             "solver {} matches {} as well; the order of the list decides",
             others.join(" and "),

@@ -12,6 +12,9 @@ use crate::commands::ask::Table;
 /// Vantages listed before the rest is counted.
 const LISTED: usize = 40;
 
+/// Vantages of one group that are named.
+const NAMED: usize = 12;
+
 pub(super) fn text(seat: &Seat, cases: &[Case], style: Style) -> String {
     let mut out = String::new();
     for case in cases {
@@ -63,8 +66,17 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: St
         let _ = writeln!(out, "    {} ({})", plain(&finding.text), finding.id);
     }
     for group in &verdict.failing {
-        let from: Vec<String> = group.vantages.iter().take(LISTED).map(Vantage::to_string).collect();
-        let _ = writeln!(out, "  {}: {}", from.join(", "), plain(&group.words));
+        let from: Vec<String> = group
+            .vantages
+            .iter()
+            .take(NAMED)
+            .map(Vantage::to_string)
+            .collect();
+        let more = match group.vantages.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let _ = writeln!(out, "  {}{more}: {}", from.join(", "), plain(&group.words));
         let _ = writeln!(out, "    it says   {}", plain(&group.theirs));
         for cause in &group.causes {
             let how = if cause.diagnosed { "cause" } else { "often" };
@@ -81,7 +93,9 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: St
 
 /// Servers choose what some of these words say.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: Style) -> String {
@@ -93,6 +107,10 @@ fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: Style) -> String {
         rows.entry(&answer.vantage).or_default().1 = Some(answer);
     }
     let mut table = Table::new(&["VANTAGE", "PLACEMENT", "ADDRESS", "SELF CHECK", "CA"]);
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    // Of very many the failing ones are looked for.
+    let fails = |answer: Option<&NodeAnswer>| answer.is_some_and(|answer| answer.outcome.is_failure());
+    rows.sort_by_key(|(_, (own, ca))| !(fails(*own) || fails(*ca)));
     for (vantage, (own, ca)) in rows.iter().take(LISTED) {
         let any = own.or(*ca);
         let placement = any.map_or_else(String::new, |answer| answer.placement.to_string());
@@ -127,7 +145,9 @@ fn said(answer: Option<&NodeAnswer>) -> String {
     let Some(answer) = answer else {
         return "-".to_owned();
     };
-    let time = answer.total.map_or_else(String::new, |total| format!(" in {total}"));
+    let time = answer
+        .total
+        .map_or_else(String::new, |total| format!(" in {total}"));
     match &answer.outcome {
         Outcome::Ok { status } => {
             let status = status.map_or_else(|| "ok".to_owned(), |status| status.to_string());

@@ -12,7 +12,9 @@ use parallax_aggregator::{
     runs::api::{ChallengeAsk, Run, RunEvent, RunFrom, RunRequest},
 };
 use parallax_diagnosis::verdict::Incident;
-use parallax_model::{CHALLENGE_PATH, Channel, ChallengeClient, HostName, Placement, Vantage};
+use parallax_model::{
+    CHALLENGE_PATH, ChallengeClient, Channel, HostName, Outcome, Phase, Placement, Vantage,
+};
 
 use super::{Args, seat::Seat};
 use crate::{commands::ask::Client, exit::Failure};
@@ -124,6 +126,48 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
         ca: ca?,
         as_it_resolves,
     })
+}
+
+/// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
+const DEEPER: u32 = 4;
+
+/// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
+pub(super) async fn deeper(
+    client: &Client,
+    wanted: &Wanted,
+    fetched: &mut Fetched,
+    progress: bool,
+) -> Result<(), Failure> {
+    let part = &fetched.self_check;
+    let of_the_network = |answer: &NodeAnswer| {
+        matches!(
+            answer.outcome,
+            Outcome::Failed {
+                phase: Phase::Resolve | Phase::Connect | Phase::FirstByte,
+                ..
+            }
+        )
+    };
+    if part.diagnosed.is_some() || !part.answers.iter().any(of_the_network) {
+        return Ok(());
+    }
+    let mut request = wanted.request(ChallengeClient::CertManager);
+    request.rounds = Some(DEEPER);
+    if let Some(ask) = &mut request.challenge {
+        ask.passes = None;
+        if !fetched.as_it_resolves {
+            ask.nameservers.clear();
+        }
+    }
+    let run = begin(client, &request).await?;
+    let mut shown = Progress {
+        visible: progress,
+        expected: run.expected,
+        came: 0,
+    };
+    fetched.self_check.diagnosed = follow(client, &run, &mut shown).await?.diagnosed;
+    shown.clear();
+    Ok(())
 }
 
 /// Hands a run to the aggregator, and waits where it has too many.

@@ -44,16 +44,27 @@ impl Seat {
                 "namespace {namespace} has no Deployment labelled {CONTROLLER} (--cert-manager-namespace)"
             ));
         };
-        let mut read = async |sort, labels: &str, what: &str| match cluster.list(sort, namespace, labels).await {
-            Ok(found) => found,
-            Err(Missing::NotFound) => Vec::new(),
-            Err(Missing::Failed(said)) => {
-                notes.push(format!("{what} not known: {said}"));
-                Vec::new()
-            }
-        };
-        let pods = read(Sort::Pod, &selector(deployment), "where cert-manager's pod sits is").await;
-        let policies = read(Sort::NetworkPolicy, "", "which NetworkPolicies hold for cert-manager's pod is").await;
+        let mut read =
+            async |sort, labels: &str, what: &str| match cluster.list(sort, namespace, labels).await {
+                Ok(found) => found,
+                Err(Missing::NotFound) => Vec::new(),
+                Err(Missing::Failed(said)) => {
+                    notes.push(format!("{what} not known: {said}"));
+                    Vec::new()
+                }
+            };
+        let pods = read(
+            Sort::Pod,
+            &selector(deployment),
+            "where cert-manager's pod sits is",
+        )
+        .await;
+        let policies = read(
+            Sort::NetworkPolicy,
+            "",
+            "which NetworkPolicies hold for cert-manager's pod is",
+        )
+        .await;
         let lease = lease(cluster, deployment, namespace).await;
         Self {
             found: Some(controller(deployment, &pods, lease.as_ref(), &policies)),
@@ -124,8 +135,12 @@ impl Seat {
     pub(super) fn words(&self) -> Option<String> {
         let found = self.found.as_ref()?;
         Some(match (&found.leader, &found.node) {
-            (Leader::Lease(pod), Some(node)) => format!("cert-manager's pod is {pod} on {node} (it holds the Lease)"),
-            (Leader::Only(pod), Some(node)) => format!("cert-manager's pod is {pod} on {node} (there is only one)"),
+            (Leader::Lease(pod), Some(node)) => {
+                format!("cert-manager's pod is {pod} on {node} (it holds the Lease)")
+            }
+            (Leader::Only(pod), Some(node)) => {
+                format!("cert-manager's pod is {pod} on {node} (there is only one)")
+            }
             _ => format!("which pod of {} leads is not known", found.deployment),
         })
     }
@@ -149,7 +164,13 @@ async fn lease(cluster: &Cluster, deployment: &Value, namespace: &str) -> Option
         .filter_map(Value::as_str)
         .find_map(|arg| arg.strip_prefix("--leader-election-namespace="))
         // The chart sets it from the pod's own field.
-        .map(|named| if named.contains("POD_NAMESPACE") { namespace } else { named });
+        .map(|named| {
+            if named.contains("POD_NAMESPACE") {
+                namespace
+            } else {
+                named
+            }
+        });
     let places: BTreeSet<&str> = [own.unwrap_or("kube-system"), namespace].into();
     for place in places {
         if let Ok(lease) = cluster.get(Sort::Lease, place, LEASE).await {
@@ -170,8 +191,9 @@ fn proxy(found: &Controller, host: &str) -> Option<String> {
         ));
     }
     let environment = |name: &str| found.environment.get(name).cloned().flatten();
-    proxied_by(environment, host)
-        .map(|proxy| format!("goes through the proxy {proxy} for this name (its environment; NO_PROXY does not except it)"))
+    proxied_by(environment, host).map(|proxy| {
+        format!("goes through the proxy {proxy} for this name (its environment; NO_PROXY does not except it)")
+    })
 }
 
 fn policies(found: &Controller, fetched: &Fetched, port: u16) -> Option<String> {
