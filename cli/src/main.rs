@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         Command::Incidents(args) => commands::ask::incidents::run(&args),
         Command::Explain(args) => commands::ask::explain::run(&args),
         Command::Run(args) => commands::ask::run::run(&args),
-        Command::Preflight(args) => commands::preflight::run(args),
+        Command::Preflight(args) => commands::preflight::run(&args),
         Command::Solver(args) => commands::solver::run(args),
         Command::Ack(args) => commands::ask::handle::ack(args),
         Command::Silence(args) => commands::ask::handle::silence(args),

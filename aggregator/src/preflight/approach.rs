@@ -1,4 +1,4 @@
-//! What cert-manager would make for a picked solver: an Ingress, an HTTPRoute, or a change of an Ingress that is there.
+//! What cert-manager would make for a picked solver: an Ingress, an `HTTPRoute`, or a change of an Ingress that is there.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub enum Approach {
         /// The rest of the solver.
         solver: IngressSolver,
     },
-    /// An HTTPRoute of its own.
+    /// An `HTTPRoute` of its own.
     Route(GatewaySolver),
 }
 
@@ -43,7 +43,7 @@ pub enum Unsolvable {
         "cert-manager would answer by DNS-01, which a preflight over HTTP says nothing about; nothing needs to be reachable"
     )]
     ByDns,
-    /// Neither Ingress nor HTTPRoute is configured.
+    /// Neither Ingress nor `HTTPRoute` is configured.
     #[error(
         "the solver has neither http01.ingress nor http01.gatewayHTTPRoute, so cert-manager refuses it; configure one"
     )]
@@ -51,7 +51,7 @@ pub enum Unsolvable {
     /// Several of class, ingressClassName and name are set.
     #[error("{0}: cert-manager takes one of class, ingressClassName and name, and refuses more; keep one")]
     Several(&'static str),
-    /// An HTTPRoute without a Gateway.
+    /// An `HTTPRoute` without a Gateway.
     #[error(
         "the solver's gatewayHTTPRoute names no parentRefs, and no annotation does; name the Gateway by parentRefs or --gateway"
     )]
@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use crate::preflight::read;
 
+    #[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
     fn solver(http: Value) -> Solver {
         read(json!({"http01": http})).unwrap()
     }

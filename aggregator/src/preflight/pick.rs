@@ -67,7 +67,7 @@ fn weight(selector: Option<&Selector>, name: &str, labels: &BTreeMap<String, Str
         .unwrap_or(0);
     let fits =
         labelled && (selector.dns_names.is_empty() || named) && (selector.dns_zones.is_empty() || zone > 0);
-    fits.then(|| (named, zone, selector.match_labels.len()))
+    fits.then_some((named, zone, selector.match_labels.len()))
 }
 
 fn labels_of(name: &str) -> impl DoubleEndedIterator<Item = &str> {

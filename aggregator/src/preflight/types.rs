@@ -29,7 +29,9 @@ fn without_nulls(value: &mut Value, depth: usize) {
         }
         Value::Array(items) => {
             items.retain(|item| !item.is_null());
-            items.iter_mut().for_each(|item| without_nulls(item, depth + 1));
+            for item in items {
+                without_nulls(item, depth + 1);
+            }
         }
         _ => {}
     }
@@ -113,7 +115,7 @@ tolerant!(
     Http01 {
         /// By an Ingress.
         ingress: Option<IngressSolver>,
-        /// By an HTTPRoute.
+        /// By an `HTTPRoute`.
         #[serde(rename = "gatewayHTTPRoute")]
         gateway_http_route: Option<GatewaySolver>,
     }
@@ -136,7 +138,7 @@ tolerant!(
     }
 );
 tolerant!(
-    /// An HTTPRoute of its own.
+    /// An `HTTPRoute` of its own.
     GatewaySolver {
         /// `ClusterIP` or `NodePort`.
         service_type: String,

@@ -95,10 +95,7 @@ pub fn authority_says(
     Some((
         problem,
         match ip {
-            Some(ip) if said.starts_with("The key authorization") => {
-                let _ = ip;
-                said
-            }
+            Some(_) if said.starts_with("The key authorization") => said,
             Some(ip) if problem == "unauthorized" => format!("{ip}: {said}"),
             Some(ip) => format!("{ip}: Fetching {last}: {said}"),
             None => format!("Fetching {last}: {said}"),

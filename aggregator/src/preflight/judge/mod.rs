@@ -5,14 +5,16 @@
 //! prober beside it worth nothing. The CA stands outside: what fails on the way out of a node says nothing about it,
 //! what a server answers does.
 
+mod authority;
 mod causes;
+mod self_check;
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use parallax_diagnosis::verdict::{Remedy, Verdict as Diagnosed};
 use parallax_model::{
     ChallengeClient, ChallengeSight, FailureKind, Micros, Network, NodeName, Outcome, Phase, Placement,
-    Reach, Vantage,
+    Vantage,
 };
 use serde::Serialize;
 
@@ -191,8 +193,8 @@ pub fn judge(asked: &Asked<'_>) -> Verdict {
     silent.sort();
     let mut caveats = Vec::new();
     let (standing, sentence) = match asked.check {
-        Check::SelfCheck => self_check(asked, &passed, &failing, &silent, &mut caveats),
-        Check::Ca(_) => authority(asked, &passed, &failing, &silent, &mut caveats),
+        Check::SelfCheck => self_check::judge(asked, &passed, &failing, &silent, &mut caveats),
+        Check::Ca(_) => authority::judge(asked, &passed, &failing, &silent, &mut caveats),
     };
     Verdict {
         check: asked.check,
@@ -217,10 +219,12 @@ fn of(asked: &Asked<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
     vantages
 }
 
+/// How something failed: what makes two failures one.
+type Manner = (Phase, FailureKind, Option<u16>, Option<IpAddr>);
+
 /// What failed alike, largest first.
 fn groups(asked: &Asked<'_>) -> Vec<Group> {
-    let mut alike: BTreeMap<(Phase, FailureKind, Option<u16>, Option<IpAddr>), Vec<&NodeAnswer>> =
-        BTreeMap::new();
+    let mut alike: BTreeMap<Manner, Vec<&NodeAnswer>> = BTreeMap::new();
     for answer in asked.answers {
         if let Outcome::Failed { phase, kind, status } = &answer.outcome {
             let address = last_dial(&answer.sight);
@@ -297,216 +301,6 @@ fn words(
         Some(said) if tells => format!("{text}: {said}"),
         _ => text,
     }
-}
-
-fn self_check(
-    asked: &Asked<'_>,
-    passed: &[Vantage],
-    failing: &[Group],
-    silent: &[Vantage],
-    caveats: &mut Vec<String>,
-) -> (Standing, String) {
-    let network = if asked.seat_in_host_network {
-        Network::Host
-    } else {
-        Network::Pod
-    };
-    let seat = asked.seat.map(|node| Vantage::Cluster {
-        node: node.clone(),
-        network,
-    });
-    let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
-    let total = passed.len() + failed.len() + silent.len();
-    let what = failing.first().map_or("", |group| group.words.as_str());
-    let counts = format!(
-        "{} on {} of {total} vantages",
-        if asked.with_key { "passes" } else { "finds its way" },
-        passed.len()
-    );
-    let (standing, mut sentence) = match &seat {
-        _ if total == silent.len() => (
-            Standing::Unknown,
-            "nobody answered, so nothing is known of the self check".to_owned(),
-        ),
-        Some(seat) if failed.contains(&seat) => {
-            let group = failing.iter().find(|group| group.vantages.contains(seat));
-            let what = group.map_or(what, |group| group.words.as_str());
-            (
-                Standing::Failed,
-                format!(
-                    "cert-manager's pod sits on {}, where it fails: {what}; it {counts}",
-                    name(seat)
-                ),
-            )
-        }
-        Some(seat) if passed.contains(seat) && failed.is_empty() => {
-            if !silent.is_empty() {
-                caveats.push(format!("{} did not answer", list(silent)));
-            }
-            (
-                Standing::Passed,
-                format!("{counts}, on {} too, where cert-manager's pod sits", name(seat)),
-            )
-        }
-        Some(seat) if passed.contains(seat) => (
-            Standing::AtRisk,
-            format!(
-                "{counts}: on {}, where cert-manager's pod sits now, but not on {} ({what}); it depends on where that pod runs",
-                name(seat),
-                list_refs(&failed)
-            ),
-        ),
-        _ if failed.is_empty() && silent.is_empty() => (
-            Standing::Passed,
-            format!("{counts}, whichever node cert-manager's pod is on"),
-        ),
-        Some(seat) if failed.is_empty() => (
-            Standing::Unknown,
-            format!(
-                "{counts}, and cert-manager's pod sits on {}, which did not answer",
-                name(seat)
-            ),
-        ),
-        None if failed.is_empty() => (
-            Standing::Unknown,
-            format!(
-                "{counts}; {} did not answer, and where cert-manager's pod sits is not known",
-                list(silent)
-            ),
-        ),
-        Some(seat) => (
-            Standing::Failed,
-            format!(
-                "{counts}, not on {} ({what}); {}, where cert-manager's pod sits, did not answer",
-                list_refs(&failed),
-                name(seat)
-            ),
-        ),
-        None => (
-            Standing::Failed,
-            format!(
-                "{counts}, not on {} ({what}); where cert-manager's pod sits is not known",
-                list_refs(&failed)
-            ),
-        ),
-    };
-    caveats.extend(asked.differs.iter().cloned());
-    // What the pod itself meets is another thing than what a prober beside it met.
-    let standing = if asked.differs.is_empty() {
-        standing
-    } else {
-        sentence = format!(
-            "{sentence}. But cert-manager's own pod {}",
-            asked.differs.join(", and ")
-        );
-        Standing::Unknown
-    };
-    (standing, sentence)
-}
-
-/// What a server answers is the same for everybody; what the network does to a node is not.
-const fn is_the_servers(kind: &FailureKind) -> bool {
-    matches!(
-        kind,
-        FailureKind::RedirectRefused
-            | FailureKind::RedirectLoop
-            | FailureKind::RedirectTooMany
-            | FailureKind::BodyTooLarge
-            | FailureKind::WrongBody
-            | FailureKind::Status
-    )
-}
-
-fn authority(
-    asked: &Asked<'_>,
-    passed: &[Vantage],
-    failing: &[Group],
-    silent: &[Vantage],
-    caveats: &mut Vec<String>,
-) -> (Standing, String) {
-    let internet = |vantage: &&Vantage| {
-        matches!(
-            vantage,
-            Vantage::Outside {
-                reach: Reach::Internet,
-                ..
-            }
-        )
-    };
-    let finds = if asked.with_key { "passes" } else { "finds its way" };
-    let outside_failing = failing
-        .iter()
-        .find(|group| group.vantages.iter().any(|v| internet(&v)));
-    if let Some(group) = outside_failing {
-        let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
-        return (
-            Standing::Failed,
-            format!("from outside ({}) it fails: {}", list_refs(&from), group.words),
-        );
-    }
-    let outside: Vec<&Vantage> = passed.iter().filter(internet).collect();
-    if !outside.is_empty() {
-        return (
-            Standing::Passed,
-            format!("it {finds} from outside ({})", list_refs(&outside)),
-        );
-    }
-    if let Some(group) = failing.iter().find(|group| is_the_servers(&group.kind)) {
-        let some = if passed.is_empty() {
-            String::new()
-        } else {
-            format!(", though not always: it {finds} from {}", list(passed))
-        };
-        return (
-            Standing::Failed,
-            format!("what the server answers fails it: {}{some}", group.words),
-        );
-    }
-    if let Some(group) = failing.iter().find(|group| group.phase == Phase::Resolve) {
-        if asked.public_names {
-            return (Standing::Failed, format!("public DNS fails it: {}", group.words));
-        }
-        if passed.is_empty() {
-            return (
-                Standing::Unknown,
-                format!(
-                    "{}; that is this cluster's own answer, and what public DNS says is not known (resolvers.public in the aggregator's configuration)",
-                    group.words
-                ),
-            );
-        }
-    }
-    if !passed.is_empty() {
-        if !failing.is_empty() {
-            let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
-            caveats.push(format!(
-                "from {} it fails on the way out of the node ({}), which the CA does not take",
-                list_refs(&failed),
-                failing[0].words
-            ));
-        }
-        caveats.push("seen from inside only: whether the internet gets in is not known".to_owned());
-        return (
-            Standing::Passed,
-            format!("by the CA's rules it {finds} from {}", list(passed)),
-        );
-    }
-    if failing.is_empty() {
-        return (
-            Standing::Unknown,
-            format!(
-                "nobody answered ({}), so nothing is known of the CA's validation",
-                list(silent)
-            ),
-        );
-    }
-    (
-        Standing::Unknown,
-        format!(
-            "from inside nobody gets through ({}), which says nothing about the internet; ask from outside (parallax vantage enroll, or parallax check --profile ca from there)",
-            failing[0].words
-        ),
-    )
 }
 
 /// A node by its name, anything else as it is written.

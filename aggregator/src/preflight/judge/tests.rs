@@ -1,7 +1,10 @@
 use parallax_model::DialSight;
 use serde_json::json;
 
-use super::*;
+use super::{
+    Standing::{AtRisk, Failed, Passed, Unknown},
+    *,
+};
 
 const URL: &str = "http://shop.example.test/.well-known/acme-challenge/t0ken";
 const CA: Check = Check::Ca(ChallengeClient::Boulder);
@@ -117,59 +120,47 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
     for (case, standing, says) in [
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]),
-            Standing::Passed,
+            Passed,
             "passes on 2 of 2 vantages, whichever node",
         ),
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
-            Standing::Passed,
+            Passed,
             "on n2 too, where cert-manager's pod sits",
         ),
         (
             nodes(all()).on("n1"),
-            Standing::AtRisk,
+            AtRisk,
             "on n1, where cert-manager's pod sits now, but not on n2, n3 (connection refused at 203.0.113.10)",
         ),
         (
             nodes(all()).on("n3"),
-            Standing::Failed,
+            Failed,
             "cert-manager's pod sits on n3, where it fails: connection refused",
         ),
-        (
-            nodes(all()),
-            Standing::Failed,
-            "passes on 1 of 3 vantages, not on n2, n3",
-        ),
+        (nodes(all()), Failed, "passes on 1 of 3 vantages, not on n2, n3"),
         (
             nodes(vec![ok("n1/pod")]).silent("n2/pod"),
-            Standing::Unknown,
+            Unknown,
             "n2 did not answer, and where cert-manager's pod sits is not known",
         ),
         (
             nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n1"),
-            Standing::Passed,
+            Passed,
             "on n1 too",
         ),
         (
             nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n2"),
-            Standing::Unknown,
+            Unknown,
             "on n2, which did not answer",
         ),
         (
             nodes(vec![ok("n1/pod"), not_asked("n2/pod")]).on("n2"),
-            Standing::Unknown,
+            Unknown,
             "did not answer",
         ),
-        (
-            nodes(vec![]).silent("n1/pod"),
-            Standing::Unknown,
-            "nobody answered",
-        ),
-        (
-            nodes(vec![not_asked("n1/pod")]),
-            Standing::Unknown,
-            "nobody answered",
-        ),
+        (nodes(vec![]).silent("n1/pod"), Unknown, "nobody answered"),
+        (nodes(vec![not_asked("n1/pod")]), Unknown, "nobody answered"),
     ] {
         let verdict = case.judge();
         assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
@@ -178,12 +169,30 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
 }
 
 #[test]
+fn where_nobody_asks_from_the_pods_own_network_the_nodes_other_one_stands_for_it_and_that_is_said() {
+    let verdict = nodes(vec![ok("n1/host"), refused("n2/host")]).on("n2").judge();
+    assert_eq!(verdict.standing, Failed);
+    assert!(
+        verdict.sentence.contains("sits on n2/host, where it fails"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(
+        verdict.caveats[0].contains("nobody answered from n2/pod"),
+        "{:?}",
+        verdict.caveats
+    );
+    let both = nodes(vec![ok("n2/pod"), refused("n2/host")]).on("n2").judge();
+    assert_eq!((both.standing, both.caveats.len()), (AtRisk, 0));
+}
+
+#[test]
 fn what_differs_for_the_pod_makes_a_neighbours_answer_worth_nothing() {
     for answers in [vec![ok("n1/pod")], vec![refused("n1/pod")]] {
         let mut case = nodes(answers).on("n1");
         case.differs = vec!["goes through the proxy http://proxy:3128".to_owned()];
         let verdict = case.judge();
-        assert_eq!(verdict.standing, Standing::Unknown);
+        assert_eq!(verdict.standing, Unknown);
         assert!(
             verdict.sentence.contains("through the proxy"),
             "{}",
@@ -273,61 +282,56 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
         (
             vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
             false,
-            Standing::Passed,
+            Passed,
             "passes from n1",
         ),
         (
             vec![refused("n1/pod"), refused("n2/pod")],
             false,
-            Standing::Unknown,
+            Unknown,
             "says nothing about the internet",
         ),
         // I7: inside all is well, outside nobody gets in.
         (
             vec![ok("n1/pod"), failed(out, "connect", "connect_timeout", None)],
             false,
-            Standing::Failed,
+            Failed,
             "from outside (internet:laptop) it fails",
         ),
         (
             vec![refused("n1/pod"), ok(out)],
             false,
-            Standing::Passed,
+            Passed,
             "passes from outside",
         ),
         (
             vec![failed("n1/pod", "check", "redirect_refused", Some(303))],
             false,
-            Standing::Failed,
+            Failed,
             "what the server answers",
         ),
         (
             vec![ok("n1/pod"), failed("n2/pod", "check", "status", Some(404))],
             false,
-            Standing::Failed,
+            Failed,
             "though not always",
         ),
         (
             vec![failed("n1/pod", "first-byte", "eof", None)],
             false,
-            Standing::Unknown,
+            Unknown,
             "says nothing about the internet",
         ),
         // F29: only what public DNS says decides.
         (
             vec![reserved()],
             false,
-            Standing::Unknown,
+            Unknown,
             "what public DNS says is not known",
         ),
-        (vec![reserved()], true, Standing::Failed, "public DNS fails it"),
-        (
-            vec![not_asked("n1/pod")],
-            false,
-            Standing::Unknown,
-            "nobody answered",
-        ),
-        (vec![], false, Standing::Unknown, "nobody answered"),
+        (vec![reserved()], true, Failed, "public DNS fails it"),
+        (vec![not_asked("n1/pod")], false, Unknown, "nobody answered"),
+        (vec![], false, Unknown, "nobody answered"),
     ] {
         let mut case = Case::new(CA, answers);
         case.public_names = public;
@@ -349,7 +353,7 @@ fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
         },
     );
     let verdict = nodes(vec![raced]).judge();
-    assert_eq!(verdict.standing, Standing::Passed);
+    assert_eq!(verdict.standing, Passed);
     assert_eq!(verdict.findings[0].id, "F17");
     assert!(verdict.findings[0].text.contains("does not see it"));
 }
@@ -368,7 +372,6 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
             not_checked: Vec::new(),
         }
     };
-    use Standing::{AtRisk, Failed, Passed, Unknown};
     for (one, other, lax, strict) in [
         (Passed, Passed, 0, 0),
         (AtRisk, Passed, 0, 1),

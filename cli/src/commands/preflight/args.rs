@@ -21,13 +21,13 @@ pub(crate) struct Args {
     /// The Issuer whose solver would answer.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["cluster_issuer", "class", "gateway"])]
     pub(super) issuer: Option<String>,
-    /// The ClusterIssuer whose solver would answer.
+    /// The `ClusterIssuer` whose solver would answer.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["class", "gateway"])]
     pub(super) cluster_issuer: Option<String>,
     /// No issuer: an Ingress of this class.
     #[arg(long, value_name = "CLASS", conflicts_with = "gateway")]
     pub(super) class: Option<String>,
-    /// No issuer: an HTTPRoute on this Gateway, as NAME or NAMESPACE/NAME.
+    /// No issuer: an `HTTPRoute` on this Gateway, as NAME or NAMESPACE/NAME.
     #[arg(long, value_name = "GATEWAY")]
     pub(super) gateway: Option<String>,
     /// A Certificate: its names, its issuer, its labels and annotations.

@@ -202,7 +202,7 @@ impl Cluster {
                 Err(Missing::NotFound)
             }
             Ok(Err(kube::Error::Api(status))) => Err(Missing::Failed(match status.code {
-                403 => self.forbidden(sort, namespace, verb, &what, &status.message),
+                403 => forbidden(sort, namespace, verb, &what, &status.message),
                 404 => format!(
                     "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
                 ),
@@ -211,24 +211,24 @@ impl Cluster {
             Ok(Err(other)) => Err(Missing::Failed(format!("cannot {doing} {what}: {other}"))),
         }
     }
+}
 
-    /// Refused by who asks, or by what is asked: an admission webhook refuses with the same status.
-    fn forbidden(&self, sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) -> String {
-        let (group, _, _, plural) = sort.parts();
-        if said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy") {
-            return format!(
-                "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
-            );
-        }
-        let place = if sort.of_the_cluster() {
-            "in a ClusterRole".to_owned()
-        } else {
-            format!("in namespace {namespace}")
-        };
-        format!(
-            "cannot {verb} {what}: you may not; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
-        )
+/// Refused by who asks, or by what is asked: an admission webhook refuses with the same status.
+fn forbidden(sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) -> String {
+    let (group, _, _, plural) = sort.parts();
+    if said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy") {
+        return format!(
+            "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
+        );
     }
+    let place = if sort.of_the_cluster() {
+        "in a ClusterRole".to_owned()
+    } else {
+        format!("in namespace {namespace}")
+    };
+    format!(
+        "cannot {verb} {what}: you may not; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
+    )
 }
 
 fn value(object: DynamicObject) -> Value {

@@ -36,18 +36,18 @@ struct Case {
     answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     super::ask::wait(preflight(args))
 }
 
-async fn preflight(args: Args) -> Result<(), Failure> {
+async fn preflight(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     let cluster = match Cluster::find().await {
         Ok(cluster) => Some(cluster),
         Err(missing) if args.reads_the_cluster() => return Err(missing),
         Err(_) => None,
     };
-    let planned = plan::of(&args, cluster.as_ref()).await?;
+    let planned = plan::of(args, cluster.as_ref()).await?;
     let seat = match &cluster {
         Some(cluster) => Seat::find(cluster, &args.cert_manager_namespace).await,
         None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
@@ -55,7 +55,7 @@ async fn preflight(args: Args) -> Result<(), Failure> {
     let mut cases = Vec::new();
     match &cluster {
         Some(cluster) if !args.no_create => {
-            faithful::run(&args, &client, cluster, &seat, planned, &mut cases).await?;
+            faithful::run(args, &client, cluster, &seat, planned, &mut cases).await?;
         }
         _ => {
             for planned in planned {
@@ -63,7 +63,7 @@ async fn preflight(args: Args) -> Result<(), Failure> {
                 let wanted = Wanted {
                     token: fresh()?.0,
                     key: None,
-                    ..Wanted::of(&args, &host, &seat)
+                    ..Wanted::of(args, &host, &seat)
                 };
                 let mut fetched = runs::both(&client, &wanted, args.progress()).await?;
                 runs::deeper(&client, &wanted, &mut fetched, args.progress()).await?;
@@ -71,7 +71,7 @@ async fn preflight(args: Args) -> Result<(), Failure> {
             }
         }
     }
-    finish(&args, &seat, &cases)
+    finish(args, &seat, &cases)
 }
 
 /// A token and its key, never used before.

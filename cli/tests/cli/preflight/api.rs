@@ -2,7 +2,7 @@
 //! a solver's objects: its Pod runs, and what it answers is there at the way in.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex, MutexGuard},
@@ -18,8 +18,6 @@ pub(crate) struct Held {
     objects: BTreeMap<(String, String, String), Value>,
     /// What may not be done: verb and resource, with the status and the words.
     refused: BTreeMap<(String, String), (u16, String)>,
-    /// Resources that are asked and never answered.
-    hanging: BTreeSet<String>,
     /// Token → key of solvers whose way in was made; what a controller serves.
     served: BTreeMap<String, String>,
     /// Everything that was ever created, by resource.
@@ -278,9 +276,6 @@ impl Request {
         let mut held = held.lock().unwrap();
         if let Some((code, words)) = held.refused.get(&(verb.to_owned(), resource.clone())) {
             return status(*code, words);
-        }
-        if held.hanging.contains(&resource) {
-            return None;
         }
         match (verb, name) {
             ("list", _) => {

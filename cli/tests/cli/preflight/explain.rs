@@ -54,7 +54,7 @@ fn a_challenge_that_waits_is_replayed_from_every_node_and_its_reason_is_read() {
     // Nobody serves the token: the controller answers 404.
     assert!(
         out.contains(&format!(
-            "✗ self check: cert-manager's pod sits on {node}, where it fails: unexpected status (404)"
+            "✗ self check: cert-manager's pod sits on {node}/host, where it fails: unexpected status (404)"
         )),
         "{out}"
     );
