@@ -100,16 +100,19 @@ mod tests {
         pick(&solvers, name, &labels).map(|picked| (picked.place, picked.as_good))
     }
 
+    type Row = (&'static str, Vec<Value>, Option<usize>, Vec<usize>);
+
     fn http(selector: &Value) -> Value {
         json!({"selector": selector, "http01": {"ingress": {}}})
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
     fn the_more_specific_solver_wins_and_the_first_of_equal_ones() {
         let shop = "shop.example.test";
         let team = [("team", "a"), ("tier", "b")];
         // (what, selectors in order, expected place, as good)
-        let table: Vec<(&str, Vec<Value>, Option<usize>, Vec<usize>)> = vec![
+        let table: Vec<Row> = vec![
             ("none", vec![], None, vec![]),
             (
                 "all match, the first",

@@ -35,7 +35,7 @@ fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
         (Leader::Unknown, None)
     );
     assert_eq!(
-        of(&[a.clone()], None),
+        of(std::slice::from_ref(&a), None),
         (Leader::Only("cm-a".into()), Some("n1".into()))
     );
     let mut ending = a;

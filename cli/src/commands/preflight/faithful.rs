@@ -19,6 +19,7 @@ use super::{
     cluster::{Cluster, Missing, Sort},
     fresh, judged,
     plan::Planned,
+    random,
     runs::{self, Fetched, Wanted},
     seat::Seat,
 };
@@ -199,11 +200,10 @@ impl Attempt<'_> {
     /// Makes the solver, asks, and removes it again, whatever came of it.
     async fn whole(&self, planned: Planned, image: &str) -> Result<Case, Failure> {
         let (token, key) = fresh()?;
-        // Tokens hold characters that names do not.
-        let mark: String = token.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let mark = u64::from_be_bytes(random()?) >> 16;
         let lifetime = SignedDuration::from_secs(self.args.lifetime.into());
         let material = Material {
-            name: format!("parallax-preflight-{mark}"),
+            name: format!("parallax-preflight-{mark:012x}"),
             namespace: self.args.namespace.clone(),
             host: planned.host.to_string(),
             token,

@@ -76,16 +76,19 @@ async fn preflight(args: &Args) -> Result<(), Failure> {
 
 /// A token and its key, never used before.
 fn fresh() -> Result<(String, String), Failure> {
-    use ring::rand::{SecureRandom as _, SystemRandom};
-    let mut random = [[0; 32]; 2];
-    for bytes in &mut random {
-        SystemRandom::new()
-            .fill(bytes)
-            .map_err(|_| Failure::CouldNot("the system gives no random numbers for a token".to_owned()))?;
-    }
-    let token = token(random[0]);
-    let key = key_authorization(&token, random[1]);
+    let token = token(random()?);
+    let key = key_authorization(&token, random()?);
     Ok((token, key))
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    use ring::rand::{SecureRandom as _, SystemRandom};
+    let mut bytes = [0; N];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| Failure::CouldNot("the system gives no random numbers".to_owned()))?;
+    Ok(bytes)
 }
 
 impl Case {

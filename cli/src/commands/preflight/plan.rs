@@ -85,14 +85,14 @@ pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Pla
             "there is no name to ask for: the object names none; give one on the command line".to_owned(),
         ));
     }
-    let named = named(args);
+    let by_flag = named(args);
     let issuer = match (&source.issuer, cluster) {
         (Some((sort, name)), Some(cluster)) => {
             Some((*sort, name.as_str(), issuer(cluster, args, *sort, name).await?))
         }
         _ => None,
     };
-    if !args.no_create && issuer.is_none() && named.is_none() {
+    if !args.no_create && issuer.is_none() && by_flag.is_none() {
         return Err(Failure::Usage(
             "who would issue? name --issuer, --cluster-issuer, --certificate or --ingress; or --class or --gateway without any; or --no-create to look only at the way that is there"
                 .to_owned(),
@@ -105,7 +105,7 @@ pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Pla
             if let Some((sort, name, issuer)) = &issuer {
                 solver(&mut planned, *sort, name, issuer, &source)?;
             } else {
-                planned.approach.clone_from(&named);
+                planned.approach.clone_from(&by_flag);
             }
             Ok(planned)
         })
@@ -201,12 +201,12 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Fai
         }
     };
     let hosts = object["spec"]["tls"].as_array().into_iter().flatten();
-    let names = hosts
+    let certified = hosts
         .flat_map(|tls| tls["hosts"].as_array().into_iter().flatten())
         .filter_map(text)
         .collect();
     Ok(Source {
-        names,
+        names: certified,
         issuer: Some(issuer),
         // ingress-shim copies them to the Certificate.
         labels: map(&object["metadata"]["labels"]),

@@ -49,15 +49,13 @@ impl Api {
         let (address, way_in) = (api.local_addr().unwrap(), entry.local_addr().unwrap());
         let mesh = aggregator.local_addr().unwrap();
         let threads = vec![
-            serve(api, Arc::clone(&held), |request, held| request.answer(held)),
+            serve(api, Arc::clone(&held), Request::answer),
             serve(entry, Arc::clone(&held), |request, held| {
                 let token = request.path.rsplit('/').next().unwrap();
                 let key = held.lock().unwrap().served.get(token).cloned();
-                Some(key.map_or((404, "default backend".to_owned()), |key| (200, key)))
+                key.map_or((404, "default backend".to_owned()), |key| (200, key))
             }),
-            serve(aggregator, Arc::clone(&held), |request, _| {
-                Some(request.passing())
-            }),
+            serve(aggregator, Arc::clone(&held), |request, _| request.passing()),
         ];
         Self {
             held,
@@ -172,6 +170,9 @@ impl Held {
     }
 }
 
+/// Status and body.
+type Said = (u16, String);
+
 /// One request.
 struct Request {
     method: String,
@@ -183,7 +184,7 @@ struct Request {
 fn serve(
     listener: TcpListener,
     held: Arc<Mutex<Held>>,
-    answer: fn(&Request, &Mutex<Held>) -> Option<(u16, String)>,
+    answer: fn(&Request, &Mutex<Held>) -> Said,
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -196,14 +197,12 @@ fn serve(
             if request.method == "STOP" {
                 return;
             }
-            let Some((status, body)) = answer(&request, &held) else {
-                continue;
-            };
-            let head = format!(
+            let (status, body) = answer(&request, &held);
+            let start = format!(
                 "HTTP/1.1 {status} said\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                 body.len()
             );
-            let _ = reader.get_mut().write_all((head + &body).as_bytes());
+            let _ = reader.get_mut().write_all((start + &body).as_bytes());
         }
     })
 }
@@ -236,9 +235,9 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     })
 }
 
-fn status(code: u16, words: &str) -> Option<(u16, String)> {
+fn status(code: u16, words: &str) -> Said {
     let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": words, "reason": "Test"});
-    Some((code, body.to_string()))
+    (code, body.to_string())
 }
 
 impl Request {
@@ -264,7 +263,7 @@ impl Request {
         }
     }
 
-    fn answer(&self, held: &Mutex<Held>) -> Option<(u16, String)> {
+    fn answer(&self, held: &Mutex<Held>) -> Said {
         let (resource, namespace, name) = self.place();
         let verb = match (self.method.as_str(), &name) {
             ("GET", Some(_)) => "get",
@@ -291,7 +290,7 @@ impl Request {
                 });
                 let items: Vec<&Value> = own.map(|(_, object)| object).collect();
                 let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
-                Some((200, list.to_string()))
+                (200, list.to_string())
             }
             ("create", _) => {
                 let mut object: Value = serde_json::from_slice(&self.body).unwrap();
@@ -299,14 +298,14 @@ impl Request {
                 held.react(&resource, &mut object);
                 held.put(&resource, object.clone());
                 let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-                Some((201, held.objects[&(resource, namespace, name)].to_string()))
+                (201, held.objects[&(resource, namespace, name)].to_string())
             }
             ("get", Some(name)) => match held.objects.get(&(resource, namespace, name)) {
-                Some(object) => Some((200, object.to_string())),
+                Some(object) => (200, object.to_string()),
                 None => status(404, "not found"),
             },
             ("delete", Some(name)) => match held.objects.remove(&(resource, namespace, name)) {
-                Some(object) => Some((200, object.to_string())),
+                Some(object) => (200, object.to_string()),
                 None => status(404, "not found"),
             },
             other => panic!("{other:?}"),
@@ -314,7 +313,7 @@ impl Request {
     }
 
     /// What an aggregator says whose nodes all succeed.
-    fn passing(&self) -> (u16, String) {
+    fn passing(&self) -> Said {
         let run = json!({"id": "r-1", "target": "http://a/", "from": "nodes", "rounds": 1, "interval_us": 1, "timeout_us": 1,
             "by": "t", "asked": 0, "deadline": 1, "state": "done", "expected": 1, "answered": 1, "vantages": [], "outcome": "passed"});
         if self.method == "POST" {
