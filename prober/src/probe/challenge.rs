@@ -57,6 +57,7 @@ impl Probe<'_> {
             without_a_key(&seen.outcome)
         };
         self.result.challenge = Some(Box::new(sight(&seen)));
+        self.result.times.total = Some(seen.took);
         let (stop, status) = match outcome {
             Outcome::Ok { status } => return Ok(status),
             Outcome::Failed { phase, kind, status } => (Stop::new(phase, kind), status),
