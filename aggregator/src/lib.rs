@@ -26,6 +26,7 @@ mod identity;
 mod ingest;
 mod metrics;
 mod plan;
+pub mod preflight;
 mod record;
 mod replicas;
 pub mod runs;

@@ -48,6 +48,11 @@ enum Command {
     Explain(commands::ask::explain::Args),
     /// Ask for a target at once, from everywhere, and name the cause where it fails.
     Run(commands::ask::run::Args),
+    /// Will the certificate be issued? cert-manager's self check and the CA's validation, asked before the order.
+    Preflight(commands::preflight::Args),
+    /// Answer one ACME challenge: the pod of a preflight.
+    #[command(hide = true)]
+    Solver(commands::solver::Args),
     /// Say that you have seen an incident: it stays open and calls nobody any more.
     Ack(commands::ask::handle::Ack),
     /// Call nobody about an incident until a time; it stays open and shown.
@@ -75,6 +80,8 @@ fn main() -> ExitCode {
         | Command::Incidents(_)
         | Command::Explain(_)
         | Command::Run(_)
+        | Command::Preflight(_)
+        | Command::Solver(_)
         | Command::Ack(_)
         | Command::Silence(_)
         | Command::Verify(_)
@@ -103,6 +110,8 @@ fn main() -> ExitCode {
         Command::Incidents(args) => commands::ask::incidents::run(&args),
         Command::Explain(args) => commands::ask::explain::run(&args),
         Command::Run(args) => commands::ask::run::run(&args),
+        Command::Preflight(args) => commands::preflight::run(&args),
+        Command::Solver(args) => commands::solver::run(args),
         Command::Ack(args) => commands::ask::handle::ack(args),
         Command::Silence(args) => commands::ask::handle::silence(args),
         Command::Verify(args) => commands::ask::handle::verify(&args),

@@ -172,6 +172,7 @@ impl Mesh {
                     incarnation: "c0ffee-1795179600".parse().unwrap(),
                     observation: Observation {
                         print: None,
+                        challenge: None,
                         seq: ReportSeq(seq),
                         at: EventTime(at),
                         assignment: Some(assignment.id.clone()),

@@ -78,6 +78,7 @@ impl Routes {
                 ProbeSpec::Http(http) => Some(http.host.as_str()),
                 ProbeSpec::Tcp(tcp) => Some(tcp.host.as_str()),
                 ProbeSpec::Dns(dns) => Some(dns.name.as_str()),
+                ProbeSpec::Challenge(challenge) => Some(challenge.host.as_str()),
                 ProbeSpec::Echo { .. } => None,
             };
             let entry = placed.entry.as_ref();

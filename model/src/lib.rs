@@ -58,7 +58,8 @@ pub use observation::{AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTi
 pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{
-    BodyPattern, DnsProbe, DnsTransport, EscapedBytes, ExpectedStatus, HttpProbe, HttpVersion, InvalidBytes,
+    BodyPattern, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, DnsProbe,
+    DnsTransport, EscapedBytes, ExpectedStatus, HopSight, HttpProbe, HttpVersion, InvalidBytes,
     InvalidMustNotAnswer, InvalidPattern, InvalidStatuses, Method, MustNotAnswer, ProbeSpec, ProxyHeader,
     RecordType, RedirectPolicy, SIZE_SWEEP, Scheme, SearchManner, Silence, TcpProbe, TlsExpectation,
     TlsVersion,

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AssignmentId, Channel, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase, PodName, ReportSeq,
-    TargetId,
+    AssignmentId, ChallengeSight, Channel, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase,
+    PodName, ReportSeq, TargetId,
 };
 
 /// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.
@@ -51,6 +51,9 @@ pub struct Observation {
     /// What the answer looks like, where the assignment asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub print: Option<AnswerPrint>,
+    /// What the client of a challenge saw on its way. Only probes of runs have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<Box<ChallengeSight>>,
 }
 
 /// Time of each phase that was reached; the phase that failed carries the time until it did. Each phase begins where the

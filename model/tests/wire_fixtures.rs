@@ -65,6 +65,16 @@ fn the_order_of_a_run_and_what_comes_back_are_written_as_they_were_read() {
 }
 
 #[test]
+fn a_challenge_of_a_run_and_what_its_client_saw_are_written_as_they_were_read() {
+    for line in fixture("plan-challenge.ndjson") {
+        reads_and_writes_back_the_same::<PlanLine>(&line);
+    }
+    for line in fixture("report-challenge.ndjson") {
+        reads_and_writes_back_the_same::<Observation>(&line);
+    }
+}
+
+#[test]
 fn facts_of_a_newer_prober_are_read_as_far_as_they_are_known() {
     let newer = r#"{"v":1,"incarnation":"i1","vantage":"n1/host","sent_us":7,"dropped":0,"facts":{"hairpin":true,"bpf_maps":3}}"#;
     let header: ReportHeader = serde_json::from_str(newer).unwrap();

@@ -30,7 +30,7 @@ struct ReplicaLabel {
     replica: String,
 }
 
-const KINDS: [&str; 4] = ["http", "tcp", "dns", "echo"];
+const KINDS: [&str; 5] = ["http", "tcp", "dns", "echo", "challenge"];
 const RESULTS: [&str; 3] = ["ok", "failed", "not_asked"];
 
 /// The registry and its metrics.
@@ -132,6 +132,7 @@ impl Metrics {
             ProbeSpec::Tcp(_) => "tcp",
             ProbeSpec::Dns(_) => "dns",
             ProbeSpec::Echo { .. } => "echo",
+            ProbeSpec::Challenge(_) => "challenge",
         };
         let result = match outcome {
             Outcome::Ok { .. } => "ok",

@@ -2,8 +2,8 @@
 
 use http::{Version, header, response::Parts};
 use parallax_model::{
-    AnswerPrint, Assignment, AssignmentId, Channel, DnsAnswer, EchoIdentity, EventTime, Front, NodeName,
-    Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
+    AnswerPrint, Assignment, AssignmentId, ChallengeSight, Channel, DnsAnswer, EchoIdentity, EventTime,
+    Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
 };
 
 use crate::certificate::TlsFacts;
@@ -37,6 +37,8 @@ pub struct ProbeResult {
     pub ttl: Option<TtlEvidence>,
     /// What the answer looks like, where the probe asks for it.
     pub print: Option<AnswerPrint>,
+    /// What the client of a challenge saw on its way.
+    pub challenge: Option<Box<ChallengeSight>>,
     /// What a TLS server showed, also where its certificate is refused. It does not travel.
     pub tls: Option<TlsFacts>,
     /// What the last answer said of itself, where its head came. It does not travel.
@@ -129,6 +131,7 @@ impl ProbeResult {
             echo: None,
             ttl: None,
             print: None,
+            challenge: None,
             tls: None,
             answer: None,
             hops: Vec::new(),
@@ -163,6 +166,7 @@ impl ProbeResult {
             echo: self.echo,
             ttl: self.ttl,
             print: self.print,
+            challenge: self.challenge,
         }
     }
 }

@@ -254,9 +254,11 @@ impl Refusal {
         match refused {
             NoRun::TooMany(_) | NoRun::Nobody(_) | NoRun::StandsBy => Self::Later,
             NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
-            NoRun::Target(_) | NoRun::Value { .. } | NoRun::NotFromThere { .. } | NoRun::TooLarge(_) => {
-                Self::Never("Invalid", refused.to_string())
-            }
+            NoRun::Target(_)
+            | NoRun::Value { .. }
+            | NoRun::Challenge(_)
+            | NoRun::NotFromThere { .. }
+            | NoRun::TooLarge(_) => Self::Never("Invalid", refused.to_string()),
         }
     }
 }
@@ -275,6 +277,7 @@ fn read(object: &DynamicObject) -> Result<RunRequest, Refusal> {
         from,
         rounds: body.rounds,
         timeout_ms: body.timeout_ms,
+        challenge: None,
     })
 }
 

@@ -1,9 +1,11 @@
 //! Runs as the API says them: what is asked for, what comes back.
 
-use std::fmt;
+use std::{fmt, net::SocketAddr};
 
 use parallax_diagnosis::verdict::Incident;
-use parallax_model::{Channel, EventTime, Micros, Outcome, Placement, RunId, TargetId, Vantage};
+use parallax_model::{
+    ChallengeClient, ChallengeSight, Channel, EventTime, Micros, Outcome, Placement, RunId, TargetId, Vantage,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +50,31 @@ pub struct RunRequest {
     /// Deadline of one probe in milliseconds, 50 to 60000; the target's own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Fetch the URL as an ACME HTTP-01 challenge, by the rules of one of its clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<ChallengeAsk>,
+}
+
+/// How a challenge is fetched. A run has one client: what cert-manager sees and what the CA sees are never one answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChallengeAsk {
+    /// Whose rules hold.
+    #[schemars(with = "String")]
+    pub client: ChallengeClient,
+    /// The key authorization, which must be the answer. Without it any answer below 500 is one: nobody serves the
+    /// token yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// Fetches in a row that must all succeed, 1 to 5 and two seconds apart; one where absent. Only cert-manager makes
+    /// more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<u32>,
+    /// Resolvers to ask in place of each machine's own: public ones that the configuration knows, or any where runs may
+    /// ask for any target.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub nameservers: Vec<SocketAddr>,
 }
 
 /// What a run came to.
@@ -107,6 +134,14 @@ pub struct Run {
     /// What is asked for.
     #[schemars(with = "String")]
     pub target: TargetId,
+    /// By whose rules it is fetched as a challenge, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub challenge: Option<ChallengeClient>,
+    /// Who is asked for the challenge's name in place of each machine's own resolvers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub nameservers: Vec<SocketAddr>,
     /// From where.
     pub from: RunFrom,
     /// How often.
@@ -189,6 +224,14 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none", rename = "total_us")]
         #[schemars(with = "Option<u64>")]
         total: Option<Micros>,
+        /// What the client of a challenge saw on its way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+        challenge: Option<Box<ChallengeSight>>,
+        /// How the vantage sits to the entry of what it connected to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        placement: Option<Placement>,
     },
     /// The last line.
     Done {

@@ -135,6 +135,13 @@ impl Live {
         self.run.answered += 1;
         let after = observation.at - self.run.asked;
         self.run.first_probe = Some(self.run.first_probe.map_or(after, |first| first.min(after)));
+        let placement = observation.front.is_some().then(|| {
+            self.topology.placement(
+                &recorded.vantage,
+                observation.front.as_ref(),
+                observation.entry.as_ref(),
+            )
+        });
         if counts(observation.channel, self.run.target.as_str() == MESH) {
             part.probes += 1;
             match &observation.outcome {
@@ -152,13 +159,7 @@ impl Live {
                     part.said = Some(own.to_string().replace('_', " "));
                 }
             }
-            if observation.front.is_some() {
-                part.placement = self.topology.placement(
-                    &recorded.vantage,
-                    observation.front.as_ref(),
-                    observation.entry.as_ref(),
-                );
-            }
+            part.placement = placement.unwrap_or(part.placement);
         }
         self.seen.push(recorded.clone());
         self.say(RunEvent::Result {
@@ -169,6 +170,8 @@ impl Live {
             target: observation.target.clone(),
             outcome: observation.outcome.clone(),
             total: observation.times.total,
+            challenge: observation.challenge.clone(),
+            placement: observation.challenge.as_ref().and(placement),
         });
         self.run.answered >= self.run.expected
     }

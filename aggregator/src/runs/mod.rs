@@ -9,6 +9,7 @@
 //! would weigh there as much as what is asked evenly.
 
 pub mod api;
+mod challenge;
 mod judge;
 mod limit;
 mod live;
@@ -73,6 +74,8 @@ pub(crate) enum NoRun {
     },
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
+    #[error(transparent)]
+    Challenge(#[from] challenge::InvalidChallenge),
     #[error(
         "no vantage of {0} reports at present, so nobody could make the run; `parallax status` shows who does"
     )]
@@ -171,10 +174,15 @@ impl Desk {
         let (_, nonce) = self.replica.part().planning().ok_or(NoRun::StandsBy)?;
         let asked = self.clock.now();
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
-        let rounds = rounds.map_or(ROUNDS.0, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
+        let usual = if request.challenge.is_some() { 1 } else { ROUNDS.0 };
+        let rounds = rounds.map_or(usual, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
         let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
-        let subject = Subject::of(&request.url, topology, &self.options)?;
+        let subject = match &request.challenge {
+            Some(ask) => Subject::challenge(&request.url, ask, topology, &self.options)?,
+            None => Subject::of(&request.url, topology, &self.options)?,
+        };
         let timeout = timeout.or(subject.timeout).unwrap_or(self.config.timeout);
+        let longest = subject.longest(timeout);
         let vantages = chosen(&subject.topology, view, request.from);
         if vantages.is_empty() {
             return Err(NoRun::Nobody(request.from));
@@ -198,11 +206,13 @@ impl Desk {
         }
         let deadline = asked
             .plus(Micros(INTERVAL.0 * u64::from(rounds - 1)))
-            .plus(timeout)
+            .plus(longest)
             .plus(GRACE);
         let run = Run {
             id: id.clone(),
             target: subject.id,
+            challenge: subject.challenge.as_ref().map(|probe| probe.client),
+            nameservers: subject.challenge.map_or_else(Vec::new, |probe| probe.nameservers),
             from: request.from,
             rounds,
             interval: INTERVAL,

@@ -1,6 +1,6 @@
 //! What a run may ask for, and where its probes may connect to.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{AddressRange, ProbeSpec, Scope, Target, TargetSpec};
@@ -14,6 +14,14 @@ pub(crate) enum Forbidden {
         "{target} is not a known target, and runs are limited to those ({known} of them; `parallax targets` lists them); add it to the configuration's targets, or set runs.targets: any"
     )]
     Unknown { target: String, known: usize },
+    #[error(
+        "{host} is no host of a known target, and challenges are fetched for those only; publish it by an Ingress or a route, add it to the configuration's targets, or set runs.targets: any"
+    )]
+    Host { host: String },
+    #[error(
+        "{server} is no public resolver that the configuration knows, and challenges are resolved by those or by each machine's own; add it to resolvers.public, or set runs.targets: any"
+    )]
+    Nameserver { server: SocketAddr },
     #[error(
         "{address} is {why}, which no run may ask for; if it must be, list it under runs.allow in the aggregator's configuration"
     )]
@@ -72,6 +80,7 @@ pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) ->
     let host = match probe {
         ProbeSpec::Http(http) => http.host.as_str(),
         ProbeSpec::Tcp(tcp) => tcp.host.as_str(),
+        ProbeSpec::Challenge(challenge) => challenge.host.as_str(),
         ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } => return Ok(()),
     };
     let named: Option<IpAddr> = host.parse().ok().or_else(|| local(host));

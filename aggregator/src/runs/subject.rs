@@ -11,10 +11,15 @@ use parallax_diagnosis::{
     view::{VantageState, View},
 };
 use parallax_model::{
-    Assignment, AssignmentId, InvalidTarget, Micros, RunId, Scope, Target, TargetId, TargetSpec, Vantage,
+    Assignment, AssignmentId, ChallengeProbe, InvalidTarget, Micros, ProbeSpec, RunId, Scope, Target,
+    TargetId, TargetSpec, Vantage,
 };
 
-use super::{NoRun, api::RunFrom, judge, scope};
+use super::{
+    NoRun,
+    api::{ChallengeAsk, RunFrom},
+    challenge, judge, scope,
+};
 use crate::config::RunOptions;
 
 /// What is asked for in place of a URL when the network between nodes is meant.
@@ -34,6 +39,8 @@ pub(super) struct Subject {
     scope: Scope,
     /// The target's own.
     pub(super) timeout: Option<Micros>,
+    /// How it is fetched where it is a challenge.
+    pub(super) challenge: Option<ChallengeProbe>,
 }
 
 impl Subject {
@@ -45,6 +52,7 @@ impl Subject {
                 topology: Arc::clone(topology),
                 scope: scope::scope(topology, options),
                 timeout: None,
+                challenge: None,
             });
         }
         // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
@@ -70,7 +78,36 @@ impl Subject {
             of_the_mesh: false,
             topology,
             scope,
+            challenge: None,
         })
+    }
+
+    /// A challenge, fetched as one client does.
+    pub(super) fn challenge(
+        url: &str,
+        ask: &ChallengeAsk,
+        topology: &Arc<Topology>,
+        options: &RunOptions,
+    ) -> Result<Self, NoRun> {
+        let asked = challenge::Asked::of(url, ask, topology, options)?;
+        let scope = scope::scope(&asked.topology, options);
+        scope::literal(&ProbeSpec::Challenge(asked.probe.clone()), None, &scope)?;
+        Ok(Self {
+            id: asked.id,
+            of_the_mesh: false,
+            topology: Arc::new(asked.topology),
+            scope,
+            timeout: Some(asked.timeout),
+            challenge: Some(asked.probe),
+        })
+    }
+
+    /// The longest time that one probe may take.
+    pub(super) fn longest(&self, timeout: Micros) -> Micros {
+        match &self.challenge {
+            Some(probe) => challenge::longest(probe, timeout),
+            None => timeout,
+        }
     }
 
     /// What each vantage is asked; those that cannot ask are left out.
@@ -88,6 +125,10 @@ impl Subject {
                 mesh(&self.topology, config, vantage)
             } else {
                 on_demand(&self.topology, config, vantage, &self.id, endpoints)
+            };
+            let planned = match &self.challenge {
+                Some(probe) => challenge::planned(probe, planned),
+                None => planned,
             };
             let own: Vec<Assignment> = planned
                 .into_iter()

@@ -44,7 +44,10 @@ struct Bench {
 
 impl Bench {
     fn new(options: RunOptions) -> Self {
-        let spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+        Self::of(serde_saphyr::from_str(TOPOLOGY).unwrap(), options)
+    }
+
+    fn of(spec: TopologySpec, options: RunOptions) -> Self {
         let topology = Arc::new(
             Topology::try_from(spec)
                 .unwrap()
@@ -372,5 +375,155 @@ async fn a_report_that_comes_twice_counts_once_and_a_stranger_not_at_all() {
         observation,
     });
     assert_eq!(bench.desk.get(run.id.as_str()).unwrap().answered, half.answered);
+    bench.stop().await;
+}
+
+const CHALLENGE: &str = "http://a.example.test/.well-known/acme-challenge/t0ken";
+
+#[tokio::test]
+async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the_cas_fetch_alone() {
+    let bench = Bench::new(RunOptions::default());
+    let ask = |client: &str| json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": client, "expected": "t0ken.thumb"}});
+    let run = bench.begin(ask("cert-manager")).unwrap();
+    assert_eq!((run.rounds, run.timeout), (1, Micros::from_secs(10)));
+    let told = bench.told();
+    let fetch = |a: &Assignment| serde_json::to_value(&a.probe).unwrap();
+    for (_, assignment) in told.iter().filter(|(_, a)| a.channel == Channel::Vip) {
+        let probe = fetch(assignment);
+        assert_eq!(
+            (&probe["kind"], &probe["client"]),
+            (&json!("challenge"), &json!("cert-manager"))
+        );
+        assert_eq!(
+            probe["scope"]["refuse"][0], "10.96.0.1/32",
+            "the rule travels along"
+        );
+        assert_eq!(assignment.dial, parallax_model::Dial::Resolve);
+    }
+    let direct: Vec<_> = told
+        .iter()
+        .filter(|(_, a)| a.channel == Channel::Direct)
+        .collect();
+    assert_eq!(direct.len(), 3, "the ingress pod, from every node");
+    assert_eq!(fetch(&direct[0].1)["expect_body_equals"], "t0ken.thumb");
+    assert!(told.iter().any(|(_, a)| a.channel == Channel::Mesh));
+    // Refused where no ingress pod is, as in I1. One fetch proves it, several name the cause.
+    let mut several = ask("cert-manager");
+    several["rounds"] = json!(4);
+    let run = bench.begin(several).unwrap();
+    bench.answer(4, |vantage, assignment| {
+        let no_local = vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip;
+        if no_local {
+            json!({"result": "failed", "phase": "connect", "kind": "refused", "challenge": {"passes": 0}})
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (events, run) = bench.end(&run).await;
+    assert_eq!(run.challenge, Some(parallax_model::ChallengeClient::CertManager));
+    let sights = events.iter().filter(|event| {
+        matches!(
+            event,
+            RunEvent::Result {
+                challenge: Some(_),
+                placement: Some(parallax_model::Placement::NoLocal),
+                ..
+            }
+        )
+    });
+    assert_eq!(sights.count(), 2 * 4);
+    assert_eq!(
+        run.verdict.map(|verdict| verdict.verdict.region.region),
+        Some("nolocal".to_owned()),
+        "{}",
+        run.sentence
+    );
+    let ca = bench.begin(ask("boulder")).unwrap();
+    assert_eq!(ca.timeout, Micros::from_secs(20));
+    assert!(bench.told().iter().all(|(_, a)| a.channel == Channel::Vip));
+    let five = json!({"url": CHALLENGE, "challenge": {"client": "cert-manager", "passes": 5}});
+    let five = bench.begin(five).unwrap();
+    assert_eq!(
+        five.deadline - five.asked,
+        Micros::from_secs(5 * 10 + 4 * 2 + 1),
+        "five fetches and the pauses between them"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_are() {
+    let bench = Bench::new(RunOptions::default());
+    let begin = |url: &str, challenge: Value| bench.begin(json!({"url": url, "challenge": challenge}));
+    let plain = || json!({"client": "boulder"});
+    for url in [
+        "http://a.example.test/",
+        "http://a.example.test/.well-known/acme-challenge/",
+        "http://a.example.test/.well-known/acme-challenge/../../admin",
+        "http://a.example.test/.well-known/acme-challenge/t?x=/admin",
+        "https://a.example.test/.well-known/acme-challenge/t0ken",
+        "tcp://a.example.test:80",
+    ] {
+        let refused = begin(url, plain()).unwrap_err();
+        assert!(matches!(refused, NoRun::Challenge(_)), "{url}: {refused}");
+    }
+    for url in [
+        "http://b.example.test/.well-known/acme-challenge/t0ken",
+        "http://a.example.test:8080/.well-known/acme-challenge/t0ken",
+    ] {
+        let refused = begin(url, plain()).unwrap_err();
+        assert!(
+            refused.to_string().contains("no host of a known target"),
+            "{refused}"
+        );
+    }
+    let asked = json!({"client": "boulder", "nameservers": ["192.0.2.53:53"]});
+    let refused = begin(CHALLENGE, asked).unwrap_err();
+    assert!(refused.to_string().contains("resolvers.public"), "{refused}");
+    let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 5})).unwrap_err();
+    assert!(passes.to_string().contains("challenge.passes"), "{passes}");
+    let key = begin(CHALLENGE, json!({"client": "boulder", "expected": "a b"})).unwrap_err();
+    assert!(key.to_string().contains("challenge.expected"), "{key}");
+    let any = Bench::new(RunOptions {
+        any_target: true,
+        ..RunOptions::default()
+    });
+    let unknown =
+        json!({"url": "http://b.example.test/.well-known/acme-challenge/t0ken", "challenge": plain()});
+    any.begin(unknown).unwrap();
+    let local = json!({"url": "http://localhost/.well-known/acme-challenge/t0ken", "challenge": plain()});
+    assert!(matches!(any.begin(local).unwrap_err(), NoRun::Forbidden(_)));
+    any.stop().await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds() {
+    let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+    for n in 4..=500 {
+        let node = json!({"name": format!("n{n}"), "zone": "a",
+            "prober": {"pod": format!("prober-n{n}"), "address": format!("10.{}.{}.5:9095", 100 + n / 250, n % 250)}});
+        spec.nodes.push(serde_json::from_value(node).unwrap());
+    }
+    let bench = Bench::of(spec, RunOptions::default());
+    let begun = std::time::Instant::now();
+    let ask = json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": "cert-manager", "expected": "t0ken.thumb"}});
+    let run = bench.begin(ask).unwrap();
+    assert_eq!(run.vantages.len(), 500);
+    bench.answer(1, |vantage, assignment| {
+        if vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip {
+            json!({"result": "failed", "phase": "connect", "kind": "refused", "challenge": {"passes": 0}})
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(
+        run.answered, run.expected,
+        "no probe was waited for to its deadline"
+    );
+    assert_eq!(run.outcome, Some(RunOutcome::Failed));
+    // The budget is five seconds with the probes' own time; here it is measured, not asserted.
+    println!("500 nodes, {} probes: {:?}", run.expected, begun.elapsed());
     bench.stop().await;
 }

@@ -4,10 +4,12 @@ pub(crate) mod aggregator;
 pub(crate) mod ask;
 pub(crate) mod check;
 pub(crate) mod manifests;
+pub(crate) mod preflight;
 pub(crate) mod prober;
 pub(crate) mod record;
 mod recording;
 pub(crate) mod replay;
+pub(crate) mod solver;
 pub(crate) mod up;
 pub(crate) mod vantage;
 

@@ -7,6 +7,7 @@ mod commands;
 mod docs;
 mod identity;
 mod manifests;
+mod preflight;
 mod readme;
 mod record;
 mod replay;

@@ -102,6 +102,7 @@ fn question(placed: &PlacedTarget, variant: Variant) -> Option<DnsProbe> {
         ProbeSpec::Dns(dns) => dns.clone(),
         ProbeSpec::Http(http) => DnsProbe::ask(http.host.clone(), RecordType::A),
         ProbeSpec::Tcp(tcp) => DnsProbe::ask(tcp.host.clone(), RecordType::A),
+        ProbeSpec::Challenge(challenge) => DnsProbe::ask(challenge.host.clone(), RecordType::A),
         ProbeSpec::Echo { .. } => return None,
     };
     if variant == Variant::DnsOverTcp {

@@ -349,6 +349,7 @@ impl Trial {
                 echo: None,
                 ttl: None,
                 print: None,
+                challenge: None,
             },
         })
     }

@@ -4,6 +4,7 @@
 //! made otherwise than meant. So every struct here refuses unknown fields, unlike observations, which keep going.
 
 mod bytes;
+mod challenge;
 mod expect;
 mod status;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     bytes::{EscapedBytes, InvalidBytes},
+    challenge::{CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, HopSight},
     expect::{
         BodyPattern, InvalidMustNotAnswer, InvalidPattern, MustNotAnswer, RedirectPolicy, Silence,
         TlsExpectation,
@@ -352,6 +354,8 @@ pub enum ProbeSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u32>,
     },
+    /// An ACME challenge, fetched as one of its clients does. Only runs have such probes.
+    Challenge(ChallengeProbe),
 }
 
 impl ProbeSpec {
@@ -362,6 +366,7 @@ impl ProbeSpec {
         match &mut self {
             Self::Http(probe) => probe.scope = Some(scope.clone()),
             Self::Tcp(probe) => probe.scope = Some(scope.clone()),
+            Self::Challenge(probe) => probe.scope = Some(scope.clone()),
             Self::Dns(_) | Self::Echo { .. } => {}
         }
         self

@@ -2,6 +2,7 @@
 //!
 //! The result is filled as the probe goes, so that a failure still carries what was learnt before it.
 
+mod challenge;
 mod check;
 mod dns;
 mod echo;
@@ -89,15 +90,21 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         ProbeSpec::Tcp(spec) => probe.tcp(assignment.dial, spec).await,
         ProbeSpec::Dns(spec) => probe.dns(spec).await.map(|()| None),
         ProbeSpec::Echo { nonce, size } => probe.echo(assignment, nonce, *size).await,
+        ProbeSpec::Challenge(spec) => probe.challenge(spec, assignment.timeout.into()).await,
     };
     // What is not booked yet belongs to the phase it ended in.
     match &ended {
         Ok(_) if checked(&assignment.probe) => probe.laps.book(Phase::Check),
-        Err(Ended { stop, .. }) if matches!(stop.fault, Fault::Target(_)) => probe.laps.book(stop.phase),
+        Err(Ended { stop, .. }) if matches!(stop.fault, Fault::Target(_)) && timed(&assignment.probe) => {
+            probe.laps.book(stop.phase);
+        }
         _ => {}
     }
     let mut result = probe.result;
+    let told = result.times.total;
     result.times = probe.laps.finished();
+    // Another client's fetches have told their time themselves.
+    result.times.total = told.or(result.times.total);
     result.outcome = match ended {
         Ok(status) => Outcome::Ok { status },
         Err(Ended { stop, status }) => {
@@ -113,8 +120,13 @@ fn checked(probe: &ProbeSpec) -> bool {
     match probe {
         ProbeSpec::Http(_) | ProbeSpec::Echo { .. } => true,
         ProbeSpec::Tcp(tcp) => tcp.expect.is_some(),
-        ProbeSpec::Dns(_) => false,
+        ProbeSpec::Dns(_) | ProbeSpec::Challenge(_) => false,
     }
+}
+
+/// Whether the phases of this probe have times of their own. Another client's fetch has its total alone.
+const fn timed(probe: &ProbeSpec) -> bool {
+    !matches!(probe, ProbeSpec::Challenge(_))
 }
 
 /// In whose manner names are looked up.
@@ -123,7 +135,7 @@ fn searching(probe: &ProbeSpec) -> SearchManner {
         ProbeSpec::Http(http) => http.search,
         ProbeSpec::Tcp(tcp) => tcp.search,
         ProbeSpec::Dns(dns) => dns.search,
-        ProbeSpec::Echo { .. } => None,
+        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) => None,
     };
     asked.unwrap_or(SearchManner::Glibc)
 }
@@ -133,6 +145,7 @@ const fn scope(probe: &ProbeSpec) -> Option<&Scope> {
     match probe {
         ProbeSpec::Http(http) => http.scope.as_ref(),
         ProbeSpec::Tcp(tcp) => tcp.scope.as_ref(),
+        ProbeSpec::Challenge(challenge) => challenge.scope.as_ref(),
         ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } => None,
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, SearchManner};
+use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, Scope, SearchManner};
 use tokio::time;
 
 use super::{AddressRule, Profile};
@@ -84,6 +84,17 @@ pub async fn validate(
     choice: &ResolverChoice,
     context: &Context,
 ) -> Validation {
+    validate_within(profile, challenge, choice, None, context).await
+}
+
+/// As [`validate`], and no connection leaves a scope, whatever name or redirect leads out of it.
+pub(crate) async fn validate_within(
+    profile: &Profile,
+    challenge: &Challenge,
+    choice: &ResolverChoice,
+    scope: Option<&Scope>,
+    context: &Context,
+) -> Validation {
     let mut passes = 0;
     let mut took = Duration::ZERO;
     loop {
@@ -91,6 +102,7 @@ pub async fn validate(
         let mut fetch = Fetch {
             profile,
             choice,
+            scope,
             context,
             deadline: Deadline::within(profile.timeout),
             dials: Vec::new(),
@@ -138,6 +150,7 @@ type Stopped = (Stop, Option<u16>);
 pub(super) struct Fetch<'a> {
     pub(super) profile: &'a Profile,
     choice: &'a ResolverChoice,
+    pub(super) scope: Option<&'a Scope>,
     pub(super) context: &'a Context,
     pub(super) deadline: Deadline,
     pub(super) dials: Vec<DialTried>,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use parallax_model::{FailureKind, Phase, Scheme};
+use parallax_model::{FailureKind, OwnFault, Phase, Scheme};
 use tokio::time;
 
 use super::{
@@ -76,6 +76,10 @@ impl Fetch<'_> {
             // Boxed: two of these race, and a preflight is not counted in microseconds.
             ended = Box::pin(self.open(at, address)).await;
             let outcome = match &ended {
+                // Nothing was connected to, so nothing is known of the address.
+                Err(Stop {
+                    fault: Fault::Own(_), ..
+                }) => continue,
                 Err(Stop {
                     phase: Phase::Connect,
                     fault: Fault::Target(kind),
@@ -93,6 +97,13 @@ impl Fetch<'_> {
     }
 
     async fn open(&self, at: &Place, address: SocketAddr) -> Result<Stream, Stop> {
+        if let Some(why) = self.scope.and_then(|scope| scope.refuses(address.ip())) {
+            return Err(Stop::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
+                "{} is {}, which may not be asked for",
+                address.ip(),
+                why.words()
+            )));
+        }
         let deadline = match self.profile.dial_timeout {
             Some(timeout) => self.deadline.at_most(timeout),
             None => self.deadline,

@@ -10,6 +10,7 @@ mod proxy;
 
 use std::time::Duration;
 
+pub(crate) use self::client::validate_within;
 pub use self::{
     client::{Challenge, DialOutcome, DialTried, Validation, validate},
     proxy::proxied_by,

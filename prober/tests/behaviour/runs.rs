@@ -144,3 +144,74 @@ async fn a_redirect_out_of_scope_is_not_followed() {
     front.join().await;
     assert_eq!(secret.join().await, 0, "nobody was sent on");
 }
+
+#[tokio::test]
+async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
+    let key = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nt0ken.thumb";
+    let target = answering(key).await;
+    let dns = Dns::start(|query| {
+        if query.query_type() == hickory_proto::rr::RecordType::A {
+            Say::Addresses(&["127.0.0.1"])
+        } else {
+            Say::Code(hickory_proto::op::ResponseCode::NoError)
+        }
+    })
+    .await;
+    let probe = |client: &str, expected: Option<&str>, scope: Value| {
+        json!({"kind": "challenge", "client": client, "host": "shop.example.test", "port": target.addr.port(),
+               "path": "/.well-known/acme-challenge/t0ken", "expected": expected, "nameservers": [dns.addr],
+               "scope": scope})
+    };
+    let context = context(Tls::with_roots([]));
+    let ask = async |probe: &Value| run(&assignment(probe, &json!("resolve"), AMPLE), &context).await;
+    let here = json!({"allow": ["127.0.0.0/8"]});
+    let seen = ask(&probe("cert-manager", Some("t0ken.thumb"), here.clone())).await;
+    assert_eq!(
+        seen.outcome,
+        Outcome::Ok { status: Some(200) },
+        "{:?}",
+        seen.detail
+    );
+    assert_eq!(seen.front, Some(parallax_model::Front::tcp(target.addr)));
+    let sight = seen.challenge.unwrap();
+    assert_eq!((sight.passes, sight.dials.len()), (1, 1));
+    assert_eq!(sight.addresses, [target.addr.ip()]);
+    assert!(seen.times.total.unwrap().0 > 0 && seen.times.connect.is_none());
+    let wrong = ask(&probe("cert-manager", Some("t0ken.other"), here.clone())).await;
+    assert!(matches!(
+        wrong.outcome,
+        Outcome::Failed {
+            kind: parallax_model::FailureKind::WrongBody,
+            ..
+        }
+    ));
+    let no_key = ask(&probe("cert-manager", None, here.clone())).await;
+    assert_eq!(
+        no_key.outcome,
+        Outcome::Ok { status: Some(200) },
+        "nobody said what it should be"
+    );
+    // The authority does not use private addresses, whatever the scope allows.
+    let authority = ask(&probe("boulder", Some("t0ken.thumb"), here)).await;
+    assert!(matches!(
+        authority.outcome,
+        Outcome::Failed {
+            kind: parallax_model::FailureKind::NoAddress,
+            ..
+        }
+    ));
+    let strict = ask(&probe("cert-manager", Some("t0ken.thumb"), json!({}))).await;
+    assert_eq!(
+        strict.outcome,
+        Outcome::NotAsked {
+            own: OwnFault::OutOfScope
+        }
+    );
+    assert_eq!(
+        strict.challenge.unwrap().dials,
+        [],
+        "nothing is said of an address that was not asked"
+    );
+    dns.join().await;
+    assert_eq!(target.join().await, 3);
+}

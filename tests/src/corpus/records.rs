@@ -228,6 +228,7 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
             echo: None,
             ttl: None,
             print: None,
+            challenge: None,
         },
     })
 }

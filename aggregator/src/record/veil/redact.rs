@@ -98,6 +98,8 @@ impl Veil {
             ttl,
             // What a page or a certificate looks like tells whose it is.
             print: _,
+            // Only runs have it, and no run is recorded.
+            challenge: _,
         } = observation;
         Observation {
             seq,
@@ -114,6 +116,7 @@ impl Veil {
             echo: echo.map(|echo| self.echo(echo)),
             ttl: ttl.map(|ttl| self.ttl(ttl)),
             print: None,
+            challenge: None,
         }
     }
 

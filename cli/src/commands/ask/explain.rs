@@ -11,14 +11,15 @@ use serde_json::Value;
 
 use super::{Client, Output, Server, wait};
 use crate::{
-    commands::{print, style},
+    commands::{preflight, print, style},
     exit::Failure,
 };
 
 /// Sentence, evidence, what was ruled out and what to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The incident; all open ones where none is named.
+    /// The incident, or challenge/NAMESPACE/NAME for a Challenge of cert-manager that waits; all open incidents where
+    /// nothing is named.
     #[arg(value_name = "INCIDENT")]
     id: Option<String>,
     /// json or yaml.
@@ -30,6 +31,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
+    if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
+        return wait(preflight::challenge(&client, id, args.output));
+    }
     let (view, found): (Value, Vec<Value>) = wait(async {
         let view: Value = client.get(&["v1", "state"], &[]).await?;
         let found = if let Some(id) = &args.id {

@@ -12,7 +12,7 @@ mod client;
 mod output;
 
 pub(crate) use client::{Client, Server};
-pub(crate) use output::Output;
+pub(crate) use output::{Output, Table};
 
 use parallax_diagnosis::view::View;
 use serde::Deserialize as _;
@@ -28,7 +28,7 @@ fn state(client: &Client) -> Result<(Value, View), Failure> {
 }
 
 /// Runs something that waits for the network.
-fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

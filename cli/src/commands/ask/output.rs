@@ -40,7 +40,7 @@ impl Output {
 
 /// A table as kubectl prints them: capitals above, three spaces between.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
@@ -65,14 +65,14 @@ impl Cell {
 }
 
 impl Table {
-    pub(super) fn new(columns: &[&str]) -> Self {
+    pub(crate) fn new(columns: &[&str]) -> Self {
         Self {
             rows: vec![columns.iter().map(|column| Cell::plain(column)).collect()],
         }
     }
 
     /// A row; `painted` is the colour of its cells in order, none where absent.
-    pub(super) fn row<'a>(&mut self, cells: impl IntoIterator<Item = (&'a str, Option<String>)>) {
+    pub(crate) fn row<'a>(&mut self, cells: impl IntoIterator<Item = (&'a str, Option<String>)>) {
         let row = cells
             .into_iter()
             .map(|(text, painted)| {
@@ -86,7 +86,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
         let widths: Vec<usize> = (0..columns)
             .map(|i| {

@@ -70,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         },
         rounds: Some(args.rounds),
         timeout_ms: args.timeout_ms,
+        challenge: None,
     };
     wait(async {
         let run: Run = client.post(&["v1", "runs"], &request).await?;

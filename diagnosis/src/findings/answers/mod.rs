@@ -238,6 +238,7 @@ fn name_of(probe: &ProbeSpec) -> Option<String> {
         ProbeSpec::Http(http) => &http.host,
         ProbeSpec::Tcp(tcp) => &tcp.host,
         ProbeSpec::Dns(dns) => &dns.name,
+        ProbeSpec::Challenge(challenge) => &challenge.host,
         ProbeSpec::Echo { .. } => return None,
     };
     host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())

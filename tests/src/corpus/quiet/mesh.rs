@@ -153,6 +153,7 @@ impl Mesh {
             incarnation: self.incarnation.clone(),
             observation: Observation {
                 print: None,
+                challenge: None,
                 seq: ReportSeq((round * self.nodes * 4 + seq) as u64),
                 at: EventTime(at),
                 assignment: None,

@@ -1,0 +1,111 @@
+//! The CA's validation: from the internet, by what the server answers.
+
+use parallax_model::{FailureKind, Phase, Reach, Vantage};
+
+use super::{Asked, Group, Standing, list, list_refs};
+
+/// What a server answers is the same for everybody; what the network does to a node is not.
+const fn is_the_servers(kind: &FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::RedirectRefused
+            | FailureKind::RedirectLoop
+            | FailureKind::RedirectTooMany
+            | FailureKind::BodyTooLarge
+            | FailureKind::WrongBody
+            | FailureKind::Status
+    )
+}
+
+/// How it stands, in a sentence.
+pub(super) fn judge(
+    asked: &Asked<'_>,
+    passed: &[Vantage],
+    failing: &[Group],
+    silent: &[Vantage],
+    caveats: &mut Vec<String>,
+) -> (Standing, String) {
+    let internet = |vantage: &&Vantage| {
+        matches!(
+            vantage,
+            Vantage::Outside {
+                reach: Reach::Internet,
+                ..
+            }
+        )
+    };
+    let finds = if asked.with_key { "passes" } else { "finds its way" };
+    let outside_failing = failing
+        .iter()
+        .find(|group| group.vantages.iter().any(|v| internet(&v)));
+    if let Some(group) = outside_failing {
+        let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
+        return (
+            Standing::Failed,
+            format!("from outside ({}) it fails: {}", list_refs(&from), group.words),
+        );
+    }
+    let outside: Vec<&Vantage> = passed.iter().filter(internet).collect();
+    if !outside.is_empty() {
+        return (
+            Standing::Passed,
+            format!("it {finds} from outside ({})", list_refs(&outside)),
+        );
+    }
+    if let Some(group) = failing.iter().find(|group| is_the_servers(&group.kind)) {
+        let some = if passed.is_empty() {
+            String::new()
+        } else {
+            format!(", though not always: it {finds} from {}", list(passed))
+        };
+        return (
+            Standing::Failed,
+            format!("what the server answers fails it: {}{some}", group.words),
+        );
+    }
+    if let Some(group) = failing.iter().find(|group| group.phase == Phase::Resolve) {
+        if asked.public_names {
+            return (Standing::Failed, format!("public DNS fails it: {}", group.words));
+        }
+        if passed.is_empty() {
+            return (
+                Standing::Unknown,
+                format!(
+                    "{}; that is this cluster's own answer, and what public DNS says is not known (resolvers.public in the aggregator's configuration)",
+                    group.words
+                ),
+            );
+        }
+    }
+    if !passed.is_empty() {
+        if !failing.is_empty() {
+            let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
+            caveats.push(format!(
+                "from {} it fails on the way out of the node ({}), which the CA does not take",
+                list_refs(&failed),
+                failing[0].words
+            ));
+        }
+        caveats.push("seen from inside only: whether the internet gets in is not known".to_owned());
+        return (
+            Standing::Passed,
+            format!("by the CA's rules it {finds} from {}", list(passed)),
+        );
+    }
+    if failing.is_empty() {
+        return (
+            Standing::Unknown,
+            format!(
+                "nobody answered ({}), so nothing is known of the CA's validation",
+                list(silent)
+            ),
+        );
+    }
+    (
+        Standing::Unknown,
+        format!(
+            "from inside nobody gets through ({}), which says nothing about the internet; ask from outside (parallax vantage enroll, or parallax check --profile ca from there)",
+            failing[0].words
+        ),
+    )
+}

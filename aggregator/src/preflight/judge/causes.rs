@@ -1,0 +1,281 @@
+//! What usually makes a group fail as it does, and what to know besides.
+//!
+//! Where the diagnosis has named a cause by its evidence, that one stands first; the rest is the catalogue's pointers from
+//! the kind of failure.
+
+use std::collections::BTreeSet;
+
+use parallax_diagnosis::verdict::Remedy;
+use parallax_model::{FailureKind, Outcome, Phase, Placement};
+
+use super::{Asked, Cause, Check, Finding, NodeAnswer};
+
+/// What the catalogue says: id, a few words, a way out, and what that costs.
+type Entry = (&'static str, &'static str, &'static str, &'static str);
+
+const NO_LOCAL: &[Entry] = &[(
+    "F1",
+    "externalTrafficPolicy: Local without a local endpoint",
+    "set externalTrafficPolicy: Cluster, or run the ingress pods on every node (DaemonSet)",
+    "Cluster hides the client's address unless PROXY protocol carries it; a DaemonSet is a pod a node",
+)];
+const UNREACHED: &[Entry] = &[
+    (
+        "F12",
+        "the way back to our own public address is missing (no NAT loopback)",
+        "enable NAT loopback, or answer the name inside with an inside address",
+        "a rule on the router, or one more name to keep in step",
+    ),
+    (
+        "F14",
+        "blocked: security group, source ranges or an allow-list",
+        "open port 80 for everybody: the CA's addresses are not published",
+        "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
+    ),
+];
+const ONE_NODE: &[Entry] = &[(
+    "F24",
+    "stale kube-proxy on a node",
+    "restart kube-proxy on that node",
+    "rules are rewritten once; connections stay",
+)];
+const BYPASSED: &[Entry] = &[(
+    "F9",
+    "PROXY protocol bypassed inside the cluster",
+    "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
+    "traffic from inside leaves the node and goes through the balancer",
+)];
+const TLS_BYPASSED: &[Entry] = &[(
+    "F10",
+    "TLS termination at the balancer bypassed inside the cluster",
+    "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
+    "traffic from inside leaves the node and goes through the balancer",
+)];
+const SLOW: &[Entry] = &[
+    (
+        "F13",
+        "NetworkPolicy between the controller and the solver's pod",
+        "allow the ingress controller's namespace to reach port 8089 of solver pods",
+        "one more policy",
+    ),
+    (
+        "F22",
+        "packets larger than the path allows are lost (MTU)",
+        "lower the pods' MTU in the CNI configuration to what the path carries",
+        "pods start again",
+    ),
+];
+const REDIRECTED: &[Entry] = &[(
+    "F18",
+    "a redirect leads astray",
+    "exempt /.well-known/acme-challenge/ from redirects and from authentication; redirects may lead to ports 80 and 443 only",
+    "that one path stays plain, and shows nothing but tokens",
+)];
+const NOBODY_SERVES: &[Entry] = &[(
+    "F19",
+    "ingress class, host conflict or path rewrite: the solver's route is not served",
+    "compare class, host and path of the solver's Ingress with those of the controller that answers; a second Ingress with this host may win",
+    "nothing",
+)];
+const NO_PODS: &[Entry] = &[
+    (
+        "F20",
+        "the pods behind the route do not serve",
+        "look at the solver's pod and its Service",
+        "nothing",
+    ),
+    (
+        "F21",
+        "service mesh with STRICT mTLS refuses the controller's plain request",
+        "exempt port 8089 (PeerAuthentication), or inject the side car into the solver pods",
+        "one port without mTLS, for tokens that are public anyway",
+    ),
+];
+const POLICY: &[Entry] = &[(
+    "F13",
+    "NetworkPolicy between the controller and the solver's pod",
+    "allow the ingress controller's namespace to reach port 8089 of solver pods",
+    "one more policy",
+)];
+const FORBIDDEN: &[Entry] = &[
+    (
+        "F18",
+        "authentication or a redirect on the challenge's path",
+        "exempt /.well-known/acme-challenge/ from authentication",
+        "that one path is open, and shows nothing but tokens",
+    ),
+    (
+        "F31",
+        "CDN, firewall or geo-block that filters by where a client comes from",
+        "allow /.well-known/acme-challenge/ for everybody in the firewall's rules",
+        "one rule",
+    ),
+];
+const NAME: &[Entry] = &[(
+    "F15",
+    "one name fails: split horizon, an override, or its zone",
+    "compare the answer inside with the public one, and the overrides in the resolver's configuration",
+    "nothing",
+)];
+const RESOLVER: &[Entry] = &[(
+    "F16",
+    "questions to the resolver are lost",
+    "look at CoreDNS and at the way to it; NodeLocal DNS makes questions travel over TCP",
+    "a DaemonSet more",
+)];
+const PRIVATE: &[Entry] = &[(
+    "F29",
+    "the public answer is a private address",
+    "publish a public address for the name, or validate it by DNS-01",
+    "DNS-01 needs credentials for the zone",
+)];
+const UNSERVED_V6: &[Entry] = &[(
+    "F17",
+    "an IPv6 address is published and not served",
+    "serve port 80 on the IPv6 address, or remove the AAAA record",
+    "clients by IPv6 go by IPv4 until it is served",
+)];
+
+/// Causes and ways out for vantages that fail alike.
+pub(super) fn of(
+    asked: &Asked<'_>,
+    phase: Phase,
+    kind: &FailureKind,
+    status: Option<u16>,
+    members: &[&NodeAnswer],
+) -> (Vec<Cause>, Vec<Remedy>) {
+    let mut causes = Vec::new();
+    let mut remedies = Vec::new();
+    // The diagnosis weighs the network; what a server answers is judged by its answer.
+    let of_the_network = matches!(phase, Phase::Resolve | Phase::Connect | Phase::FirstByte);
+    if let Some(diagnosed) = asked.diagnosed.filter(|_| of_the_network) {
+        causes.extend(diagnosed.causes.iter().map(|cause| Cause {
+            id: cause.id.clone(),
+            title: cause.title.clone(),
+            diagnosed: true,
+        }));
+        remedies.extend(diagnosed.remedies.iter().cloned());
+    }
+    if causes.is_empty() {
+        for (id, title, action, price) in usual(asked, phase, kind, status, members) {
+            causes.push(Cause {
+                id: (*id).to_owned(),
+                title: (*title).to_owned(),
+                diagnosed: false,
+            });
+            remedies.push(Remedy {
+                action: (*action).to_owned(),
+                command: None,
+                price: (*price).to_owned(),
+                not_when: None,
+            });
+        }
+    }
+    if asked.check == Check::SelfCheck && *kind == FailureKind::WrongBody {
+        remedies.push(Remedy {
+            action: "see whether something adds white space to the answer: the self check compares every byte, the CA does not".to_owned(),
+            command: None,
+            price: "nothing".to_owned(),
+            not_when: None,
+        });
+    }
+    (causes, remedies)
+}
+
+fn usual(
+    asked: &Asked<'_>,
+    phase: Phase,
+    kind: &FailureKind,
+    status: Option<u16>,
+    members: &[&NodeAnswer],
+) -> &'static [Entry] {
+    match kind {
+        FailureKind::NoAddress if members.iter().all(|member| !member.sight.addresses.is_empty()) => PRIVATE,
+        FailureKind::NxDomain | FailureKind::NoAddress | FailureKind::ServFail => NAME,
+        _ if phase == Phase::Resolve => RESOLVER,
+        FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany => REDIRECTED,
+        FailureKind::NotTls => TLS_BYPASSED,
+        FailureKind::Malformed | FailureKind::Eof | FailureKind::Reset if phase != Phase::Connect => BYPASSED,
+        FailureKind::Status => match status {
+            Some(504) => POLICY,
+            Some(500..) => NO_PODS,
+            Some(401 | 403 | 407 | 429 | 451) => FORBIDDEN,
+            Some(400) => BYPASSED,
+            _ => NOBODY_SERVES,
+        },
+        FailureKind::WrongBody | FailureKind::BodyTooLarge => NOBODY_SERVES,
+        _ if phase == Phase::Tls => REDIRECTED,
+        _ if phase == Phase::Connect => unreached(asked, members),
+        _ => SLOW,
+    }
+}
+
+/// Who does not get through, against who does.
+fn unreached(asked: &Asked<'_>, members: &[&NodeAnswer]) -> &'static [Entry] {
+    let six = |answer: &NodeAnswer| {
+        let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
+        last.is_some_and(|dial| dial.address.is_ipv6())
+    };
+    if members.iter().all(|member| six(member)) {
+        return UNSERVED_V6;
+    }
+    let passed: Vec<&NodeAnswer> = asked
+        .answers
+        .iter()
+        .filter(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
+        .collect();
+    let no_local = |answer: &NodeAnswer| answer.placement == Placement::NoLocal;
+    if !passed.is_empty() && members.iter().all(|m| no_local(m)) && !passed.iter().any(|p| no_local(p)) {
+        return NO_LOCAL;
+    }
+    if members.len() == 1 && passed.len() > 1 {
+        return ONE_NODE;
+    }
+    UNREACHED
+}
+
+/// What passes and is yet worth knowing.
+pub(super) fn findings(asked: &Asked<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let dead: BTreeSet<String> = asked
+        .answers
+        .iter()
+        .filter(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
+        .flat_map(|answer| &answer.sight.dials)
+        .filter(|dial| dial.address.is_ipv6() && (dial.failed.is_some() || dial.overtaken))
+        .map(|dial| dial.address.ip().to_string())
+        .collect();
+    if !dead.is_empty() {
+        let whose = match asked.check {
+            Check::SelfCheck => "the self check races both families and does not see it",
+            Check::Ca(_) => "the CA asks there first, and goes by IPv4 only where it cannot connect",
+        };
+        found.push(Finding {
+            id: "F17",
+            text: format!(
+                "{} does not answer: {whose}",
+                dead.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+        });
+    }
+    if !asked.with_key {
+        let odd: BTreeSet<u16> = asked
+            .answers
+            .iter()
+            .filter_map(|answer| match answer.outcome {
+                Outcome::Ok { status } => status,
+                _ => None,
+            })
+            .filter(|status| matches!(status, 401 | 403 | 407 | 429 | 451))
+            .collect();
+        for status in odd {
+            found.push(Finding {
+                id: "F18",
+                text: format!(
+                    "{status} for a path that nobody serves: authentication or a firewall may stand before the solver, too"
+                ),
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,392 @@
+use parallax_model::DialSight;
+use serde_json::json;
+
+use super::{
+    Standing::{AtRisk, Failed, Passed, Unknown},
+    *,
+};
+
+const URL: &str = "http://shop.example.test/.well-known/acme-challenge/t0ken";
+const CA: Check = Check::Ca(ChallengeClient::Boulder);
+
+fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> NodeAnswer {
+    NodeAnswer {
+        vantage: vantage.parse().unwrap(),
+        placement,
+        outcome: serde_json::from_value(outcome).unwrap(),
+        sight: ChallengeSight {
+            addresses: vec!["203.0.113.10".parse().unwrap()],
+            dials: vec![DialSight {
+                address: "203.0.113.10:80".parse().unwrap(),
+                failed: None,
+                overtaken: false,
+            }],
+            ..ChallengeSight::default()
+        },
+        total: None,
+    }
+}
+
+fn ok(vantage: &str) -> NodeAnswer {
+    answer(
+        vantage,
+        Placement::SameNode,
+        json!({"result": "ok", "status": 200}),
+    )
+}
+
+fn failed(vantage: &str, phase: &str, kind: &str, status: Option<u16>) -> NodeAnswer {
+    let mut outcome = json!({"result": "failed", "phase": phase, "kind": kind});
+    if let Some(status) = status {
+        outcome["status"] = status.into();
+    }
+    answer(vantage, Placement::NoLocal, outcome)
+}
+
+fn refused(vantage: &str) -> NodeAnswer {
+    failed(vantage, "connect", "refused", None)
+}
+
+fn not_asked(vantage: &str) -> NodeAnswer {
+    answer(
+        vantage,
+        Placement::Unknown,
+        json!({"result": "not_asked", "own": "out_of_scope"}),
+    )
+}
+
+struct Case {
+    check: Check,
+    answers: Vec<NodeAnswer>,
+    silent: Vec<Vantage>,
+    seat: Option<NodeName>,
+    differs: Vec<String>,
+    public_names: bool,
+}
+
+impl Case {
+    fn new(check: Check, answers: Vec<NodeAnswer>) -> Self {
+        Self {
+            check,
+            answers,
+            silent: Vec::new(),
+            seat: None,
+            differs: Vec::new(),
+            public_names: false,
+        }
+    }
+
+    fn on(mut self, node: &str) -> Self {
+        self.seat = Some(node.parse().unwrap());
+        self
+    }
+
+    fn silent(mut self, vantage: &str) -> Self {
+        self.silent.push(vantage.parse().unwrap());
+        self
+    }
+
+    fn judge(&self) -> Verdict {
+        judge(&Asked {
+            check: self.check,
+            url: URL,
+            with_key: true,
+            public_names: self.public_names,
+            answers: &self.answers,
+            silent: &self.silent,
+            diagnosed: None,
+            seat: self.seat.as_ref(),
+            seat_in_host_network: false,
+            differs: &self.differs,
+        })
+    }
+}
+
+fn nodes(answers: Vec<NodeAnswer>) -> Case {
+    Case::new(Check::SelfCheck, answers)
+}
+
+fn ids(verdict: &Verdict) -> Vec<&str> {
+    verdict.failing[0]
+        .causes
+        .iter()
+        .map(|cause| cause.id.as_str())
+        .collect()
+}
+
+#[test]
+fn the_node_of_cert_managers_pod_decides_the_self_check() {
+    let all = || vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")];
+    for (case, standing, says) in [
+        (
+            nodes(vec![ok("n1/pod"), ok("n2/pod")]),
+            Passed,
+            "passes on 2 of 2 vantages, whichever node",
+        ),
+        (
+            nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
+            Passed,
+            "on n2 too, where cert-manager's pod sits",
+        ),
+        (
+            nodes(all()).on("n1"),
+            AtRisk,
+            "on n1, where cert-manager's pod sits now, but not on n2, n3 (connection refused at 203.0.113.10)",
+        ),
+        (
+            nodes(all()).on("n3"),
+            Failed,
+            "cert-manager's pod sits on n3, where it fails: connection refused",
+        ),
+        (nodes(all()), Failed, "passes on 1 of 3 vantages, not on n2, n3"),
+        (
+            nodes(vec![ok("n1/pod")]).silent("n2/pod"),
+            Unknown,
+            "n2 did not answer, and where cert-manager's pod sits is not known",
+        ),
+        (
+            nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n1"),
+            Passed,
+            "on n1 too",
+        ),
+        (
+            nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n2"),
+            Unknown,
+            "on n2, which did not answer",
+        ),
+        (
+            nodes(vec![ok("n1/pod"), not_asked("n2/pod")]).on("n2"),
+            Unknown,
+            "did not answer",
+        ),
+        (nodes(vec![]).silent("n1/pod"), Unknown, "nobody answered"),
+        (nodes(vec![not_asked("n1/pod")]), Unknown, "nobody answered"),
+    ] {
+        let verdict = case.judge();
+        assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
+        assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
+    }
+}
+
+#[test]
+fn where_nobody_asks_from_the_pods_own_network_the_nodes_other_one_stands_for_it_and_that_is_said() {
+    let verdict = nodes(vec![ok("n1/host"), refused("n2/host")]).on("n2").judge();
+    assert_eq!(verdict.standing, Failed);
+    assert!(
+        verdict.sentence.contains("sits on n2/host, where it fails"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(
+        verdict.caveats[0].contains("nobody answered from n2/pod"),
+        "{:?}",
+        verdict.caveats
+    );
+    let both = nodes(vec![ok("n2/pod"), refused("n2/host")]).on("n2").judge();
+    assert_eq!((both.standing, both.caveats.len()), (AtRisk, 0));
+}
+
+#[test]
+fn what_differs_for_the_pod_makes_a_neighbours_answer_worth_nothing() {
+    for answers in [vec![ok("n1/pod")], vec![refused("n1/pod")]] {
+        let mut case = nodes(answers).on("n1");
+        case.differs = vec!["goes through the proxy http://proxy:3128".to_owned()];
+        let verdict = case.judge();
+        assert_eq!(verdict.standing, Unknown);
+        assert!(
+            verdict.sentence.contains("through the proxy"),
+            "{}",
+            verdict.sentence
+        );
+    }
+}
+
+#[test]
+fn a_failing_group_has_a_cause_by_where_it_sits_and_how_it_fails() {
+    for (answers, expected) in [
+        (vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")], "F1"),
+        (
+            vec![
+                failed("n1/pod", "connect", "connect_timeout", None),
+                failed("n2/pod", "connect", "connect_timeout", None),
+            ],
+            "F12",
+        ),
+        (
+            vec![ok("n1/pod"), failed("n2/pod", "first-byte", "eof", None)],
+            "F9",
+        ),
+        (vec![failed("n1/pod", "check", "status", Some(404))], "F19"),
+        (vec![failed("n1/pod", "check", "status", Some(503))], "F20"),
+        (vec![failed("n1/pod", "check", "status", Some(504))], "F13"),
+        (vec![failed("n1/pod", "check", "status", Some(403))], "F18"),
+        (
+            vec![failed("n1/pod", "check", "redirect_refused", Some(301))],
+            "F18",
+        ),
+        (vec![failed("n1/pod", "check", "wrong_body", Some(200))], "F19"),
+        (vec![failed("n1/pod", "tls", "not_tls", None)], "F10"),
+        (
+            vec![failed("n1/pod", "first-byte", "first_byte_timeout", None)],
+            "F13",
+        ),
+        (vec![failed("n1/pod", "resolve", "nxdomain", None)], "F15"),
+        (vec![failed("n1/pod", "resolve", "resolve_timeout", None)], "F16"),
+    ] {
+        let verdict = nodes(answers).judge();
+        assert_eq!(ids(&verdict)[0], expected, "{:?}", verdict.failing[0]);
+        assert!(!verdict.failing[0].remedies.is_empty());
+        assert!(!verdict.failing[0].theirs.is_empty());
+    }
+    let mut same = refused("n2/pod");
+    same.placement = Placement::SameNode;
+    let verdict = nodes(vec![ok("n1/pod"), same, ok("n3/pod")]).judge();
+    assert_eq!(ids(&verdict), ["F24"], "one node of several");
+    let mut six = refused("n1/pod");
+    six.sight.dials[0].address = "[2001:db8::1]:80".parse().unwrap();
+    assert_eq!(ids(&Case::new(CA, vec![six]).judge()), ["F17"]);
+}
+
+#[test]
+fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
+    let diagnosed: Diagnosed = serde_json::from_value(json!({
+        "subject": {"type": "front", "name": "203.0.113.10:80"}, "region": {"region": "nolocal", "members": []},
+        "class": [], "probability": 0.98, "causes": [{"id": "F4", "title": "kube-proxy replaced", "probability": 0.9}],
+        "sentence": "s", "evidence": [], "locality": [], "ruled_out": [], "separating": [], "facts": [],
+        "remedies": [{"action": "set externalTrafficPolicy: Cluster", "price": "p"}], "targets": []}))
+    .unwrap();
+    let answers = [ok("n1/pod"), refused("n2/pod")];
+    let verdict = judge(&Asked {
+        check: Check::SelfCheck,
+        url: URL,
+        with_key: true,
+        public_names: false,
+        answers: &answers,
+        silent: &[],
+        diagnosed: Some(&diagnosed),
+        seat: None,
+        seat_in_host_network: false,
+        differs: &[],
+    });
+    assert_eq!(ids(&verdict), ["F4"]);
+    assert!(verdict.failing[0].causes[0].diagnosed);
+    assert_eq!(verdict.failing[0].remedies.len(), 1);
+}
+
+#[test]
+fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_way_out() {
+    let out = "internet:laptop";
+    let reserved = || failed("n1/pod", "resolve", "no_address", None);
+    for (answers, public, standing, says) in [
+        // I1: the CA does not take the nodes' way.
+        (
+            vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
+            false,
+            Passed,
+            "passes from n1",
+        ),
+        (
+            vec![refused("n1/pod"), refused("n2/pod")],
+            false,
+            Unknown,
+            "says nothing about the internet",
+        ),
+        // I7: inside all is well, outside nobody gets in.
+        (
+            vec![ok("n1/pod"), failed(out, "connect", "connect_timeout", None)],
+            false,
+            Failed,
+            "from outside (internet:laptop) it fails",
+        ),
+        (
+            vec![refused("n1/pod"), ok(out)],
+            false,
+            Passed,
+            "passes from outside",
+        ),
+        (
+            vec![failed("n1/pod", "check", "redirect_refused", Some(303))],
+            false,
+            Failed,
+            "what the server answers",
+        ),
+        (
+            vec![ok("n1/pod"), failed("n2/pod", "check", "status", Some(404))],
+            false,
+            Failed,
+            "though not always",
+        ),
+        (
+            vec![failed("n1/pod", "first-byte", "eof", None)],
+            false,
+            Unknown,
+            "says nothing about the internet",
+        ),
+        // F29: only what public DNS says decides.
+        (
+            vec![reserved()],
+            false,
+            Unknown,
+            "what public DNS says is not known",
+        ),
+        (vec![reserved()], true, Failed, "public DNS fails it"),
+        (vec![not_asked("n1/pod")], false, Unknown, "nobody answered"),
+        (vec![], false, Unknown, "nobody answered"),
+    ] {
+        let mut case = Case::new(CA, answers);
+        case.public_names = public;
+        let verdict = case.judge();
+        assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
+        assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
+    }
+}
+
+#[test]
+fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
+    let mut raced = ok("n1/pod");
+    raced.sight.dials.insert(
+        0,
+        DialSight {
+            address: "[2001:db8::1]:80".parse().unwrap(),
+            failed: None,
+            overtaken: true,
+        },
+    );
+    let verdict = nodes(vec![raced]).judge();
+    assert_eq!(verdict.standing, Passed);
+    assert_eq!(verdict.findings[0].id, "F17");
+    assert!(verdict.findings[0].text.contains("does not see it"));
+}
+
+#[test]
+fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
+    let judged = |self_check: Standing, ca: Standing| {
+        let verdict = |check, standing| Verdict {
+            standing,
+            ..Case::new(check, vec![]).judge()
+        };
+        Judged {
+            host: "shop.example.test".to_owned(),
+            self_check: verdict(Check::SelfCheck, self_check),
+            ca: verdict(CA, ca),
+            not_checked: Vec::new(),
+        }
+    };
+    for (one, other, lax, strict) in [
+        (Passed, Passed, 0, 0),
+        (AtRisk, Passed, 0, 1),
+        (Passed, Unknown, 3, 3),
+        (Unknown, Passed, 3, 3),
+        (AtRisk, Unknown, 3, 1),
+        (Failed, Passed, 1, 1),
+        (Failed, Unknown, 1, 1),
+        (Unknown, Failed, 1, 1),
+    ] {
+        let case = judged(one, other);
+        assert_eq!(exit_code([&case], false), lax, "{one:?} {other:?}");
+        assert_eq!(exit_code([&case], true), strict, "{one:?} {other:?}, strictly");
+    }
+    let both = [judged(Passed, Passed), judged(Passed, Failed)];
+    assert_eq!(exit_code(&both, false), 1, "one host of several is enough");
+    assert_eq!(exit_code(&[], false), 3);
+}

@@ -1,0 +1,36 @@
+//! Preflight: know before the order whether the certificate will be issued. Pure: values in, values out.
+//!
+//! ```text
+//! Issuer ─▶ pick ─▶ approach ─▶ objects ─▶ (the caller creates) ─▶ runs ─▶ judge ─▶ two verdicts
+//! Certificate ┘       └ Ingress, HTTPRoute or editing in place      pod ────┘  (where cert-manager sits, and how it differs)
+//! ```
+//!
+//! cert-manager's self check and the CA's validation differ in both directions, so they are two verdicts and are never
+//! merged. Semantics of cert-manager 1.21.
+
+mod approach;
+mod ask;
+mod judge;
+mod objects;
+mod pick;
+mod pod;
+mod reason;
+mod types;
+mod words;
+
+pub use approach::{Approach, Overrides, Unsolvable};
+pub use ask::{InvalidHost, key_authorization, preflight_host, token};
+pub use judge::{
+    Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
+};
+pub use objects::{
+    DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod,
+    route_accepted,
+};
+pub use pick::{Picked, pick};
+pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
+pub use reason::{Reason, Waiting, reason};
+pub use types::{
+    Certificate, Challenge, GatewaySolver, Http01, IngressSolver, Issuer, IssuerRef, Selector, Solver, read,
+};
+pub use words::{authority_says, self_check_says};

@@ -1,0 +1,292 @@
+//! The one pod that decides: where cert-manager runs, and what is different about it from a prober beside it.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use parallax_model::{AddressRange, NodeName};
+use serde_json::Value;
+
+/// What is known of cert-manager's controller.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Controller {
+    /// `namespace/name` of its Deployment.
+    pub deployment: String,
+    /// Which of its pods leads.
+    pub leader: Leader,
+    /// The node of that pod.
+    pub node: Option<NodeName>,
+    /// Its environment as far as it names a proxy; without a value where that comes from elsewhere.
+    pub environment: BTreeMap<String, Option<String>>,
+    /// What makes its checks go another way than a prober's beside it.
+    pub differences: Vec<Difference>,
+    /// `--acme-http01-solver-nameservers`.
+    pub nameservers: Vec<String>,
+    /// `NetworkPolicies` that say where it may connect to, with their specs.
+    pub egress: Vec<(String, Value)>,
+}
+
+/// How the leading pod is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Leader {
+    /// The Lease names it.
+    Lease(String),
+    /// There is only one.
+    Only(String),
+    /// Several run and no Lease was read that names one of them.
+    #[default]
+    Unknown,
+}
+
+/// Something about the pod that a prober does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// Its names are resolved otherwise: `dnsPolicy`.
+    DnsPolicy(String),
+    /// Its resolv.conf has servers or options of its own: `dnsConfig`.
+    DnsConfig,
+    /// It has names of its own: `hostAliases`.
+    HostAliases,
+    /// It uses the node's network.
+    HostNetwork,
+}
+
+impl Difference {
+    /// In words, to stand behind "its pod".
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::DnsPolicy(policy) => format!("resolves names by dnsPolicy {policy}"),
+            Self::DnsConfig => "has resolvers or options of its own (dnsConfig)".to_owned(),
+            Self::HostAliases => "has names of its own (hostAliases)".to_owned(),
+            Self::HostNetwork => "is in its node's network (hostNetwork)".to_owned(),
+        }
+    }
+}
+
+/// Reads the Deployment, its pods, its Lease and the `NetworkPolicies` of its namespace.
+#[must_use]
+pub fn controller(
+    deployment: &Value,
+    pods: &[Value],
+    lease: Option<&Value>,
+    policies: &[Value],
+) -> Controller {
+    let template = &deployment["spec"]["template"];
+    let spec = &template["spec"];
+    let container = &spec["containers"][0];
+    let leader = leading(pods, lease);
+    let name = match &leader {
+        Leader::Lease(name) | Leader::Only(name) => Some(name.as_str()),
+        Leader::Unknown => None,
+    };
+    let node = pods
+        .iter()
+        .find(|pod| name.is_some() && pod["metadata"]["name"].as_str() == name)
+        .and_then(|pod| pod["spec"]["nodeName"].as_str()?.parse().ok());
+    let meta = &deployment["metadata"];
+    let text = |field: &str| meta[field].as_str().unwrap_or_default();
+    Controller {
+        deployment: format!("{}/{}", text("namespace"), text("name")),
+        leader,
+        node,
+        environment: environment(container),
+        differences: differences(spec),
+        nameservers: nameservers(container),
+        egress: policies
+            .iter()
+            .filter(|policy| {
+                is_egress(policy) && selects(&policy["spec"]["podSelector"], &template["metadata"]["labels"])
+            })
+            .map(|policy| {
+                let name = policy["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                (name, policy["spec"].clone())
+            })
+            .collect(),
+    }
+}
+
+/// A Lease is held as `POD-external-cert-manager-controller`.
+fn leading(pods: &[Value], lease: Option<&Value>) -> Leader {
+    let alive: Vec<&str> = pods
+        .iter()
+        .filter(|pod| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null())
+        .filter_map(|pod| pod["metadata"]["name"].as_str())
+        .collect();
+    let holder = lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str());
+    let held = holder.and_then(|holder| {
+        alive
+            .iter()
+            .find(|pod| holder.starts_with(&format!("{pod}-")) || holder == **pod)
+    });
+    match (held, alive.as_slice()) {
+        (Some(pod), _) => Leader::Lease((*pod).to_owned()),
+        (None, [pod]) => Leader::Only((*pod).to_owned()),
+        (None, _) => Leader::Unknown,
+    }
+}
+
+fn environment(container: &Value) -> BTreeMap<String, Option<String>> {
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
+    container["env"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry["name"].as_str()?;
+            let proxy = names.contains(&name.to_ascii_uppercase().as_str());
+            proxy.then(|| (name.to_owned(), entry["value"].as_str().map(ToOwned::to_owned)))
+        })
+        .collect()
+}
+
+fn differences(spec: &Value) -> Vec<Difference> {
+    let mut all = Vec::new();
+    let host = spec["hostNetwork"] == true;
+    if host {
+        all.push(Difference::HostNetwork);
+    }
+    match spec["dnsPolicy"].as_str() {
+        None | Some("ClusterFirst") if !host => {}
+        Some("ClusterFirstWithHostNet") if host => {}
+        // In the node's network ClusterFirst falls back to the node's own resolvers.
+        policy => all.push(Difference::DnsPolicy(policy.unwrap_or("ClusterFirst").to_owned())),
+    }
+    if spec["dnsConfig"]
+        .as_object()
+        .is_some_and(|config| !config.is_empty())
+    {
+        all.push(Difference::DnsConfig);
+    }
+    if spec["hostAliases"]
+        .as_array()
+        .is_some_and(|aliases| !aliases.is_empty())
+    {
+        all.push(Difference::HostAliases);
+    }
+    all
+}
+
+fn nameservers(container: &Value) -> Vec<String> {
+    const FLAG: &str = "--acme-http01-solver-nameservers";
+    let args: Vec<&str> = container["args"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let mut found = Vec::new();
+    for (i, arg) in args.iter().enumerate() {
+        let value = match arg.strip_prefix(FLAG) {
+            Some("") => args.get(i + 1).copied(),
+            Some(rest) => rest.strip_prefix('='),
+            None => None,
+        };
+        found.extend(
+            value
+                .into_iter()
+                .flat_map(|value| value.split(','))
+                .map(ToOwned::to_owned),
+        );
+    }
+    found.retain(|server| !server.is_empty());
+    found
+}
+
+fn is_egress(policy: &Value) -> bool {
+    let types = policy["spec"]["policyTypes"].as_array();
+    types.is_some_and(|types| types.iter().any(|sort| sort == "Egress"))
+        || (types.is_none() && policy["spec"]["egress"].is_array())
+}
+
+/// A label selector; an expression that is not understood is taken to match, because then it is looked at.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let label = |name: &str| labels[name].as_str();
+    let exact = selector["matchLabels"]
+        .as_object()
+        .is_none_or(|wanted| wanted.iter().all(|(name, value)| label(name) == value.as_str()));
+    let all = selector["matchExpressions"].as_array().into_iter().flatten();
+    exact
+        && all.into_iter().all(|expression| {
+            let found = expression["key"].as_str().and_then(label);
+            let listed = || {
+                let values = expression["values"].as_array().into_iter().flatten();
+                values.filter_map(Value::as_str).any(|value| Some(value) == found)
+            };
+            match expression["operator"].as_str() {
+                Some("In") => listed(),
+                Some("NotIn") => !listed(),
+                Some("Exists") => found.is_some(),
+                Some("DoesNotExist") => found.is_none(),
+                _ => true,
+            }
+        })
+}
+
+/// Whether egress policies let a pod connect to an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaches {
+    /// Some rule allows it in so many words, or no policy selects the pod.
+    Yes,
+    /// Nothing allows it.
+    No,
+    /// Rules name pods or namespaces: it depends on where the packet ends after translation.
+    Depends,
+}
+
+/// Evaluates the egress policies of a pod for a TCP connection to an address as the client names it.
+#[must_use]
+pub fn egress(policies: &[(String, Value)], address: IpAddr, port: u16) -> Reaches {
+    if policies.is_empty() {
+        return Reaches::Yes;
+    }
+    let mut depends = false;
+    for (_, spec) in policies {
+        for rule in spec["egress"].as_array().into_iter().flatten() {
+            if !allows_port(rule, port) {
+                continue;
+            }
+            let Some(peers) = rule["to"].as_array().filter(|peers| !peers.is_empty()) else {
+                return Reaches::Yes;
+            };
+            for peer in peers {
+                if peer["ipBlock"].is_object() {
+                    if in_block(&peer["ipBlock"], address) {
+                        return Reaches::Yes;
+                    }
+                } else {
+                    depends = true;
+                }
+            }
+        }
+    }
+    if depends { Reaches::Depends } else { Reaches::No }
+}
+
+fn allows_port(rule: &Value, port: u16) -> bool {
+    let Some(ports) = rule["ports"].as_array().filter(|ports| !ports.is_empty()) else {
+        return true;
+    };
+    ports.iter().any(|entry| {
+        let tcp = entry["protocol"]
+            .as_str()
+            .is_none_or(|protocol| protocol == "TCP");
+        let first = entry["port"].as_u64();
+        let fits = match (first, entry["endPort"].as_u64(), entry["port"].is_string()) {
+            // A named port is one of the pod that is reached, which is not known here.
+            (_, _, true) | (None, _, _) => true,
+            (Some(first), Some(last), _) => (first..=last).contains(&u64::from(port)),
+            (Some(only), None, _) => only == u64::from(port),
+        };
+        tcp && fits
+    })
+}
+
+fn in_block(block: &Value, address: IpAddr) -> bool {
+    let range = |value: &Value| value.as_str().and_then(|text| text.parse::<AddressRange>().ok());
+    let within = range(&block["cidr"]).is_some_and(|range| range.contains(address));
+    let excepted = block["except"].as_array().into_iter().flatten().filter_map(range);
+    within && !excepted.into_iter().any(|range| range.contains(address))
+}
+
+#[cfg(test)]
+#[path = "pod_tests.rs"]
+mod tests;

@@ -1,0 +1,168 @@
+use serde_json::json;
+
+use super::*;
+
+#[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
+fn deployment(spec: Value) -> Value {
+    json!({"metadata": {"namespace": "cert-manager", "name": "cert-manager"},
+           "spec": {"template": {"metadata": {"labels": {"app": "cert-manager"}}, "spec": spec}}})
+}
+
+fn pod(name: &str, node: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+}
+
+fn lease(holder: &str) -> Value {
+    json!({"spec": {"holderIdentity": holder}})
+}
+
+#[test]
+fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
+    let of = |pods: &[Value], lease: Option<&Value>| {
+        let found = controller(&deployment(json!({"containers": [{}]})), pods, lease, &[]);
+        (found.leader, found.node.map(|node| node.to_string()))
+    };
+    let (a, b) = (pod("cm-a", "n1"), pod("cm-b", "n3"));
+    let both = [a.clone(), b];
+    let held = lease("cm-b-external-cert-manager-controller");
+    assert_eq!(
+        of(&both, Some(&held)),
+        (Leader::Lease("cm-b".into()), Some("n3".into()))
+    );
+    assert_eq!(of(&both, None), (Leader::Unknown, None));
+    assert_eq!(
+        of(&both, Some(&lease("cm-gone-external"))),
+        (Leader::Unknown, None)
+    );
+    assert_eq!(
+        of(std::slice::from_ref(&a), None),
+        (Leader::Only("cm-a".into()), Some("n1".into()))
+    );
+    let mut ending = a;
+    ending["metadata"]["deletionTimestamp"] = json!("2026-11-22T04:00:00Z");
+    assert_eq!(of(&[ending], None).0, Leader::Unknown);
+}
+
+#[test]
+fn what_differs_for_the_pod_is_read_from_its_deployment() {
+    let plain = controller(
+        &deployment(json!({"dnsPolicy": "ClusterFirst", "containers": [{}]})),
+        &[],
+        None,
+        &[],
+    );
+    assert_eq!((plain.differences, plain.nameservers.len()), (vec![], 0));
+    let other = controller(
+        &deployment(
+            json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"]}, "hostAliases": [{"ip": "10.0.0.1"}],
+            "containers": [{"args": ["--v=2", "--acme-http01-solver-nameservers=1.1.1.1:53,9.9.9.9:53"],
+                "env": [{"name": "HTTP_PROXY", "value": "http://proxy:3128"}, {"name": "no_proxy", "valueFrom": {}},
+                        {"name": "POD_NAMESPACE", "value": "x"}]}]}),
+        ),
+        &[],
+        None,
+        &[],
+    );
+    assert_eq!(
+        other.differences,
+        [
+            Difference::DnsPolicy("None".into()),
+            Difference::DnsConfig,
+            Difference::HostAliases
+        ]
+    );
+    assert_eq!(other.nameservers, ["1.1.1.1:53", "9.9.9.9:53"]);
+    assert_eq!(other.environment.len(), 2);
+    assert_eq!(other.environment["no_proxy"], None);
+    let host = |spec: Value| controller(&deployment(spec), &[], None, &[]).differences;
+    assert_eq!(
+        host(json!({"hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [{}]})),
+        [Difference::HostNetwork]
+    );
+    assert_eq!(
+        host(json!({"hostNetwork": true, "dnsPolicy": "ClusterFirst", "containers": [{}]}))[1],
+        Difference::DnsPolicy("ClusterFirst".into())
+    );
+}
+
+#[test]
+fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_client_names_it() {
+    let address: IpAddr = "203.0.113.10".parse().unwrap();
+    let policy = |selector: Value, egress: Value| json!({"metadata": {"name": "p"}, "spec": {"podSelector": selector, "policyTypes": ["Egress"], "egress": egress}});
+    let own = json!({"matchLabels": {"app": "cert-manager"}});
+    let found = |policies: &[Value]| {
+        let controller = controller(&deployment(json!({"containers": [{}]})), &[], None, policies);
+        egress(&controller.egress, address, 80)
+    };
+    let table = [
+        ("no policy", vec![], Reaches::Yes),
+        (
+            "another pod's",
+            vec![policy(json!({"matchLabels": {"app": "web"}}), json!([]))],
+            Reaches::Yes,
+        ),
+        ("nothing allowed", vec![policy(json!({}), json!([]))], Reaches::No),
+        ("everything", vec![policy(own.clone(), json!([{}]))], Reaches::Yes),
+        (
+            "only HTTPS",
+            vec![policy(own.clone(), json!([{"ports": [{"port": 443}]}]))],
+            Reaches::No,
+        ),
+        (
+            "a range of ports",
+            vec![policy(
+                own.clone(),
+                json!([{"ports": [{"port": 1, "endPort": 1024}]}]),
+            )],
+            Reaches::Yes,
+        ),
+        (
+            "over UDP",
+            vec![policy(
+                own.clone(),
+                json!([{"ports": [{"port": 80, "protocol": "UDP"}]}]),
+            )],
+            Reaches::No,
+        ),
+        (
+            "its block",
+            vec![policy(
+                own.clone(),
+                json!([{"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}]),
+            )],
+            Reaches::Yes,
+        ),
+        (
+            "all but its block",
+            vec![policy(
+                own.clone(),
+                json!([{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["203.0.113.0/24"]}}]}]),
+            )],
+            Reaches::No,
+        ),
+        (
+            "pods by labels",
+            vec![policy(own.clone(), json!([{"to": [{"podSelector": {}}]}]))],
+            Reaches::Depends,
+        ),
+        (
+            "one policy allows what the other does not",
+            vec![
+                policy(json!({}), json!([])),
+                policy(own.clone(), json!([{"ports": [{"port": 80}]}])),
+            ],
+            Reaches::Yes,
+        ),
+        (
+            "an expression that holds",
+            vec![policy(
+                json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["cert-manager"]}]}),
+                json!([]),
+            )],
+            Reaches::No,
+        ),
+    ];
+    for (what, policies, expected) in table {
+        assert_eq!(found(&policies), expected, "{what}");
+    }
+}

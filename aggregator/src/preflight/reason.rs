@@ -1,0 +1,275 @@
+//! What `status.reason` of a Challenge says. The words around are cert-manager's, the rest is Go's.
+
+use std::net::{IpAddr, SocketAddr};
+
+use parallax_model::{FailureKind, Phase};
+
+/// A reason, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing is said yet.
+    Nothing,
+    /// The self check fails.
+    SelfCheck(Reason),
+    /// The self check is skipped, and so long is waited (`waitInsteadOfSelfCheck`).
+    Delay(String),
+    /// The CA refused the challenge: it is over.
+    Refused(String),
+    /// The solver's objects could not be made.
+    NotPresented(String),
+    /// Words that are not known here.
+    Other(String),
+}
+
+/// Why the self check failed last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// How far it came.
+    pub phase: Phase,
+    /// What became of it.
+    pub kind: FailureKind,
+    /// The address that was dialled.
+    pub address: Option<SocketAddr>,
+    /// The resolver that was asked.
+    pub resolver: Option<SocketAddr>,
+    /// The status that came.
+    pub status: Option<u16>,
+    /// Pointers into the catalogue: what usually causes it.
+    pub usual: &'static [&'static str],
+}
+
+const PROPAGATION: &str = "Waiting for HTTP-01 challenge propagation: ";
+
+/// Reads a reason.
+#[must_use]
+pub fn reason(text: &str) -> Waiting {
+    let text = text.trim();
+    if text.is_empty() {
+        return Waiting::Nothing;
+    }
+    if let Some(failure) = text.strip_prefix(PROPAGATION) {
+        return failed(failure).map_or_else(|| Waiting::Other(failure.to_owned()), Waiting::SelfCheck);
+    }
+    let delay = text
+        .strip_prefix("Waiting ")
+        .and_then(|rest| rest.strip_suffix(" before accepting HTTP-01 challenge without self-check"));
+    if let Some(delay) = delay {
+        return Waiting::Delay(delay.to_owned());
+    }
+    if let Some(said) = text.strip_prefix("Error accepting authorization: ") {
+        return Waiting::Refused(said.to_owned());
+    }
+    if text.starts_with("Error presenting challenge") || text.contains("cannot be used with pathType") {
+        return Waiting::NotPresented(text.to_owned());
+    }
+    // Some versions leave the words in front out.
+    failed(text).map_or_else(|| Waiting::Other(text.to_owned()), Waiting::SelfCheck)
+}
+
+/// Wordings in the order in which they are looked for: the more special first.
+type Wording = (&'static str, Phase, FailureKind, &'static [&'static str]);
+
+const WORDINGS: &[Wording] = &[
+    (
+        "wrong status code '404'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F19"],
+    ),
+    (
+        "wrong status code '502'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F20"],
+    ),
+    (
+        "wrong status code '503'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F20", "F21"],
+    ),
+    (
+        "wrong status code '504'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F13"],
+    ),
+    (
+        "wrong status code '401'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F18"],
+    ),
+    (
+        "wrong status code '403'",
+        Phase::Check,
+        FailureKind::Status,
+        &["F14", "F18", "F31"],
+    ),
+    ("wrong status code", Phase::Check, FailureKind::Status, &["F19"]),
+    (
+        "did not get expected response",
+        Phase::Check,
+        FailureKind::WrongBody,
+        &["F19"],
+    ),
+    (
+        "failed to read response body",
+        Phase::Body,
+        FailureKind::BodyCut,
+        &["F22", "F9"],
+    ),
+    ("no such host", Phase::Resolve, FailureKind::NxDomain, &["F15"]),
+    (
+        "server misbehaving",
+        Phase::Resolve,
+        FailureKind::ServFail,
+        &["F15"],
+    ),
+    (
+        "stopped after 10 redirects",
+        Phase::Check,
+        FailureKind::RedirectTooMany,
+        &["F10", "F18"],
+    ),
+    ("remote error: tls:", Phase::Tls, FailureKind::TlsAlert, &["F18"]),
+    (
+        "server gave HTTP response to HTTPS client",
+        Phase::Tls,
+        FailureKind::NotTls,
+        &["F10"],
+    ),
+    (
+        "first record does not look like a TLS handshake",
+        Phase::Tls,
+        FailureKind::NotTls,
+        &["F10"],
+    ),
+    (
+        "TLS handshake timeout",
+        Phase::Tls,
+        FailureKind::TlsTimeout,
+        &["F10", "F22"],
+    ),
+    ("tls: ", Phase::Tls, FailureKind::TlsProtocol, &["F18"]),
+    (
+        "malformed HTTP",
+        Phase::FirstByte,
+        FailureKind::Malformed,
+        &["F9", "F10"],
+    ),
+    (
+        "connect: connection refused",
+        Phase::Connect,
+        FailureKind::Refused,
+        &["F1", "F4", "F24", "F25", "F26"],
+    ),
+    (
+        "connect: connection timed out",
+        Phase::Connect,
+        FailureKind::ConnectTimeout,
+        &["F2", "F3", "F5", "F6", "F12", "F13", "F14"],
+    ),
+    (
+        "connect: no route to host",
+        Phase::Connect,
+        FailureKind::Unreachable,
+        &["F24"],
+    ),
+    (
+        "connect: network is unreachable",
+        Phase::Connect,
+        FailureKind::Unreachable,
+        &["F17"],
+    ),
+    (
+        "connect: operation not permitted",
+        Phase::Connect,
+        FailureKind::Prohibited,
+        &["F13"],
+    ),
+    (
+        "connect: permission denied",
+        Phase::Connect,
+        FailureKind::Prohibited,
+        &["F13"],
+    ),
+    (
+        "connection reset by peer",
+        Phase::FirstByte,
+        FailureKind::Reset,
+        &["F9", "F21", "F27"],
+    ),
+    (
+        "while awaiting headers",
+        Phase::FirstByte,
+        FailureKind::FirstByteTimeout,
+        &["F5", "F6", "F22"],
+    ),
+    (
+        "i/o timeout",
+        Phase::Connect,
+        FailureKind::ConnectTimeout,
+        &["F2", "F3", "F5", "F6", "F12", "F13", "F14"],
+    ),
+    (
+        "context deadline exceeded",
+        Phase::FirstByte,
+        FailureKind::FirstByteTimeout,
+        &["F5", "F6", "F22"],
+    ),
+    (
+        "Client.Timeout",
+        Phase::FirstByte,
+        FailureKind::FirstByteTimeout,
+        &["F5", "F6", "F22"],
+    ),
+];
+
+fn failed(text: &str) -> Option<Reason> {
+    let looked_up = text.contains("lookup ");
+    let found = WORDINGS.iter().find(|(words, ..)| text.contains(words));
+    let (phase, kind, usual): (Phase, FailureKind, &'static [&'static str]) = match found {
+        // Go says the same of a resolver as of a server.
+        Some((_, Phase::Connect, FailureKind::ConnectTimeout, _)) if looked_up => {
+            (Phase::Resolve, FailureKind::ResolveTimeout, &["F16"])
+        }
+        Some((_, Phase::Connect, FailureKind::Refused, _)) if looked_up => {
+            (Phase::Resolve, FailureKind::ResolverUnreachable, &["F15"])
+        }
+        // The client's own deadline passed while it still dialled.
+        Some((_, Phase::FirstByte, FailureKind::FirstByteTimeout, _)) if text.contains("dial tcp") => (
+            Phase::Connect,
+            FailureKind::ConnectTimeout,
+            &["F2", "F3", "F5", "F6", "F12", "F13", "F14"],
+        ),
+        Some((_, phase, kind, usual)) => (*phase, kind.clone(), usual),
+        None if text.trim_end().ends_with("EOF") => (Phase::FirstByte, FailureKind::Eof, &["F9"]),
+        None => return None,
+    };
+    Some(Reason {
+        phase,
+        kind,
+        address: after(text, "dial tcp "),
+        resolver: after(text, " on "),
+        status: text
+            .split_once("wrong status code '")
+            .and_then(|(_, rest)| rest.split('\'').next()?.parse().ok()),
+        usual,
+    })
+}
+
+/// The address that follows some words, with a port or without; `[::1]:80` as Go writes it.
+fn after(text: &str, words: &str) -> Option<SocketAddr> {
+    text.split(words).skip(1).find_map(|rest| {
+        let word = rest.split([' ', ',']).next()?.trim_end_matches(':');
+        word.parse().ok().or_else(|| {
+            let alone: IpAddr = word.parse().ok()?;
+            Some(SocketAddr::new(alone, 80))
+        })
+    })
+}
+
+#[cfg(test)]
+#[path = "reason_tests.rs"]
+mod tests;

@@ -1,0 +1,260 @@
+//! cert-manager's objects, as far as a preflight needs them. Every field may be missing or null; what is not named here
+//! is of no use.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+/// Reads an object of the API, nulls as absent.
+///
+/// # Errors
+/// What serde says, with the field's name: the object is not of the kind that is meant, or of another version.
+pub fn read<T: DeserializeOwned>(mut object: Value) -> Result<T, String> {
+    without_nulls(&mut object, 0);
+    serde_json::from_value(object).map_err(|error| error.to_string())
+}
+
+/// What nests deeper than any object of the API is left as it is.
+fn without_nulls(value: &mut Value, depth: usize) {
+    if depth > 32 {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields
+                .values_mut()
+                .for_each(|field| without_nulls(field, depth + 1));
+        }
+        Value::Array(items) => {
+            items.retain(|item| !item.is_null());
+            for item in items {
+                without_nulls(item, depth + 1);
+            }
+        }
+        _ => {}
+    }
+}
+
+macro_rules! tolerant {
+    ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $type:ty,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct $name {
+            $($(#[$fdoc])* pub $field: $type,)+
+        }
+    };
+}
+
+tolerant!(
+    /// What is kept of `metadata`.
+    Meta {
+        /// Its name.
+        name: String,
+        /// Its namespace; empty for objects of the cluster.
+        namespace: String,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+        /// Its annotations.
+        annotations: BTreeMap<String, String>,
+    }
+);
+tolerant!(
+    /// `Issuer` and `ClusterIssuer`.
+    Issuer {
+        /// Name and namespace.
+        metadata: Meta,
+        /// What it issues by.
+        spec: IssuerSpec,
+    }
+);
+tolerant!(
+    /// `spec` of an issuer; one of several sorts, of which ACME is of interest.
+    IssuerSpec {
+        /// Absent where it is no ACME issuer.
+        acme: Option<Acme>,
+    }
+);
+tolerant!(
+    /// An ACME account and its solvers.
+    Acme {
+        /// The directory's URL.
+        server: String,
+        /// In order; see [`super::pick`].
+        solvers: Vec<Solver>,
+    }
+);
+tolerant!(
+    /// One solver.
+    Solver {
+        /// For which names; absent for all.
+        selector: Option<Selector>,
+        /// By HTTP.
+        http01: Option<Http01>,
+        /// By DNS: its settings are of no interest.
+        dns01: Option<Map<String, Value>>,
+        /// The self check is skipped, and so long is waited instead (cert-manager 1.21).
+        wait_instead_of_self_check: Option<String>,
+    }
+);
+tolerant!(
+    /// For which names a solver is meant. All that are given must match.
+    Selector {
+        /// Labels that the Certificate must have.
+        match_labels: BTreeMap<String, String>,
+        /// Names, to the letter.
+        dns_names: Vec<String>,
+        /// Zones that the name must lie in.
+        dns_zones: Vec<String>,
+    }
+);
+tolerant!(
+    /// How a challenge is answered over HTTP: one of the two.
+    Http01 {
+        /// By an Ingress.
+        ingress: Option<IngressSolver>,
+        /// By an `HTTPRoute`.
+        #[serde(rename = "gatewayHTTPRoute")]
+        gateway_http_route: Option<GatewaySolver>,
+    }
+);
+tolerant!(
+    /// An Ingress of its own, or an existing one edited in place.
+    IngressSolver {
+        /// `ClusterIP` or `NodePort`.
+        service_type: String,
+        /// `spec.ingressClassName` of the Ingress.
+        ingress_class_name: String,
+        /// Its annotation `kubernetes.io/ingress.class`.
+        class: String,
+        /// An existing Ingress that is edited in place.
+        name: String,
+        /// What is different about the solver's Pod.
+        pod_template: Option<Value>,
+        /// What is added to the Ingress.
+        ingress_template: Option<Template>,
+    }
+);
+tolerant!(
+    /// An `HTTPRoute` of its own.
+    GatewaySolver {
+        /// `ClusterIP` or `NodePort`.
+        service_type: String,
+        /// Labels of the route.
+        labels: BTreeMap<String, String>,
+        /// The Gateways it hangs on, as they stand.
+        parent_refs: Vec<Value>,
+        /// What is different about the solver's Pod.
+        pod_template: Option<Value>,
+    }
+);
+tolerant!(
+    /// Labels and annotations to be added.
+    Template {
+        /// They.
+        metadata: Meta,
+    }
+);
+tolerant!(
+    /// `Certificate`.
+    Certificate {
+        /// Its annotations may override the solver, its labels choose it.
+        metadata: Meta,
+        /// What is to be certified.
+        spec: CertificateSpec,
+    }
+);
+tolerant!(
+    /// `spec` of a Certificate.
+    CertificateSpec {
+        /// The names.
+        dns_names: Vec<String>,
+        /// An old-fashioned name besides.
+        common_name: String,
+        /// Addresses, which HTTP-01 solvers of this sort are rarely meant for.
+        ip_addresses: Vec<String>,
+        /// Who issues it.
+        issuer_ref: IssuerRef,
+    }
+);
+tolerant!(
+    /// Who issues.
+    IssuerRef {
+        /// Its name.
+        name: String,
+        /// `Issuer`, also where empty, or `ClusterIssuer`.
+        kind: String,
+        /// `cert-manager.io`, also where empty.
+        group: String,
+    }
+);
+tolerant!(
+    /// `Challenge`, once it exists: it holds everything that is needed.
+    Challenge {
+        /// Name and namespace.
+        metadata: Meta,
+        /// What is asked for.
+        spec: ChallengeSpec,
+        /// Where it stands.
+        status: ChallengeStatus,
+    }
+);
+tolerant!(
+    /// `spec` of a Challenge.
+    ChallengeSpec {
+        /// The name.
+        dns_name: String,
+        /// The token.
+        token: String,
+        /// The key authorization: `token.thumbprint`.
+        key: String,
+        /// `HTTP-01` or `DNS-01`.
+        #[serde(rename = "type")]
+        sort: String,
+        /// The solver that was picked.
+        solver: Solver,
+        /// Who issues.
+        issuer_ref: IssuerRef,
+    }
+);
+tolerant!(
+    /// `status` of a Challenge.
+    ChallengeStatus {
+        /// Whether the scheduler has started it; until then it is queued, not failing.
+        processing: bool,
+        /// Whether the solver's objects are there.
+        presented: bool,
+        /// Empty, `pending`, `ready`, `processing`, `valid`, `invalid`, `expired` or `errored`.
+        state: String,
+        /// In words.
+        reason: String,
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_issuer_reads_whatever_else_it_holds_and_whatever_is_null() {
+        let issuer: Issuer = read(json!({
+            "apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer", "metadata": {"name": "le", "labels": null},
+            "spec": {"acme": {"server": "https://acme.example.test/dir", "privateKeySecretRef": {"name": "k"}, "solvers": [
+                {"http01": {"ingress": {"ingressClassName": "nginx", "podTemplate": null}}},
+                {"selector": {"dnsZones": ["example.test"]}, "dns01": {"route53": {"region": "x"}}},
+                {"http01": {"gatewayHTTPRoute": {"parentRefs": [{"name": "gw", "kind": "Gateway"}]}},
+                 "waitInsteadOfSelfCheck": "60s"}]}},
+            "status": {"conditions": []}}))
+        .unwrap();
+        let solvers = issuer.spec.acme.unwrap().solvers;
+        let http = |n: usize| solvers[n].http01.clone().unwrap();
+        assert_eq!(http(0).ingress.unwrap().ingress_class_name, "nginx");
+        assert!(solvers[1].dns01.is_some() && solvers[1].http01.is_none());
+        assert_eq!(http(2).gateway_http_route.unwrap().parent_refs.len(), 1);
+        assert_eq!(solvers[2].wait_instead_of_self_check.as_deref(), Some("60s"));
+    }
+}

@@ -1,0 +1,237 @@
+//! The caller's own way into the cluster. What is refused names the rule that would allow it.
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
+};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::exit::Failure;
+
+/// How long the API server may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Objects a page.
+const PAGE: u32 = 200;
+
+/// The sorts of objects that are read or made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Pod,
+    Service,
+    Ingress,
+    IngressClass,
+    Route,
+    Issuer,
+    ClusterIssuer,
+    Certificate,
+    Challenge,
+    Deployment,
+    DaemonSet,
+    Lease,
+    NetworkPolicy,
+}
+
+impl Sort {
+    const fn parts(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::Pod => ("", "v1", "Pod", "pods"),
+            Self::Service => ("", "v1", "Service", "services"),
+            Self::Ingress => ("networking.k8s.io", "v1", "Ingress", "ingresses"),
+            Self::IngressClass => ("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
+            Self::Route => ("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"),
+            Self::Issuer => ("cert-manager.io", "v1", "Issuer", "issuers"),
+            Self::ClusterIssuer => ("cert-manager.io", "v1", "ClusterIssuer", "clusterissuers"),
+            Self::Certificate => ("cert-manager.io", "v1", "Certificate", "certificates"),
+            Self::Challenge => ("acme.cert-manager.io", "v1", "Challenge", "challenges"),
+            Self::Deployment => ("apps", "v1", "Deployment", "deployments"),
+            Self::DaemonSet => ("apps", "v1", "DaemonSet", "daemonsets"),
+            Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
+            Self::NetworkPolicy => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+        }
+    }
+
+    const fn of_the_cluster(self) -> bool {
+        matches!(self, Self::IngressClass | Self::ClusterIssuer)
+    }
+
+    fn resource(self) -> ApiResource {
+        let (group, version, kind, plural) = self.parts();
+        ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: if group.is_empty() {
+                version.to_owned()
+            } else {
+                format!("{group}/{version}")
+            },
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        }
+    }
+
+    /// `Ingress shop/web`.
+    pub(super) fn named(self, namespace: &str, name: &str) -> String {
+        let kind = self.parts().2;
+        if self.of_the_cluster() {
+            format!("{kind} {name}")
+        } else {
+            format!("{kind} {namespace}/{name}")
+        }
+    }
+}
+
+/// Why something of the cluster is not there.
+#[derive(Debug)]
+pub(super) enum Missing {
+    /// The object, or its whole kind, does not exist.
+    NotFound,
+    /// Anything else, in words.
+    Failed(String),
+}
+
+impl From<Missing> for Failure {
+    fn from(missing: Missing) -> Self {
+        Self::CouldNot(match missing {
+            Missing::NotFound => "what was there a moment ago is gone".to_owned(),
+            Missing::Failed(said) => said,
+        })
+    }
+}
+
+/// A cluster, as the caller may see it.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    pub(super) async fn find() -> Result<Self, Failure> {
+        let client = Client::try_default().await.map_err(|error| {
+            Failure::CouldNot(format!(
+                "cannot find the cluster: {error}; set KUBECONFIG, run `kubectl config use-context`, or add --no-create"
+            ))
+        })?;
+        Ok(Self { client })
+    }
+
+    fn api(&self, sort: Sort, namespace: &str) -> Api<DynamicObject> {
+        let resource = sort.resource();
+        if sort.of_the_cluster() {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), namespace, &resource)
+        }
+    }
+
+    pub(super) async fn get(&self, sort: Sort, namespace: &str, name: &str) -> Result<Value, Missing> {
+        let call = async { self.api(sort, namespace).get(name).await };
+        self.called(sort, namespace, ("get", "read", name), call)
+            .await
+            .map(value)
+    }
+
+    pub(super) async fn list(
+        &self,
+        sort: Sort,
+        namespace: &str,
+        labels: &str,
+    ) -> Result<Vec<Value>, Missing> {
+        let api = self.api(sort, namespace);
+        let mut all = Vec::new();
+        let mut params = ListParams::default().labels(labels).limit(PAGE);
+        loop {
+            let call = async { api.list(&params).await };
+            let page = self.called(sort, namespace, ("list", "list", ""), call).await?;
+            all.extend(page.items.into_iter().map(value));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    pub(super) async fn create(&self, sort: Sort, namespace: &str, object: &Value) -> Result<Value, Missing> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let object: DynamicObject =
+            serde_json::from_value(object.clone()).map_err(|error| Missing::Failed(error.to_string()))?;
+        let call = async {
+            self.api(sort, namespace)
+                .create(&PostParams::default(), &object)
+                .await
+        };
+        self.called(sort, namespace, ("create", "create", &name), call)
+            .await
+            .map(value)
+    }
+
+    /// Removes an object; one that is not there is removed.
+    pub(super) async fn delete(&self, sort: Sort, namespace: &str, name: &str) -> Result<(), Missing> {
+        let call = async {
+            self.api(sort, namespace)
+                .delete(name, &DeleteParams::background())
+                .await
+        };
+        match self
+            .called(sort, namespace, ("delete", "remove", name), call)
+            .await
+        {
+            Ok(_) | Err(Missing::NotFound) => Ok(()),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    async fn called<T>(
+        &self,
+        sort: Sort,
+        namespace: &str,
+        (verb, doing, name): (&str, &str, &str),
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Missing> {
+        let what = sort.named(namespace, name);
+        match timeout(PATIENCE, call).await {
+            Err(_) => Err(Missing::Failed(format!(
+                "cannot {doing} {what}: the API server does not answer within {} s",
+                PATIENCE.as_secs()
+            ))),
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 && verb != "create" => {
+                Err(Missing::NotFound)
+            }
+            Ok(Err(kube::Error::Api(status))) => Err(Missing::Failed(match status.code {
+                403 => forbidden(sort, namespace, verb, &what, &status.message),
+                404 => format!(
+                    "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
+                ),
+                _ => format!("cannot {doing} {what}: {}", status.message),
+            })),
+            Ok(Err(other)) => Err(Missing::Failed(format!("cannot {doing} {what}: {other}"))),
+        }
+    }
+}
+
+/// Refused by who asks, or by what is asked: an admission webhook refuses with the same status.
+fn forbidden(sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) -> String {
+    let (group, _, _, plural) = sort.parts();
+    if said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy") {
+        return format!(
+            "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
+        );
+    }
+    let place = if sort.of_the_cluster() {
+        "in a ClusterRole".to_owned()
+    } else {
+        format!("in namespace {namespace}")
+    };
+    format!(
+        "cannot {verb} {what}: you may not; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
+    )
+}
+
+fn value(object: DynamicObject) -> Value {
+    // What was JSON a moment ago is JSON again.
+    serde_json::to_value(object).unwrap_or_default()
+}

@@ -1,0 +1,394 @@
+//! The whole way: a synthetic solver, asked for from everywhere, and gone again whatever happens.
+//!
+//! Every object has the preflight's name, its label and a deadline. They are removed on success, failure and Ctrl-C; what
+//! a killed process leaves is removed by the next preflight in that namespace once its deadline has passed, and its Pod
+//! ends by itself before.
+
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use parallax_aggregator::preflight::{
+    Approach, DEADLINE, Made, Material, OWNER, Standing, SyntheticSolver, billable, ready_pod, route_accepted,
+};
+use parallax_model::FailureKind;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Args, Case,
+    cluster::{Cluster, Missing, Sort},
+    fresh, judged,
+    plan::Planned,
+    random,
+    runs::{self, Fetched, Wanted},
+    seat::Seat,
+};
+use crate::{
+    commands::{ask::Client, stop_on_signal},
+    exit::Failure,
+};
+
+/// Between two looks at what is not ready yet.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Between two rounds of questions while the route is on its way: the first soon, the later ones less often.
+const ROUNDS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(8),
+];
+
+/// How often what was created is tried to be removed.
+const REMOVALS: usize = 3;
+
+/// The image of the installed probers, where nobody names one.
+const PROBERS: &str = "parallax-prober";
+
+pub(super) async fn run(
+    args: &Args,
+    client: &Client,
+    cluster: &Cluster,
+    seat: &Seat,
+    planned: Vec<Planned>,
+    cases: &mut Vec<Case>,
+) -> Result<(), Failure> {
+    let stop = stop_on_signal()?;
+    // What can be refused is refused before anything is made.
+    for planned in &planned {
+        allowed(args, cluster, planned).await?;
+    }
+    collect(cluster, &args.namespace).await;
+    let image = image(args, cluster).await?;
+    for planned in planned {
+        if stop.is_cancelled() {
+            return Err(interrupted());
+        }
+        let attempt = Attempt {
+            args,
+            client,
+            cluster,
+            seat,
+            stop: &stop,
+        };
+        cases.push(attempt.whole(planned, &image).await?);
+    }
+    Ok(())
+}
+
+fn interrupted() -> Failure {
+    Failure::CouldNot("interrupted; what was created is removed".to_owned())
+}
+
+/// Whether a synthetic solver may be made for a plan at all.
+async fn allowed(args: &Args, cluster: &Cluster, planned: &Planned) -> Result<(), Failure> {
+    let solver = match &planned.approach {
+        Some(Approach::Ingress(solver)) => solver,
+        Some(Approach::EditInPlace { name, .. }) => {
+            return Err(Failure::Usage(format!(
+                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight never touches it. --no-create looks at the way that is there",
+                planned.host, args.namespace
+            )));
+        }
+        Some(Approach::Route(_)) | None => return Ok(()),
+    };
+    let class = if solver.ingress_class_name.is_empty() {
+        &solver.class
+    } else {
+        &solver.ingress_class_name
+    };
+    let controller = controller(cluster, class).await;
+    let balancer = if solver.service_type == "LoadBalancer" {
+        Some("a load balancer for the solver's Service (serviceType: LoadBalancer)")
+    } else {
+        billable(&controller, class)
+    };
+    match balancer {
+        Some(what) if !args.yes => Err(Failure::Usage(format!(
+            "{}: {} makes {what}, which costs money and takes minutes; add --yes to go on, or --no-create",
+            planned.host,
+            planned.words()
+        ))),
+        Some(what) => {
+            eprintln!("{}: this makes {what}, as --yes allows", planned.host);
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The controller of a class, of the default one where none is named; empty where it cannot be known.
+async fn controller(cluster: &Cluster, class: &str) -> String {
+    let of = |class: &Value| {
+        class["spec"]["controller"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    if !class.is_empty() {
+        let found = cluster.get(Sort::IngressClass, "", class).await;
+        return found.map(|class| of(&class)).unwrap_or_default();
+    }
+    let classes = cluster.list(Sort::IngressClass, "", "").await.unwrap_or_default();
+    let default = classes.iter().find(|class| {
+        class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true"
+    });
+    default.map(of).unwrap_or_default()
+}
+
+async fn image(args: &Args, cluster: &Cluster) -> Result<String, Failure> {
+    if let Some(image) = &args.image {
+        return Ok(image.clone());
+    }
+    let namespace = &args.parallax_namespace;
+    let said = match cluster.get(Sort::DaemonSet, namespace, PROBERS).await {
+        Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
+            Some(image) => return Ok(image.to_owned()),
+            None => "it names no image".to_owned(),
+        },
+        Err(Missing::NotFound) => "it is not there".to_owned(),
+        Err(Missing::Failed(said)) => said,
+    };
+    Err(Failure::CouldNot(format!(
+        "which image responds? DaemonSet {namespace}/{PROBERS} would tell, but {said}; name one by --image, or the namespace by --parallax-namespace"
+    )))
+}
+
+/// Removes what earlier preflights left behind and whose time is over. What cannot be removed is said and does not
+/// hinder this one.
+async fn collect(cluster: &Cluster, namespace: &str) {
+    let now = Timestamp::now();
+    for sort in [Sort::Ingress, Sort::Route, Sort::Service, Sort::Pod] {
+        let left = match cluster.list(sort, namespace, OWNER).await {
+            Ok(left) => left,
+            // Without the Gateway API there are no routes.
+            Err(Missing::NotFound) => continue,
+            Err(Missing::Failed(said)) => {
+                eprintln!("cannot look for what earlier preflights left: {said}");
+                continue;
+            }
+        };
+        for object in left {
+            let deadline = object["metadata"]["annotations"][DEADLINE].as_str();
+            let over = deadline
+                .and_then(|deadline| deadline.parse::<Timestamp>().ok())
+                .is_none_or(|deadline| deadline < now);
+            let Some(name) = object["metadata"]["name"].as_str().filter(|_| over) else {
+                continue;
+            };
+            match cluster.delete(sort, namespace, name).await {
+                Ok(()) => eprintln!(
+                    "removed {}, left by an earlier preflight",
+                    sort.named(namespace, name)
+                ),
+                Err(missing) => eprintln!("{}", Failure::from(missing)),
+            }
+        }
+    }
+}
+
+/// One preflight under way.
+struct Attempt<'a> {
+    args: &'a Args,
+    client: &'a Client,
+    cluster: &'a Cluster,
+    seat: &'a Seat,
+    stop: &'a CancellationToken,
+}
+
+impl Attempt<'_> {
+    /// Makes the solver, asks, and removes it again, whatever came of it.
+    async fn whole(&self, planned: Planned, image: &str) -> Result<Case, Failure> {
+        let (token, key) = fresh()?;
+        let mark = u64::from_be_bytes(random()?) >> 16;
+        let lifetime = SignedDuration::from_secs(self.args.lifetime.into());
+        let material = Material {
+            name: format!("parallax-preflight-{mark:012x}"),
+            namespace: self.args.namespace.clone(),
+            host: planned.host.to_string(),
+            token,
+            key,
+            image: image.to_owned(),
+            deadline: (Timestamp::now() + lifetime).to_string(),
+            lifetime_seconds: self.args.lifetime,
+        };
+        let Some(solver) = planned
+            .approach
+            .as_ref()
+            .and_then(|approach| SyntheticSolver::of(approach, &material))
+        else {
+            return Err(Failure::Usage(format!(
+                "{}: nothing says how its challenge would be answered",
+                planned.host
+            )));
+        };
+        let way = match &solver.way {
+            Made::Ingress(_) => Sort::Ingress,
+            Made::Route(_) => Sort::Route,
+        };
+        let done = self.made(solver, way, &material, planned).await;
+        let removed = self.remove(way, &material).await;
+        match (done, removed) {
+            (Err(failure), Err(left)) => {
+                eprintln!("parallax: {left}");
+                Err(failure)
+            }
+            (done, removed) => {
+                let case = done?;
+                removed?;
+                Ok(case)
+            }
+        }
+    }
+
+    async fn made(
+        &self,
+        mut solver: SyntheticSolver,
+        way: Sort,
+        material: &Material,
+        mut planned: Planned,
+    ) -> Result<Case, Failure> {
+        let namespace = &material.namespace;
+        // Creating is never broken off: a request on its way could make what nobody removes.
+        let pod = self.cluster.create(Sort::Pod, namespace, &solver.pod).await?;
+        if let Some(uid) = pod["metadata"]["uid"].as_str() {
+            solver.owned_by(uid);
+        }
+        self.cluster
+            .create(Sort::Service, namespace, &solver.service)
+            .await?;
+        let (Made::Ingress(object) | Made::Route(object)) = &solver.way;
+        self.cluster.create(way, namespace, object).await?;
+        let begun = Instant::now();
+        let work = async {
+            self.ready(Sort::Pod, material, ready_pod).await?;
+            if way == Sort::Route {
+                self.ready(Sort::Route, material, route_accepted).await?;
+            }
+            let wanted = Wanted {
+                token: material.token.clone(),
+                key: Some(material.key.clone()),
+                ..Wanted::of(self.args, &planned.host, self.seat)
+            };
+            let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
+            runs::deeper(self.client, &wanted, &mut fetched, self.args.progress()).await?;
+            Ok::<_, Failure>((wanted, fetched, propagation))
+        };
+        let (wanted, fetched, propagation) = match self.stop.run_until_cancelled(work).await {
+            Some(done) => done?,
+            None => return Err(interrupted()),
+        };
+        planned.propagation = propagation;
+        Ok(Case::of(planned, &wanted, fetched, self.seat))
+    }
+
+    /// Waits until an object is ready.
+    async fn ready(
+        &self,
+        sort: Sort,
+        material: &Material,
+        is: impl Fn(&Value) -> Result<bool, String>,
+    ) -> Result<(), Failure> {
+        let since = Instant::now();
+        let what = sort.named(&material.namespace, &material.name);
+        loop {
+            let object = self
+                .cluster
+                .get(sort, &material.namespace, &material.name)
+                .await?;
+            if is(&object).map_err(|why| Failure::CouldNot(format!("{what} will not be ready: {why}")))? {
+                return Ok(());
+            }
+            if since.elapsed() >= self.args.patience() {
+                return Err(Failure::CouldNot(format!(
+                    "{what} is not ready after {} s; its events say why, --ready waits longer",
+                    self.args.ready
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Asks until the route answers, or it is clear that waiting longer does not help.
+    async fn ask(
+        &self,
+        planned: &Planned,
+        wanted: &Wanted,
+        begun: Instant,
+    ) -> Result<(Fetched, Option<Duration>), Failure> {
+        let mut pauses = ROUNDS.iter().chain(std::iter::repeat(&ROUNDS[3]));
+        let mut first = None;
+        loop {
+            let asked = runs::both(self.client, wanted, self.args.progress()).await;
+            let late = begun.elapsed() >= self.args.patience();
+            match asked {
+                Ok(fetched) => {
+                    let judged = judged(&planned.host, wanted, &fetched, self.seat);
+                    if !judged.self_check.passed.is_empty() {
+                        first = first.or(Some(begun.elapsed()));
+                    }
+                    let settled = judged
+                        .self_check
+                        .failing
+                        .iter()
+                        .all(|group| !on_its_way(&group.kind));
+                    if late || settled || judged.self_check.standing == Standing::Passed {
+                        return Ok((fetched, first));
+                    }
+                }
+                // The aggregator has not seen the new Ingress yet, so the host is none that it knows.
+                Err(Failure::Usage(said)) if said.contains("no host of a known target") && !late => {}
+                Err(failure) => return Err(failure),
+            }
+            if let Some(pause) = pauses.next() {
+                tokio::time::sleep(*pause).await;
+            }
+        }
+    }
+
+    /// Removes what may have been created, the way in first. One try may fail where the next does not.
+    async fn remove(&self, way: Sort, material: &Material) -> Result<(), Failure> {
+        let mut left = Vec::new();
+        for sort in [way, Sort::Service, Sort::Pod] {
+            let mut said = None;
+            for _ in 0..REMOVALS {
+                match self
+                    .cluster
+                    .delete(sort, &material.namespace, &material.name)
+                    .await
+                {
+                    Ok(()) => {
+                        said = None;
+                        break;
+                    }
+                    Err(missing) => said = Some(Failure::from(missing).to_string()),
+                }
+            }
+            left.extend(said);
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::CouldNot(format!(
+            "what was created is still there ({}); the next preflight in namespace {} removes it after {}, or do so now: kubectl -n {} delete {} -l {OWNER}={}",
+            left.join("; "),
+            material.namespace,
+            material.deadline,
+            material.namespace,
+            if way == Sort::Route {
+                "httproutes,services,pods"
+            } else {
+                "ingresses,services,pods"
+            },
+            material.name
+        )))
+    }
+}
+
+/// A controller that has not taken up the route yet answers so; a name that is published with it is not there yet.
+const fn on_its_way(kind: &FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::Status | FailureKind::WrongBody | FailureKind::NxDomain | FailureKind::NoAddress
+    )
+}

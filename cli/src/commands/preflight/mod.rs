@@ -1,0 +1,208 @@
+//! `parallax preflight`: will the certificate be issued? cert-manager's self check and the CA's validation, asked from every
+//! node before there is an order.
+
+mod args;
+mod cluster;
+mod explain;
+mod faithful;
+mod plan;
+mod report;
+mod runs;
+mod seat;
+
+use jiff::Timestamp;
+use parallax_aggregator::preflight::{
+    Asked, Check, Judged, NodeAnswer, Standing, exit_code, judge, key_authorization, token,
+};
+use parallax_model::{ChallengeClient, HostName};
+use serde_json::json;
+
+pub(crate) use args::Args;
+pub(crate) use explain::{challenge, is_challenge};
+
+use self::{
+    cluster::Cluster,
+    plan::Planned,
+    runs::{Fetched, Wanted},
+    seat::Seat,
+};
+use super::ask::Client;
+use crate::{commands::print, exit::Failure};
+
+/// One host, judged, with what cert-manager would do for it.
+struct Case {
+    planned: Planned,
+    judged: Judged,
+    answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    super::ask::wait(preflight(args))
+}
+
+async fn preflight(args: &Args) -> Result<(), Failure> {
+    let client = Client::new(&args.server)?;
+    let cluster = match Cluster::find().await {
+        Ok(cluster) => Some(cluster),
+        Err(missing) if args.reads_the_cluster() => return Err(missing),
+        Err(_) => None,
+    };
+    let planned = plan::of(args, cluster.as_ref()).await?;
+    let seat = match &cluster {
+        Some(cluster) => Seat::find(cluster, &args.cert_manager_namespace).await,
+        None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
+    };
+    let mut cases = Vec::new();
+    match &cluster {
+        Some(cluster) if !args.no_create => {
+            faithful::run(args, &client, cluster, &seat, planned, &mut cases).await?;
+        }
+        _ => {
+            for planned in planned {
+                let host = planned.host.clone();
+                let wanted = Wanted {
+                    token: fresh()?.0,
+                    key: None,
+                    ..Wanted::of(args, &host, &seat)
+                };
+                let mut fetched = runs::both(&client, &wanted, args.progress()).await?;
+                runs::deeper(&client, &wanted, &mut fetched, args.progress()).await?;
+                cases.push(Case::of(planned, &wanted, fetched, &seat));
+            }
+        }
+    }
+    finish(args, &seat, &cases)
+}
+
+/// A token and its key, never used before.
+fn fresh() -> Result<(String, String), Failure> {
+    let token = token(random()?);
+    let key = key_authorization(&token, random()?);
+    Ok((token, key))
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    use ring::rand::{SecureRandom as _, SystemRandom};
+    let mut bytes = [0; N];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| Failure::CouldNot("the system gives no random numbers".to_owned()))?;
+    Ok(bytes)
+}
+
+impl Case {
+    /// Judges what came back.
+    fn of(planned: Planned, wanted: &Wanted, fetched: Fetched, seat: &Seat) -> Self {
+        let judged = judged(&planned.host, wanted, &fetched, seat);
+        Self {
+            planned,
+            judged,
+            answers: (fetched.self_check.answers, fetched.ca.answers),
+        }
+    }
+}
+
+fn judged(host: &HostName, wanted: &Wanted, fetched: &Fetched, seat: &Seat) -> Judged {
+    let differs = seat.differs(host.as_str(), fetched, wanted);
+    let url = wanted.url();
+    let one = |check: Check, part: &runs::Part, differs: &[String]| {
+        judge(&Asked {
+            check,
+            url: &url,
+            with_key: wanted.key.is_some(),
+            public_names: part.public_names,
+            answers: &part.answers,
+            silent: &part.silent,
+            diagnosed: part.diagnosed.as_ref().map(|incident| &incident.verdict),
+            seat: seat.node(),
+            seat_in_host_network: seat.in_host_network(),
+            differs,
+        })
+    };
+    Judged {
+        host: host.to_string(),
+        self_check: one(Check::SelfCheck, &fetched.self_check, &differs),
+        ca: one(Check::Ca(wanted.authority), &fetched.ca, &[]),
+        not_checked: not_checked(wanted, fetched),
+    }
+}
+
+/// What nobody looked at, so that no verdict reads as more than it is.
+fn not_checked(wanted: &Wanted, fetched: &Fetched) -> Vec<String> {
+    let mut all = Vec::new();
+    let outside = fetched.ca.answers.iter().any(|answer| {
+        matches!(
+            answer.vantage,
+            parallax_model::Vantage::Outside {
+                reach: parallax_model::Reach::Internet,
+                ..
+            }
+        )
+    });
+    if !outside {
+        all.push(
+            "whether the internet reaches port 80: no vantage stands there (parallax vantage enroll, or parallax check --profile ca from a machine outside)"
+                .to_owned(),
+        );
+    }
+    all.push("the CA's secondary validation from several networks".to_owned());
+    all.push("DNSSEC, and CAA records".to_owned());
+    if !fetched.ca.public_names && wanted.authority == ChallengeClient::Boulder {
+        all.push(
+            "the name as public DNS has it: the cluster's own resolvers were asked (resolvers.public in the aggregator's configuration)"
+                .to_owned(),
+        );
+    }
+    if wanted.key.is_none() {
+        all.push(
+            "the solver's pod, its Service, its class or Gateway and the route to its token: nothing was created (--no-create)"
+                .to_owned(),
+        );
+    }
+    all
+}
+
+fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {
+    if args.json {
+        let document = json!({
+            "at": Timestamp::now().to_string(),
+            "certManager": seat.document(),
+            "hosts": cases.iter().map(|case| json!({
+                "host": case.judged.host,
+                "solver": case.planned.words(),
+                "selfCheck": case.judged.self_check,
+                "ca": case.judged.ca,
+                "selfCheckAnswers": case.answers.0,
+                "caAnswers": case.answers.1,
+                "notChecked": case.judged.not_checked,
+                "propagationMs": case.planned.propagation.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            })).collect::<Vec<_>>(),
+        });
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::could_not)?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&report::text(seat, cases, super::style()))?;
+    }
+    outcome(cases.iter().map(|case| &case.judged), args.strict)
+}
+
+/// The exit code, as a result.
+fn outcome<'a>(judged: impl IntoIterator<Item = &'a Judged>, strict: bool) -> Result<(), Failure> {
+    let judged: Vec<&Judged> = judged.into_iter().collect();
+    match exit_code(judged.iter().copied(), strict) {
+        0 => Ok(()),
+        1 => Err(Failure::No),
+        _ => {
+            let unknown = judged.iter().find(|judged| {
+                [&judged.self_check, &judged.ca]
+                    .iter()
+                    .any(|v| v.standing == Standing::Unknown)
+            });
+            Err(Failure::CouldNot(format!(
+                "nothing is proved for {}: one of its two verdicts cannot be told",
+                unknown.map_or("any host", |judged| judged.host.as_str())
+            )))
+        }
+    }
+}

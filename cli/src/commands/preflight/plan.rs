@@ -1,0 +1,301 @@
+//! What cert-manager would do for each name: from a Certificate, an Ingress or an issuer, or as the command line says.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use parallax_aggregator::preflight::{
+    Approach, Certificate, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, pick, preflight_host,
+    read,
+};
+use parallax_model::HostName;
+use serde_json::{Value, json};
+
+use super::{
+    Args,
+    cluster::{Cluster, Missing, Sort},
+};
+use crate::exit::Failure;
+
+/// One name, and how its challenge would be answered.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub(super) host: HostName,
+    /// Nothing where nobody said who issues.
+    pub(super) approach: Option<Approach>,
+    /// `solver 2 of 3 of ClusterIssuer letsencrypt`.
+    pub(super) picked: Option<String>,
+    /// Other solvers that match as well.
+    pub(super) note: Option<String>,
+    /// `waitInsteadOfSelfCheck` of the solver.
+    pub(super) waits: Option<String>,
+    /// From the last object that was created until the first node got the answer.
+    pub(super) propagation: Option<Duration>,
+}
+
+impl Planned {
+    fn of(host: HostName) -> Self {
+        Self {
+            host,
+            approach: None,
+            picked: None,
+            note: None,
+            waits: None,
+            propagation: None,
+        }
+    }
+
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let approach = self.approach.as_ref().map(Approach::words);
+        match (approach, &self.picked) {
+            (Some(approach), Some(picked)) => format!("{approach} ({picked})"),
+            (Some(approach), None) => approach,
+            (None, _) => "no issuer, class or Gateway named".to_owned(),
+        }
+    }
+}
+
+/// Where the solver comes from, besides the names.
+#[derive(Debug, Default)]
+struct Source {
+    names: Vec<String>,
+    issuer: Option<(Sort, String)>,
+    labels: BTreeMap<String, String>,
+    overrides: Overrides,
+}
+
+pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Planned>, Failure> {
+    let source = match cluster {
+        Some(cluster) => source(args, cluster).await?,
+        None => Source::default(),
+    };
+    let names = if args.hosts.is_empty() {
+        &source.names
+    } else {
+        &args.hosts
+    };
+    let mut hosts = Vec::new();
+    for name in names {
+        let host = preflight_host(name).map_err(Failure::usage)?;
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    if hosts.is_empty() {
+        return Err(Failure::Usage(
+            "there is no name to ask for: the object names none; give one on the command line".to_owned(),
+        ));
+    }
+    let by_flag = named(args);
+    let issuer = match (&source.issuer, cluster) {
+        (Some((sort, name)), Some(cluster)) => {
+            Some((*sort, name.as_str(), issuer(cluster, args, *sort, name).await?))
+        }
+        _ => None,
+    };
+    if !args.no_create && issuer.is_none() && by_flag.is_none() {
+        return Err(Failure::Usage(
+            "who would issue? name --issuer, --cluster-issuer, --certificate or --ingress; or --class or --gateway without any; or --no-create to look only at the way that is there"
+                .to_owned(),
+        ));
+    }
+    hosts
+        .into_iter()
+        .map(|host| {
+            let mut planned = Planned::of(host);
+            if let Some((sort, name, issuer)) = &issuer {
+                solver(&mut planned, *sort, name, issuer, &source)?;
+            } else {
+                planned.approach.clone_from(&by_flag);
+            }
+            Ok(planned)
+        })
+        .collect()
+}
+
+/// What `--class` or `--gateway` say.
+fn named(args: &Args) -> Option<Approach> {
+    if let Some(class) = &args.class {
+        return Some(Approach::Ingress(IngressSolver {
+            ingress_class_name: class.clone(),
+            ..IngressSolver::default()
+        }));
+    }
+    let gateway = args.gateway.as_ref()?;
+    let mut parent = json!({"group": "gateway.networking.k8s.io", "kind": "Gateway"});
+    if let Some((namespace, name)) = gateway.split_once('/') {
+        parent["namespace"] = namespace.into();
+        parent["name"] = name.into();
+    } else {
+        parent["name"] = gateway.as_str().into();
+    }
+    Some(Approach::Route(GatewaySolver {
+        parent_refs: vec![parent],
+        ..GatewaySolver::default()
+    }))
+}
+
+async fn source(args: &Args, cluster: &Cluster) -> Result<Source, Failure> {
+    let namespace = &args.namespace;
+    if let Some(name) = &args.certificate {
+        let object = found(cluster, Sort::Certificate, namespace, name).await?;
+        let certificate: Certificate =
+            read(object).map_err(|error| unreadable(Sort::Certificate, namespace, name, &error))?;
+        let spec = certificate.spec;
+        let mut names = spec.dns_names;
+        if !spec.common_name.is_empty() && !names.contains(&spec.common_name) {
+            names.push(spec.common_name);
+        }
+        names.extend(spec.ip_addresses);
+        let sort = kind(&spec.issuer_ref.kind, &spec.issuer_ref.group)?;
+        return Ok(Source {
+            names,
+            issuer: Some((sort, spec.issuer_ref.name)),
+            overrides: Overrides::of_certificate(&certificate.metadata.annotations),
+            labels: certificate.metadata.labels,
+        });
+    }
+    if let Some(name) = &args.ingress {
+        let object = found(cluster, Sort::Ingress, namespace, name).await?;
+        return of_ingress(&object, namespace, name);
+    }
+    let issuer = match (&args.issuer, &args.cluster_issuer) {
+        (Some(name), _) => Some((Sort::Issuer, name.clone())),
+        (None, Some(name)) => Some((Sort::ClusterIssuer, name.clone())),
+        (None, None) => None,
+    };
+    Ok(Source {
+        issuer,
+        ..Source::default()
+    })
+}
+
+/// The Certificate that cert-manager would make from an Ingress.
+fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Failure> {
+    let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+    let map = |value: &Value| -> BTreeMap<String, String> {
+        let entries = value.as_object().into_iter().flatten();
+        entries
+            .filter_map(|(key, value)| Some((key.clone(), text(value)?)))
+            .collect()
+    };
+    let annotations = map(&object["metadata"]["annotations"]);
+    let named = |name: &str| annotations.get(&format!("cert-manager.io/{name}")).cloned();
+    let issuer = match (named("issuer"), named("cluster-issuer")) {
+        (Some(issuer), None) => {
+            let sort = kind(
+                &named("issuer-kind").unwrap_or_default(),
+                &named("issuer-group").unwrap_or_default(),
+            )?;
+            (sort, issuer)
+        }
+        (None, Some(issuer)) => (Sort::ClusterIssuer, issuer),
+        (Some(_), Some(_)) => {
+            return Err(Failure::Usage(format!(
+                "Ingress {namespace}/{name} has both annotations cert-manager.io/issuer and cert-manager.io/cluster-issuer; cert-manager refuses that, keep one"
+            )));
+        }
+        (None, None) => {
+            return Err(Failure::Usage(format!(
+                "Ingress {namespace}/{name} names no issuer (annotation cert-manager.io/issuer or cert-manager.io/cluster-issuer); name one by --issuer or --cluster-issuer, with the hosts"
+            )));
+        }
+    };
+    let hosts = object["spec"]["tls"].as_array().into_iter().flatten();
+    let certified = hosts
+        .flat_map(|tls| tls["hosts"].as_array().into_iter().flatten())
+        .filter_map(text)
+        .collect();
+    Ok(Source {
+        names: certified,
+        issuer: Some(issuer),
+        // ingress-shim copies them to the Certificate.
+        labels: map(&object["metadata"]["labels"]),
+        overrides: Overrides::of_ingress(name, &annotations),
+    })
+}
+
+fn kind(kind: &str, group: &str) -> Result<Sort, Failure> {
+    match (kind, group) {
+        ("" | "Issuer", "" | "cert-manager.io") => Ok(Sort::Issuer),
+        ("ClusterIssuer", "" | "cert-manager.io") => Ok(Sort::ClusterIssuer),
+        _ => Err(Failure::Usage(format!(
+            "the issuer is a {kind} of {group}: not one of cert-manager's own, so it makes no challenges that could be foreseen"
+        ))),
+    }
+}
+
+async fn found(cluster: &Cluster, sort: Sort, namespace: &str, name: &str) -> Result<Value, Failure> {
+    cluster
+        .get(sort, namespace, name)
+        .await
+        .map_err(|missing| match missing {
+            Missing::NotFound => Failure::CouldNot(format!(
+                "there is no {}; is the name right, and cert-manager installed?",
+                sort.named(namespace, name)
+            )),
+            Missing::Failed(said) => Failure::CouldNot(said),
+        })
+}
+
+fn unreadable(sort: Sort, namespace: &str, name: &str, error: &str) -> Failure {
+    Failure::CouldNot(format!("cannot read {}: {error}", sort.named(namespace, name)))
+}
+
+async fn issuer(cluster: &Cluster, args: &Args, sort: Sort, name: &str) -> Result<Issuer, Failure> {
+    let object = found(cluster, sort, &args.namespace, name).await?;
+    read(object).map_err(|error| unreadable(sort, &args.namespace, name, &error))
+}
+
+/// The solver that cert-manager would pick, and what it would do with it.
+fn solver(
+    planned: &mut Planned,
+    sort: Sort,
+    name: &str,
+    issuer: &Issuer,
+    source: &Source,
+) -> Result<(), Failure> {
+    let owner = sort.named(&issuer.metadata.namespace, name);
+    let Some(acme) = &issuer.spec.acme else {
+        return Err(Failure::CouldNot(format!(
+            "{owner} is no ACME issuer, so it asks for no challenge and needs no preflight"
+        )));
+    };
+    let solvers: &[Solver] = &acme.solvers;
+    let Some(picked) = pick(solvers, planned.host.as_str(), &source.labels) else {
+        return Err(Failure::CouldNot(format!(
+            "none of the {} solvers of {owner} is for {}; cert-manager would say \"no configured challenge solvers can be used\"; add one, or widen a selector",
+            solvers.len(),
+            planned.host
+        )));
+    };
+    let place = |place: usize| place + 1;
+    let approach = Approach::of(picked.solver, &source.overrides).map_err(|error| {
+        Failure::CouldNot(format!(
+            "{}: solver {} of {owner}: {error}",
+            planned.host,
+            place(picked.place)
+        ))
+    })?;
+    planned.approach = Some(approach);
+    planned.picked = Some(format!(
+        "solver {} of {} of {owner}",
+        place(picked.place),
+        solvers.len()
+    ));
+    planned
+        .waits
+        .clone_from(&picked.solver.wait_instead_of_self_check);
+    if !picked.as_good.is_empty() {
+        let others: Vec<String> = picked
+            .as_good
+            .iter()
+            .map(|other| place(*other).to_string())
+            .collect();
+        planned.note = Some(format!(
+            "solver {} matches {} as well; the order of the list decides",
+            others.join(" and "),
+            planned.host
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! `parallax solver`: answers one challenge, as cert-manager's own solver does.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri, header},
+};
+use parallax_model::CHALLENGE_PATH;
+use tokio::net::TcpListener;
+
+use crate::exit::Failure;
+
+/// Answer one ACME challenge; the pod of a preflight.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to listen.
+    #[arg(long, value_name = "PORT", default_value_t = 8089)]
+    listen_port: u16,
+    /// The only address to listen at.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
+    listen_address: std::net::IpAddr,
+    /// The only name that is answered for.
+    #[arg(long)]
+    domain: String,
+    /// The only token.
+    #[arg(long)]
+    token: String,
+    /// What is answered.
+    #[arg(long)]
+    key: String,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    super::ask::wait(async {
+        let stop = super::stop_on_signal()?;
+        let address = SocketAddr::new(args.listen_address, args.listen_port);
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| Failure::CouldNot(format!("cannot listen at {address}: {error}")))?;
+        let bound = listener.local_addr().map_err(Failure::could_not)?;
+        super::print(&format!("answering for {} at {bound}\n", args.domain))?;
+        let router = Router::new().fallback(answer).with_state(Arc::new(args));
+        axum::serve(listener, router)
+            .with_graceful_shutdown(stop.cancelled_owned())
+            .await
+            .map_err(Failure::could_not)
+    })
+}
+
+/// `/` and `/healthz` are answered to whoever asks; the token only under its name.
+async fn answer(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) -> (StatusCode, String) {
+    if matches!(uri.path(), "/" | "/healthz") {
+        return (StatusCode::OK, String::new());
+    }
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default();
+    let name = host.split_once(':').map_or(host, |(name, _)| name);
+    let asked = uri.path().strip_prefix(CHALLENGE_PATH);
+    if name.eq_ignore_ascii_case(&args.domain) && asked == Some(args.token.as_str()) {
+        (StatusCode::OK, args.key.clone())
+    } else {
+        (
+            StatusCode::NOT_FOUND,
+            "no challenge is answered here\n".to_owned(),
+        )
+    }
+}

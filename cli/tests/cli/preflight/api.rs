@@ -1,0 +1,343 @@
+//! As much of an API server as a preflight needs: objects by their path, rules that refuse, and what a cluster would make of
+//! a solver's objects: its Pod runs, and what it answers is there at the way in.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, MutexGuard},
+    thread::JoinHandle,
+};
+
+use serde_json::{Value, json};
+
+/// What it holds.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// By resource, namespace and name.
+    objects: BTreeMap<(String, String, String), Value>,
+    /// What may not be done: verb and resource, with the status and the words.
+    refused: BTreeMap<(String, String), (u16, String)>,
+    /// Token → key of solvers whose way in was made; what a controller serves.
+    served: BTreeMap<String, String>,
+    /// Everything that was ever created, by resource.
+    pub(crate) created: Vec<(String, Value)>,
+    uids: u64,
+    /// Pods are made and never run.
+    pub(crate) pods_wait: bool,
+    /// The controller never takes up a route.
+    pub(crate) routes_wait: bool,
+}
+
+/// A running one. It ends with the test.
+pub(crate) struct Api {
+    held: Arc<Mutex<Held>>,
+    pub(crate) address: SocketAddr,
+    /// Where clients of the ingress controller come.
+    pub(crate) entry: SocketAddr,
+    /// An aggregator whose every run passes at once, for tests of what happens around runs.
+    pub(crate) aggregator: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Api {
+    pub(crate) fn start() -> Self {
+        let held = Arc::new(Mutex::new(Held::default()));
+        let api = TcpListener::bind("127.0.0.1:0").unwrap();
+        let entry = TcpListener::bind("127.0.0.1:0").unwrap();
+        let aggregator = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, way_in) = (api.local_addr().unwrap(), entry.local_addr().unwrap());
+        let mesh = aggregator.local_addr().unwrap();
+        let threads = vec![
+            serve(api, Arc::clone(&held), Request::answer),
+            serve(entry, Arc::clone(&held), |request, held| {
+                let token = request.path.rsplit('/').next().unwrap();
+                let key = held.lock().unwrap().served.get(token).cloned();
+                key.map_or((404, "default backend".to_owned()), |key| (200, key))
+            }),
+            serve(aggregator, Arc::clone(&held), |request, _| request.passing()),
+        ];
+        Self {
+            held,
+            address,
+            entry: way_in,
+            aggregator: mesh,
+            threads,
+        }
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap()
+    }
+
+    /// A kubeconfig that leads here.
+    pub(crate) fn kubeconfig(&self, folder: &std::path::Path) -> std::path::PathBuf {
+        let path = folder.join("kubeconfig");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{{name: t, cluster: {{server: 'http://{}'}}}}]\n\
+             contexts: [{{name: t, context: {{cluster: t, user: t}}}}]\nusers: [{{name: t, user: {{}}}}]\n",
+            self.address
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn put(&self, resource: &str, object: Value) {
+        self.held().put(resource, object);
+    }
+
+    /// From now on a verb on a resource is answered so.
+    pub(crate) fn refuse(&self, verb: &str, resource: &str, status: u16, words: &str) {
+        let key = (verb.to_owned(), resource.to_owned());
+        self.held().refused.insert(key, (status, words.to_owned()));
+    }
+
+    pub(crate) fn allow(&self) {
+        self.held().refused.clear();
+    }
+
+    /// What preflights made and is still there.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let held = self.held();
+        let own = held
+            .objects
+            .iter()
+            .filter(|(_, object)| object["metadata"]["labels"]["parallax.dev/preflight"].is_string());
+        own.map(|((resource, _, name), _)| format!("{resource}/{name}"))
+            .collect()
+    }
+
+    /// Everything of a sort that was ever created.
+    pub(crate) fn created(&self, resource: &str) -> Vec<Value> {
+        let held = self.held();
+        let own = held.created.iter().filter(|(of, _)| of == resource);
+        own.map(|(_, object)| object.clone()).collect()
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        for address in [self.address, self.entry, self.aggregator] {
+            let _ = TcpStream::connect(address)
+                .and_then(|mut stream| stream.write_all(b"STOP / HTTP/1.1\r\n\r\n"));
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Held {
+    fn put(&mut self, resource: &str, mut object: Value) {
+        self.uids += 1;
+        object["metadata"]["uid"] = format!("uid-{}", self.uids).into();
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (resource.to_owned(), text("namespace"), text("name"));
+        self.objects.insert(key, object);
+    }
+
+    /// A kubelet and an ingress controller at once.
+    fn react(&mut self, resource: &str, object: &mut Value) {
+        match resource {
+            "pods" if !self.pods_wait => {
+                object["status"] =
+                    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+            }
+            "httproutes" => {
+                object["status"] = json!({"parents": [{"parentRef": {"name": "gw"},
+                    "conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]}]});
+            }
+            _ => {}
+        }
+        let routed = matches!(resource, "ingresses" | "httproutes") && !self.routes_wait;
+        if routed {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let pod = self
+                .objects
+                .iter()
+                .find(|((sort, _, pod), _)| sort == "pods" && pod == name);
+            let args: Vec<String> = pod
+                .map(|(_, pod)| serde_json::from_value(pod["spec"]["containers"][0]["args"].clone()).unwrap())
+                .unwrap_or_default();
+            let after = |flag: &str| {
+                let at = args.iter().position(|arg| arg == flag);
+                at.and_then(|at| args.get(at + 1)).cloned()
+            };
+            if let (Some(token), Some(key)) = (after("--token"), after("--key")) {
+                self.served.insert(token, key);
+            }
+        }
+    }
+}
+
+/// Status and body.
+type Said = (u16, String);
+
+/// One request.
+struct Request {
+    method: String,
+    path: String,
+    query: String,
+    body: Vec<u8>,
+}
+
+fn serve(
+    listener: TcpListener,
+    held: Arc<Mutex<Held>>,
+    answer: fn(&Request, &Mutex<Held>) -> Said,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let mut reader = BufReader::new(stream);
+            // A client that is killed in the middle is no failure of the server.
+            let Some(request) = request(&mut reader) else {
+                continue;
+            };
+            if request.method == "STOP" {
+                return;
+            }
+            let (status, body) = answer(&request, &held);
+            let start = format!(
+                "HTTP/1.1 {status} said\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            let _ = reader.get_mut().write_all((start + &body).as_bytes());
+        }
+    })
+}
+
+fn request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let mut words = line.split(' ');
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        if reader.read_line(&mut header).ok()? <= 2 {
+            break;
+        }
+        if let Some((name, value)) = header.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    std::io::Read::read_exact(reader, &mut body).ok()?;
+    Some(Request {
+        method,
+        path: path.to_owned(),
+        query: query.to_owned(),
+        body,
+    })
+}
+
+fn status(code: u16, words: &str) -> Said {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": words, "reason": "Test"});
+    (code, body.to_string())
+}
+
+impl Request {
+    /// Resource, namespace and name.
+    fn place(&self) -> (String, String, Option<String>) {
+        let parts: Vec<&str> = self.path.trim_matches('/').split('/').collect();
+        // /api/v1/… or /apis/GROUP/VERSION/…
+        let rest = if parts[0] == "api" {
+            &parts[2..]
+        } else {
+            &parts[3..]
+        };
+        match rest {
+            ["namespaces", namespace, resource, name, ..] => (
+                (*resource).to_owned(),
+                (*namespace).to_owned(),
+                Some((*name).to_owned()),
+            ),
+            ["namespaces", namespace, resource] => ((*resource).to_owned(), (*namespace).to_owned(), None),
+            [resource, name] => ((*resource).to_owned(), String::new(), Some((*name).to_owned())),
+            [resource] => ((*resource).to_owned(), String::new(), None),
+            _ => panic!("{}", self.path),
+        }
+    }
+
+    fn answer(&self, held: &Mutex<Held>) -> Said {
+        let (resource, namespace, name) = self.place();
+        let verb = match (self.method.as_str(), &name) {
+            ("GET", Some(_)) => "get",
+            ("GET", None) => "list",
+            ("POST", _) => "create",
+            ("DELETE", _) => "delete",
+            other => panic!("{other:?} {}", self.path),
+        };
+        let mut held = held.lock().unwrap();
+        if let Some((code, words)) = held.refused.get(&(verb.to_owned(), resource.clone())) {
+            return status(*code, words);
+        }
+        match (verb, name) {
+            ("list", _) => {
+                let labels = self.labels();
+                let fits = |object: &Value| {
+                    labels.iter().all(|(label, value)| {
+                        let own = object["metadata"]["labels"][label].as_str();
+                        value.as_ref().map_or(own.is_some(), |value| own == Some(value))
+                    })
+                };
+                let own = held.objects.iter().filter(|((sort, place, _), object)| {
+                    *sort == resource && *place == namespace && fits(object)
+                });
+                let items: Vec<&Value> = own.map(|(_, object)| object).collect();
+                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+                (200, list.to_string())
+            }
+            ("create", _) => {
+                let mut object: Value = serde_json::from_slice(&self.body).unwrap();
+                held.created.push((resource.clone(), object.clone()));
+                held.react(&resource, &mut object);
+                held.put(&resource, object.clone());
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                (201, held.objects[&(resource, namespace, name)].to_string())
+            }
+            ("get", Some(name)) => match held.objects.get(&(resource, namespace, name)) {
+                Some(object) => (200, object.to_string()),
+                None => status(404, "not found"),
+            },
+            ("delete", Some(name)) => match held.objects.remove(&(resource, namespace, name)) {
+                Some(object) => (200, object.to_string()),
+                None => status(404, "not found"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What an aggregator says whose nodes all succeed.
+    fn passing(&self) -> Said {
+        let run = json!({"id": "r-1", "target": "http://a/", "from": "nodes", "rounds": 1, "interval_us": 1, "timeout_us": 1,
+            "by": "t", "asked": 0, "deadline": 1, "state": "done", "expected": 1, "answered": 1, "vantages": [], "outcome": "passed"});
+        if self.method == "POST" {
+            return (201, run.to_string());
+        }
+        let result = json!({"event": "result", "vantage": "n1/pod", "channel": "vip", "round": 1, "t_us": 0, "target": "http://a/",
+            "result": "ok", "status": 200, "challenge": {"passes": 1}, "placement": "same-node"});
+        (
+            200,
+            format!("{result}\n{}\n", json!({"event": "done", "run": run})),
+        )
+    }
+
+    /// `a=b,c` of the query's `labelSelector`.
+    fn labels(&self) -> Vec<(String, Option<String>)> {
+        let pairs = url::form_urlencoded::parse(self.query.as_bytes());
+        let selector = pairs.into_iter().find(|(name, _)| name == "labelSelector");
+        let selector = selector.map_or_else(String::new, |(_, value)| value.into_owned());
+        let labels = selector.split(',').filter(|label| !label.is_empty());
+        labels
+            .map(|label| match label.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (label.to_owned(), None),
+            })
+            .collect()
+    }
+}

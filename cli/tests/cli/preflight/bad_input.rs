@@ -1,0 +1,162 @@
+use super::*;
+
+/// No aggregator is needed to refuse these.
+fn refused(args: &[&str], api: &Api, folder: &std::path::Path) -> (Option<i32>, String) {
+    let output = parallax()
+        .arg("preflight")
+        .args(args)
+        .args(["-n", "shop", "--server", "http://127.0.0.1:1/"])
+        .env("KUBECONFIG", api.kubeconfig(folder))
+        .output()
+        .unwrap();
+    let (code, _, err) = said(&output);
+    (code, err)
+}
+
+#[test]
+fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    let dns = json!([{"dns01": {"route53": {}}}]);
+    for (name, solvers) in [
+        ("nginx", nginx()),
+        ("dns", dns),
+        (
+            "narrow",
+            json!([{"selector": {"dnsZones": ["other.test"]}, "http01": {"ingress": {}}}]),
+        ),
+        (
+            "several",
+            json!([{"http01": {"ingress": {"class": "a", "ingressClassName": "b"}}}]),
+        ),
+        ("in-place", json!([{"http01": {"ingress": {"name": "web"}}}])),
+        (
+            "alb",
+            json!([{"http01": {"ingress": {"ingressClassName": "public"}}}]),
+        ),
+    ] {
+        let mut object = issuer(&solvers);
+        object["metadata"]["name"] = name.into();
+        api.put("clusterissuers", object);
+    }
+    api.put(
+        "clusterissuers",
+        json!({"metadata": {"name": "selfsigned"}, "spec": {"selfSigned": {}}}),
+    );
+    api.put(
+        "ingressclasses",
+        json!({"metadata": {"name": "public"}, "spec": {"controller": "ingress.k8s.aws/alb"}}),
+    );
+    api.put(
+        "ingresses",
+        json!({"metadata": {"namespace": "shop", "name": "plain"}, "spec": {"tls": [{"hosts": [HOST]}]}}),
+    );
+    for (args, code, expected) in [
+        (
+            &["*.example.test", "--class", "nginx"][..],
+            2,
+            "a wildcard is never validated by HTTP-01",
+        ),
+        (&["203.0.113.10", "--class", "nginx"], 2, "RFC 8738"),
+        (
+            &["bücher.example", "--class", "nginx"],
+            2,
+            "xn--bcher-kva.example",
+        ),
+        (&["localhost", "--class", "nginx"], 2, "no public certificate"),
+        (&[HOST], 2, "who would issue?"),
+        (
+            &[HOST, "--cluster-issuer", "none"],
+            3,
+            "there is no ClusterIssuer none",
+        ),
+        (&[HOST, "--issuer", "none"], 3, "there is no Issuer shop/none"),
+        (&[HOST, "--cluster-issuer", "selfsigned"], 3, "is no ACME issuer"),
+        (&[HOST, "--cluster-issuer", "dns"], 3, "by DNS-01"),
+        (
+            &[HOST, "--cluster-issuer", "narrow"],
+            3,
+            "no configured challenge solvers can be used",
+        ),
+        (
+            &[HOST, "--cluster-issuer", "several"],
+            3,
+            "takes one of class, ingressClassName and name",
+        ),
+        (
+            &[HOST, "--cluster-issuer", "in-place"],
+            2,
+            "would edit Ingress shop/web in place",
+        ),
+        (&[HOST, "--cluster-issuer", "alb"], 2, "add --yes"),
+        (&["--certificate", "none"], 3, "there is no Certificate shop/none"),
+        (&["--ingress", "plain"], 2, "names no issuer"),
+        (&[HOST, "--class", "nginx"], 3, "name one by --image"),
+    ] {
+        let (got, err) = refused(args, &api, folder.path());
+        assert_eq!(got, Some(code), "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+    }
+    api.refuse("get", "clusterissuers", 403, "clusterissuers is forbidden");
+    let (code, err) = refused(&[HOST, "--cluster-issuer", "nginx"], &api, folder.path());
+    assert_eq!(code, Some(3));
+    assert!(
+        err.contains("missing rule in a ClusterRole: {apiGroups: [\"cert-manager.io\"], resources: [clusterissuers], verbs: [get]}"),
+        "{err}"
+    );
+    assert!(api.held().created.is_empty(), "nothing was made");
+}
+
+#[test]
+fn two_solvers_that_match_as_well_are_said_and_the_first_is_taken() {
+    let bench = Bench::start();
+    let two = json!([{"http01": {"ingress": {"ingressClassName": "nginx"}}}, {"http01": {"ingress": {"ingressClassName": "other"}}}]);
+    bench.api.put("clusterissuers", issuer(&two));
+    let output = bench.preflight(&[HOST, "--cluster-issuer", "letsencrypt", "--no-create"]);
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("an Ingress of class nginx (solver 1 of 2"), "{out}");
+    assert!(
+        out.contains("solver 2 matches shop.example.test as well"),
+        "{out}"
+    );
+    bench.stop();
+}
+
+#[test]
+fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
+    let bench = Bench::start();
+    let args = [
+        "preflight",
+        "gone.example.test",
+        "--no-create",
+        "--profile",
+        "pebble",
+    ];
+    let output = bench.command(&args).output().unwrap();
+    let (code, _, err) = said(&output);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains("no host of a known target") && err.contains("runs.targets: any"),
+        "{err}"
+    );
+    bench.stop();
+    let dns = Dns::start(|_, _| crate::servers::dns::Say::NoSuchName);
+    let (folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}/\n"
+    ));
+    let resolv = folder.path().join("resolv.conf");
+    std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.addr.port())).unwrap();
+    let mut up = Up::with(&path, &["--resolv-conf", resolv.to_str().unwrap()]);
+    up.until("1 of 1 vantages report");
+    let server = format!("http://{}/", up.page);
+    let output = parallax()
+        .args(["preflight", HOST, "--no-create", "--server", &server])
+        .env("KUBECONFIG", "/nowhere")
+        .output()
+        .unwrap();
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("no such host") && out.contains("F15"), "{out}");
+    assert_eq!(up.interrupt(), Some(0));
+}

@@ -1,0 +1,179 @@
+//! `parallax preflight` and `parallax explain challenge/…` before an API server of ours and a mesh of one machine.
+
+mod api;
+mod bad_input;
+mod explain;
+mod faithful;
+mod solver;
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::{
+    commands::{config, parallax, text},
+    servers::dns::Dns,
+    up::Up,
+};
+use api::Api;
+
+const HOST: &str = "shop.example.test";
+
+/// A mesh of one node whose resolver knows every name at 127.0.0.1, and a cluster's API.
+struct Bench {
+    api: Api,
+    up: Up,
+    folder: tempfile::TempDir,
+    _dns: Dns,
+}
+
+impl Bench {
+    /// The host is served at the entry of the API's ingress controller.
+    fn start() -> Self {
+        let api = Api::start();
+        let dns = Dns::always(&["127.0.0.1"], &[]);
+        let (folder, path) = config(&format!(
+            "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{}/\nruns: {{allow: [127.0.0.0/8]}}\n",
+            api.entry.port()
+        ));
+        let resolv = folder.path().join("resolv.conf");
+        std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.addr.port())).unwrap();
+        let mut up = Up::with(&path, &["--resolv-conf", resolv.to_str().unwrap()]);
+        up.until("1 of 1 vantages report");
+        Self {
+            api,
+            up,
+            folder,
+            _dns: dns,
+        }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = parallax();
+        command
+            .args(args)
+            .args(["--server", &format!("http://{}/", self.up.page)])
+            .env("KUBECONFIG", self.api.kubeconfig(self.folder.path()))
+            .env("PARALLAX_CHALLENGE_PORT", self.api.entry.port().to_string());
+        command
+    }
+
+    fn preflight(&self, args: &[&str]) -> Output {
+        let port = self.api.entry.port().to_string();
+        // Pebble takes private addresses, which are all that a test has.
+        let common = [
+            "--port",
+            &port,
+            "--profile",
+            "pebble",
+            "-n",
+            "shop",
+            "--image",
+            "parallax:test",
+        ];
+        let mut all = vec!["preflight"];
+        all.extend(args);
+        all.extend(common);
+        self.command(&all).output().unwrap()
+    }
+
+    fn stop(self) {
+        assert_eq!(self.up.interrupt(), Some(0));
+    }
+}
+
+fn issuer(solvers: &Value) -> Value {
+    json!({"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer", "metadata": {"name": "letsencrypt"},
+           "spec": {"acme": {"server": "https://acme.example.test/dir", "solvers": solvers}}})
+}
+
+fn nginx() -> Value {
+    json!([{"http01": {"ingress": {"ingressClassName": "nginx"}}}])
+}
+
+/// Exit code and both streams.
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_way_that_is_there_is_looked_at_without_any_cluster_and_says_what_it_left_out() {
+    let bench = Bench::start();
+    let output = bench.preflight(&[HOST, "--no-create"]);
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(
+        out.contains("✓ self check: finds its way on 1 of 1 vantages"),
+        "{out}"
+    );
+    assert!(
+        out.contains("✓ CA: by the CA's rules it finds its way from"),
+        "{out}"
+    );
+    assert!(out.contains("nothing was created (--no-create)"), "{out}");
+    assert!(out.contains("secondary validation"), "{out}");
+    assert!(bench.api.held().created.is_empty());
+    // Boulder does not use the private address; what public DNS says is not known, so nothing is proved.
+    let port = bench.api.entry.port().to_string();
+    let args = ["preflight", HOST, "--no-create", "--port", &port, "--json"];
+    let output = bench.command(&args).output().unwrap();
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(3), "{out}{err}");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let host = &document["hosts"][0];
+    assert_eq!(host["selfCheck"]["standing"], "passed");
+    assert_eq!(host["ca"]["standing"], "unknown");
+    assert_eq!(host["ca"]["failing"][0]["causes"][0]["id"], "F29");
+    let theirs = host["ca"]["failing"][0]["theirs"].as_str().unwrap();
+    assert!(theirs.starts_with("dns: no valid A records found"), "{theirs}");
+    bench.stop();
+}
+
+#[test]
+fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let bench = Bench::start();
+    let port = closed.port().to_string();
+    let args = [
+        "preflight",
+        HOST,
+        "--no-create",
+        "--port",
+        &port,
+        "--profile",
+        "pebble",
+    ];
+    let output = bench.command(&args).output().unwrap();
+    let (code, _, err) = said(&output);
+    assert_eq!(code, Some(2), "a port of its own must be known: {err}");
+    assert!(err.contains("no host of a known target"), "{err}");
+    bench.stop();
+    let dns = Dns::always(&["127.0.0.1"], &[]);
+    let (folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{port}/\nruns: {{allow: [127.0.0.0/8]}}\n"
+    ));
+    let resolv = folder.path().join("resolv.conf");
+    std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.addr.port())).unwrap();
+    let mut up = Up::with(&path, &["--resolv-conf", resolv.to_str().unwrap()]);
+    up.until("1 of 1 vantages report");
+    let server = format!("http://{}/", up.page);
+    let output = parallax()
+        .args(args)
+        .args(["--server", &server])
+        .env("KUBECONFIG", "/nowhere")
+        .output()
+        .unwrap();
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("✗ self check"), "{out}");
+    assert!(
+        out.contains(&format!("dial tcp 127.0.0.1:{port}: connect: connection refused")),
+        "{out}"
+    );
+    assert!(out.contains("? CA: from inside nobody gets through"), "{out}");
+    assert!(out.contains("no cluster is known to this machine"), "{out}");
+    assert_eq!(up.interrupt(), Some(0));
+}

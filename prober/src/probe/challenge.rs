@@ -1,0 +1,155 @@
+//! A challenge of a run: the client's own rules decide, and what it saw on its way travels along.
+
+use std::time::Duration;
+
+use parallax_model::{
+    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, FailureKind, Front, HopSight, Outcome, Phase,
+};
+
+use super::{Ended, Probe};
+use crate::{
+    classify::Stop,
+    profile::{Challenge, ClientProfile, DialOutcome, Profile, Validation, validate_within},
+    resolve::ResolverChoice,
+    result::tamed,
+};
+
+/// Addresses, connections and redirects that travel of one challenge: more than any client follows.
+const MOST: usize = 24;
+
+impl Probe<'_> {
+    pub(super) async fn challenge(
+        &mut self,
+        spec: &ChallengeProbe,
+        timeout: Duration,
+    ) -> Result<Option<u16>, Ended> {
+        let own = Profile::of(match spec.client {
+            ChallengeClient::CertManager => ClientProfile::CertManager,
+            ChallengeClient::Boulder => ClientProfile::Boulder,
+            ChallengeClient::Pebble => ClientProfile::Pebble,
+        });
+        let profile = Profile {
+            passes: spec.passes.unwrap_or(1).clamp(1, own.passes),
+            timeout: own.timeout.min(timeout),
+            ..own
+        };
+        let challenge = Challenge {
+            host: spec.host.to_string(),
+            port: spec.port,
+            path: spec.path.clone(),
+            expected: spec.expected.clone().unwrap_or_default(),
+        };
+        let choice = if spec.nameservers.is_empty() {
+            ResolverChoice::Machine
+        } else {
+            ResolverChoice::Servers(spec.nameservers.clone())
+        };
+        let seen = validate_within(&profile, &challenge, &choice, spec.scope.as_ref(), self.context).await;
+        // The one that decided: of a race, the address that won it; of a failure, the last that was tried.
+        let decided = seen
+            .dials
+            .iter()
+            .rfind(|tried| tried.outcome != DialOutcome::Overtaken);
+        self.result.front = decided.map(|tried| Front::tcp(tried.address));
+        let outcome = if spec.expected.is_some() {
+            seen.outcome.clone()
+        } else {
+            without_a_key(&seen.outcome)
+        };
+        self.result.challenge = Some(Box::new(sight(&seen)));
+        self.result.times.total = Some(seen.took);
+        let (stop, status) = match outcome {
+            Outcome::Ok { status } => return Ok(status),
+            Outcome::Failed { phase, kind, status } => (Stop::new(phase, kind), status),
+            Outcome::NotAsked { own } => (Stop::new(Phase::Connect, own), None),
+        };
+        let stop = match seen.detail {
+            Some(detail) => stop.because(detail),
+            None => stop,
+        };
+        Err(Ended { stop, status })
+    }
+}
+
+/// Nobody answers for the token yet, so that its content cannot be wrong, and "not found" is what a sound server says.
+fn without_a_key(outcome: &Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed {
+            phase: Phase::Check,
+            kind: FailureKind::WrongBody,
+            status,
+        } => Outcome::Ok { status: *status },
+        Outcome::Failed {
+            phase: Phase::Check,
+            kind: FailureKind::Status,
+            status: Some(status),
+        } if *status < 500 => Outcome::Ok {
+            status: Some(*status),
+        },
+        other => other.clone(),
+    }
+}
+
+fn sight(seen: &Validation) -> ChallengeSight {
+    let mut addresses: Vec<_> = seen
+        .resolution
+        .iter()
+        .flat_map(|found| &found.addresses)
+        .map(|found| found.address)
+        .take(MOST)
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    ChallengeSight {
+        passes: seen.passes,
+        addresses,
+        dials: seen
+            .dials
+            .iter()
+            .take(MOST)
+            .map(|tried| DialSight {
+                address: tried.address,
+                failed: match &tried.outcome {
+                    DialOutcome::Failed(kind) => Some(kind.clone()),
+                    DialOutcome::Connected | DialOutcome::Overtaken => None,
+                },
+                overtaken: tried.outcome == DialOutcome::Overtaken,
+            })
+            .collect(),
+        hops: seen
+            .hops
+            .iter()
+            .take(MOST)
+            .map(|hop| HopSight {
+                url: tamed(&hop.url),
+                status: hop.status,
+            })
+            .collect(),
+        said: seen.detail.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16) -> Outcome {
+        Outcome::Failed {
+            phase: Phase::Check,
+            kind: FailureKind::Status,
+            status: Some(status),
+        }
+    }
+
+    #[test]
+    fn without_a_key_an_answer_is_one_and_a_servers_own_trouble_is_not() {
+        assert_eq!(without_a_key(&status(404)), Outcome::Ok { status: Some(404) });
+        assert_eq!(without_a_key(&status(503)), status(503));
+        let refused = Outcome::Failed {
+            phase: Phase::Connect,
+            kind: FailureKind::Refused,
+            status: None,
+        };
+        assert_eq!(without_a_key(&refused), refused);
+    }
+}
