@@ -191,9 +191,12 @@ impl Aggregator {
             config.runs.clone(),
             planner.config.clone(),
             replica.clone(),
-            store.clone(),
+            (store.clone(), metrics.clone()),
         ));
         hub.follow_runs(runs.clone());
+        let ledger = config.handling.clone().zip(door.client().cloned());
+        let ledger = ledger
+            .map(|(place, client)| handling::Ledger::new(client, place, replica.clone(), metrics.clone()));
         let live = Live {
             clock,
             views: outlook.views.clone(),
@@ -206,7 +209,7 @@ impl Aggregator {
             gate: door.gate.clone(),
             access: door.access(&config, local),
             runs,
-            handling: Arc::new(handling::Desk::new(clock, store.clone())),
+            handling: Arc::new(handling::Desk::new(clock, store.clone(), ledger)),
             form_key: serve::FormKey::new(),
             forwarder: serve::Forwarder::new(),
             replica,

@@ -33,6 +33,7 @@ mod serve;
 mod severity;
 mod store;
 mod tls;
+mod warming;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};

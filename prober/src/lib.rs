@@ -22,6 +22,7 @@ mod evidence;
 mod facts;
 mod family;
 mod governor;
+mod history;
 mod http;
 mod jitter;
 mod laps;

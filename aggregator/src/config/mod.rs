@@ -22,7 +22,7 @@ use std::{
 };
 
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
-use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
+use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage};
 
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
@@ -73,6 +73,8 @@ pub struct Config {
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
     pub(crate) pods: Option<Arc<dyn Pods>>,
+    /// The `ConfigMap` in which what people did about incidents outlives this aggregator.
+    pub(crate) handling: Option<ObjectKey>,
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
@@ -182,6 +184,12 @@ impl Config {
         let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
+        let handling = raw.handling.and_then(|raw| {
+            let place = raw.config_map.parse();
+            place
+                .map_err(|error: InvalidName| wrong("handling.configMap", error.to_string()))
+                .ok()
+        });
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let vantages = raw
             .vantages
@@ -222,6 +230,7 @@ impl Config {
                 runs,
                 client: None,
                 pods: None,
+                handling,
                 replicas,
                 own: Own::default(),
                 record: None,
@@ -250,6 +259,7 @@ impl Config {
             runs: RunOptions::default(),
             client: None,
             pods: None,
+            handling: None,
             replicas: None,
             own: Own::default(),
             record: None,

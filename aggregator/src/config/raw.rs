@@ -45,6 +45,8 @@ pub(super) struct RawConfig<T> {
     pub(super) runs: Option<RawRuns>,
     /// That this is one of several aggregators.
     pub(super) replicas: Option<RawReplicas>,
+    /// Where what people did about incidents outlives the aggregator that was told.
+    pub(super) handling: Option<RawHandling>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }
@@ -67,6 +69,13 @@ pub(super) struct RawIdentity {
     #[serde(default)]
     pub(super) responders: Vec<String>,
     pub(super) vantages: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawHandling {
+    /// `NAMESPACE/NAME`.
+    pub(super) config_map: String,
 }
 
 /// Sizes with a binary unit, spans with d, h or m.

@@ -186,6 +186,7 @@ impl Following {
                 };
                 // What cannot be written now is written with the next turn.
                 if self.say(key, &status).await {
+                    self.desk.refused();
                     self.over.insert(uid.to_owned());
                 }
             }
@@ -252,7 +253,7 @@ enum Refusal {
 impl Refusal {
     fn of(refused: &NoRun) -> Self {
         match refused {
-            NoRun::TooMany(_) | NoRun::Nobody(_) | NoRun::StandsBy => Self::Later,
+            NoRun::TooMany(_) | NoRun::Nobody(_) | NoRun::NoMesh(_) | NoRun::StandsBy => Self::Later,
             NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
             NoRun::Target(_) | NoRun::Value { .. } | NoRun::NotFromThere { .. } | NoRun::TooLarge(_) => {
                 Self::Never("Invalid", refused.to_string())

@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn desk() -> Desk {
-    Desk::new(Clock::system(), StoreHandle::off())
+    Desk::new(Clock::system(), StoreHandle::off(), None)
 }
 
 fn target(host: &str) -> TargetId {
@@ -99,7 +99,7 @@ async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<Desk>) -> 
     let file = Box::new(SqliteFile::new(StoreOptions::at(path.to_owned())));
     let (keeper, worker, handle) = Worker::new(file, Clock::starting_at(EventTime(5)), &Metrics::new());
     let keeping = std::thread::spawn(move || worker.run());
-    let desk = Arc::new(Desk::new(Clock::system(), handle));
+    let desk = Arc::new(Desk::new(Clock::system(), handle, None));
     desk.clone().run(CancellationToken::new()).await;
     let done = doing(&desk).await;
     drop(keeper);
@@ -130,3 +130,5 @@ async fn what_was_done_outlives_a_restart_where_there_is_a_store() {
     })
     .await;
 }
+
+mod shared;

@@ -39,6 +39,7 @@ use subject::{Subject, chosen};
 use crate::{
     clock::Clock,
     config::RunOptions,
+    metrics::Metrics,
     replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
 };
@@ -79,6 +80,11 @@ pub(crate) enum NoRun {
     Nobody(RunFrom),
     #[error("from {from} nobody can ask for {target}: cluster addresses are reached from inside only")]
     NotFromThere { from: RunFrom, target: String },
+    #[error(
+        "a run of the mesh asks from every node's prober for the others', so it takes probers on two nodes at least, and one of those that are meant must report: there {}; `parallax status` shows who reports",
+        match .0 { 0 => "is none".to_owned(), 1 => "is one".to_owned(), n => format!("are {n}") }
+    )]
+    NoMesh(usize),
     #[error(
         "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
     )]
@@ -121,6 +127,7 @@ pub(crate) struct Desk {
     config: PlanConfig,
     replica: Replica,
     store: StoreHandle,
+    metrics: Metrics,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
     /// Rung when a run may be over.
@@ -141,7 +148,7 @@ impl Desk {
         options: RunOptions,
         config: PlanConfig,
         replica: Replica,
-        store: StoreHandle,
+        (store, metrics): (StoreHandle, Metrics),
     ) -> Self {
         Self {
             clock,
@@ -149,6 +156,7 @@ impl Desk {
             config,
             replica,
             store,
+            metrics,
             inner: Mutex::default(),
             orders: watch::Sender::new(Arc::from([])),
             bell: Notify::new(),
@@ -162,6 +170,23 @@ impl Desk {
 
     /// Plans a run and hands it to the plan streams.
     pub(crate) fn begin(
+        &self,
+        request: &RunRequest,
+        by: &str,
+        topology: &Arc<Topology>,
+        view: &View,
+    ) -> Result<Run, NoRun> {
+        let run = self.plan(request, by, topology, view)?;
+        self.metrics.run_begins();
+        Ok(run)
+    }
+
+    /// Counts a run that was asked for and is not made. One that waits until it can be made is not refused.
+    pub(crate) fn refused(&self) {
+        self.metrics.run_refused();
+    }
+
+    fn plan(
         &self,
         request: &RunRequest,
         by: &str,
@@ -186,6 +211,11 @@ impl Desk {
         };
         let id = new_id();
         let parts = subject.parts(&id, &vantages, &config);
+        if parts.is_empty() && subject.of_the_mesh {
+            let nodes = subject.topology.nodes().values();
+            let probers = nodes.filter(|node| node.prober.is_some()).count();
+            return Err(NoRun::NoMesh(probers));
+        }
         if parts.is_empty() {
             return Err(NoRun::NotFromThere {
                 from: request.from,
@@ -320,6 +350,10 @@ impl Desk {
                     live.map(|live| live.end(judged.ok(), self.clock.now()).clone())
                 };
                 if let Some(run) = ended {
+                    if let (Some(outcome), Some(ended)) = (run.outcome, run.ended) {
+                        self.metrics
+                            .run_ends(outcome.into(), ended - run.asked, run.first_probe);
+                    }
                     self.keep(run).await;
                 }
             }

@@ -155,7 +155,8 @@ async fn verified(shared: &Shared, id: &str, person: &Person) -> Result<Run, Api
         ..RunRequest::default()
     };
     // The run is of the target as planned, also where its id says more than a URL.
-    let run = shared.runs.begin(&request, &person.name, &topology, &view)?;
+    let run = shared.runs.begin(&request, &person.name, &topology, &view);
+    let run = run.inspect_err(|_| shared.runs.refused())?;
     shared.handling.verify(id, &person.name, run.id.clone()).await?;
     Ok(run)
 }

@@ -86,7 +86,8 @@ impl Shared {
 
     /// What is said of this replica.
     fn replica_view(&self, interval: Micros) -> ReplicaView {
-        self.replica.view(self.clock.now(), self.clock.start(), interval)
+        self.replica
+            .view(self.clock.now(), *self.outlook.evidence.borrow(), interval)
     }
 
     /// Refuses a vantage that the topology does not name. One that is who it says may only have come before the

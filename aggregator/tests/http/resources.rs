@@ -174,6 +174,19 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     condition(&server, "runs", "wrong", "Complete", "True").await;
     aggregator.send(&[HEADER, &observation(0)]).await;
     condition(&server, "runs", "ask", "Accepted", "True").await;
+    // The network between the nodes can be asked for as well.
+    put(
+        &server,
+        "runs",
+        "mesh",
+        json!({"url": "mesh", "rounds": 1, "timeoutMs": 50}),
+    );
+    condition(&server, "runs", "mesh", "Accepted", "True").await;
+    condition(&server, "runs", "mesh", "Passed", "Unknown").await;
+    assert_eq!(
+        aggregator.metric("parallax_runs_total{result=\"refused\"}").await,
+        Some(1.0)
+    );
     // Nobody answers: it is over, and nothing is proved.
     condition(&server, "runs", "ask", "Complete", "True").await;
     let status = server.get("runs", "shop", "ask").unwrap()["status"].clone();
