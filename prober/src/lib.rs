@@ -34,6 +34,7 @@ mod profile;
 mod proxy_header;
 mod replicas;
 mod report;
+mod report_log;
 mod resolv_conf;
 mod resolve;
 mod result;

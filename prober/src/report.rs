@@ -23,6 +23,7 @@ use crate::{
     facts::{Desk, Telling},
     jitter,
     replicas::{Known, ReplicaKey},
+    report_log::Log,
     spool::{BATCH, Line},
     status::{Batch, Status},
 };
@@ -314,47 +315,6 @@ fn encode(header: &ReportHeader, lines: &[Line]) -> io::Result<Vec<u8>> {
     }
     gzip.write_all(b"\n")?;
     gzip.finish()
-}
-
-/// Says once that something changed, instead of once a request.
-#[derive(Debug)]
-struct Log {
-    aggregator: String,
-    failing: bool,
-    refused: bool,
-}
-
-impl Log {
-    fn of(key: &ReplicaKey) -> Self {
-        Self {
-            aggregator: key.to_string(),
-            failing: false,
-            refused: false,
-        }
-    }
-
-    fn delivered(&mut self) {
-        if std::mem::take(&mut self.failing) {
-            tracing::info!(aggregator = self.aggregator, "the aggregator takes reports again");
-        }
-    }
-
-    fn failed(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and trying again");
-        }
-    }
-
-    fn refused(&mut self, status: StatusCode, observations: usize) {
-        if !std::mem::replace(&mut self.refused, true) {
-            tracing::error!(
-                aggregator = self.aggregator,
-                %status,
-                observations,
-                "the aggregator refuses a report for good; dropping it (further ones are only counted)"
-            );
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod ledger;
 mod sheet;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
-use api::{Handling, Mark, Silence, Verification, Window, WindowRequest};
+use api::{Handling, Mark, Silence, Verification};
 pub(crate) use ledger::Ledger;
 use sheet::{Entry, MOST, Sheet};
 
@@ -30,8 +31,6 @@ use crate::{
 const NOTE: usize = 500;
 /// Shortest and longest silence or window, in seconds: a minute, thirty days.
 const SPAN_S: (u64, u64) = (60, 30 * 86_400);
-/// Windows in memory.
-const WINDOWS: usize = 500;
 /// Time between two attempts to read what a former life left.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -72,6 +71,13 @@ struct Inner {
 }
 
 impl Inner {
+    fn announced(&self, targets: &[TargetId], now: EventTime) -> Option<String> {
+        let mut windows = self.sheet.windows.values().map(|entry| &entry.value);
+        windows
+            .find(|window| window.covers(targets, now))
+            .map(|window| format!("maintenance by {}", window.mark.by))
+    }
+
     /// Counts a change, and says which it is.
     const fn changed(&mut self) -> u64 {
         self.changes += 1;
@@ -185,10 +191,12 @@ impl Desk {
                 return Some(format!("acknowledged by {}", mark.by));
             }
         }
-        let mut windows = inner.sheet.windows.values().map(|entry| &entry.value);
-        windows
-            .find(|window| window.covers(targets, now))
-            .map(|window| format!("maintenance by {}", window.mark.by))
+        inner.announced(targets, now)
+    }
+
+    /// The maintenance that covers these targets at present, in words.
+    pub(crate) fn announced(&self, targets: &[TargetId]) -> Option<String> {
+        self.inner.lock().announced(targets, self.clock.now())
     }
 
     fn mark(&self, by: &str, note: Option<String>) -> Result<Mark, NotDone> {
@@ -306,91 +314,6 @@ impl Desk {
             .await)
     }
 
-    /// A window of maintenance.
-    pub(crate) async fn open(&self, by: &str, request: WindowRequest) -> Result<Window, NotDone> {
-        self.ready().await;
-        if request
-            .targets
-            .as_deref()
-            .is_some_and(|targets| targets.trim().is_empty())
-        {
-            return Err(NotDone::NoTargets);
-        }
-        let mark = self.mark(by, request.note)?;
-        let from = request.from.unwrap_or(mark.at);
-        let window = Window {
-            id: format!("m-{:08x}", crate::aggregator::random() >> 32),
-            from,
-            until: from.plus(span("for_s", request.for_s)?),
-            targets: request.targets,
-            mark,
-            persisted: false,
-        };
-        let now = self.clock.now();
-        let entry = Entry {
-            changed: now,
-            value: window,
-        };
-        let number = {
-            let mut inner = self.inner.lock();
-            inner.sheet.tidy(now);
-            if inner.sheet.windows.len() >= WINDOWS {
-                return Err(NotDone::Full);
-            }
-            inner.sheet.windows.insert(entry.value.id.clone(), entry.clone());
-            inner.changed()
-        };
-        Ok(self.keep_window(number, entry).await)
-    }
-
-    /// Ends a window before its time.
-    pub(crate) async fn end(&self, id: &str, by: &str) -> Result<Window, NotDone> {
-        self.ready().await;
-        let mark = self.mark(by, None)?;
-        let (number, entry) = {
-            let mut inner = self.inner.lock();
-            let number = inner.changed();
-            let entry = inner
-                .sheet
-                .windows
-                .get_mut(id)
-                .ok_or_else(|| NotDone::NoWindow(id.to_owned()))?;
-            entry.changed = mark.at.max(entry.changed.plus(Micros(1)));
-            entry.value.until = entry.value.until.min(mark.at);
-            entry.value.persisted = false;
-            (number, entry.clone())
-        };
-        Ok(self.keep_window(number, entry).await)
-    }
-
-    async fn keep_window(&self, number: u64, entry: Entry<Window>) -> Window {
-        let Entry {
-            changed,
-            value: mut window,
-        } = entry;
-        window.persisted = self
-            .put(Paper::Window, &window.id, (changed, number), &window)
-            .await;
-        if window.persisted {
-            let mut inner = self.inner.lock();
-            let known = inner.sheet.windows.get_mut(&window.id);
-            if let Some(known) = known.filter(|known| known.changed == changed) {
-                known.value.persisted = true;
-            }
-        }
-        window
-    }
-
-    /// Windows that are not over, the soonest first.
-    pub(crate) fn windows(&self) -> Vec<Window> {
-        let now = self.clock.now();
-        let inner = self.inner.lock();
-        let windows = inner.sheet.windows.values().map(|entry| &entry.value);
-        let mut windows: Vec<_> = windows.filter(|window| now < window.until).cloned().collect();
-        windows.sort_by(|a, b| a.from.cmp(&b.from).then_with(|| a.id.cmp(&b.id)));
-        windows
-    }
-
     /// Whether it outlives a restart of ours, in the store or where the other replicas read it.
     async fn put(
         &self,
@@ -451,16 +374,4 @@ fn read<T: DeserializeOwned>(documents: Vec<Document>) -> impl Iterator<Item = (
         };
         Some((document.id, entry))
     })
-}
-
-impl Window {
-    fn covers(&self, targets: &[TargetId], now: EventTime) -> bool {
-        let meant = |target: &TargetId| {
-            self.targets
-                .as_deref()
-                .is_none_or(|text| target.as_str().contains(text))
-        };
-        // What fails besides the announced is nobody's maintenance.
-        (self.from..self.until).contains(&now) && !targets.is_empty() && targets.iter().all(meant)
-    }
 }

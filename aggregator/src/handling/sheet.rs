@@ -74,8 +74,9 @@ impl Sheet {
     /// Forgets windows that are over, and what nobody touched for longest beyond the bounds.
     pub(super) fn tidy(&mut self, now: EventTime) {
         self.windows.retain(|_, entry| now < entry.value.until.plus(OVER));
-        let size =
-            |key: &str, line: Option<String>| key.len() + WINDOW.len() + line.map_or(0, |line| line.len());
+        let size = |key: &str, line: Option<String>| {
+            key.len() + HANDLED.len().max(WINDOW.len()) + line.map_or(0, |line| line.len())
+        };
         let mut bytes: usize = self.windows.iter().map(|(id, entry)| size(id, line(entry))).sum();
         let mut kept: Vec<(bool, EventTime, usize, String)> = self
             .handled

@@ -80,6 +80,12 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
     desk.end(&window.id, "ben").await.unwrap();
     assert_eq!(desk.quiet("i-1", std::slice::from_ref(&shop)), None);
     assert!(desk.windows().is_empty());
+    let all = desk.open("ann", request(None, None)).await.unwrap();
+    assert!(
+        desk.quiet("i-1", &[]).is_some(),
+        "a node's failure too, where everything is announced"
+    );
+    desk.end(&all.id, "ann").await.unwrap();
     let later = desk.clock.now().plus(Micros::from_secs(600));
     desk.open("ann", request(Some(later), None)).await.unwrap();
     assert_eq!(desk.quiet("i-1", &[shop]), None, "not yet");

@@ -6,6 +6,7 @@
 
 mod accept;
 mod live;
+mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use parallax_diagnosis::{Booked, topology::Topology};
-use parallax_model::{Channel, Micros, Observation, Outcome, PhaseTimes, Recorded, TargetId};
+use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Recorded, TargetId};
 use prometheus_client::{
     encoding::{EncodeLabelSet, prometheus_protobuf, text},
     metrics::{
@@ -35,12 +36,12 @@ use prometheus_client::{
 use crate::{
     identity::Reason,
     ingest::Receipt,
-    runs::api::RunOutcome,
     serve::{ApiError, Shared},
     store::What,
 };
 
 pub(crate) use live::Live;
+pub(crate) use runs::RunMetrics;
 
 /// Bounds of the classic buckets in seconds, chosen around what the phases take: a handshake on the node, in the
 /// rack, across a continent; one and two lost SYNs; the timeouts. The native buckets need no choice.
@@ -135,46 +136,6 @@ impl RecordResult {
     }
 }
 
-/// What a run came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunResult {
-    Passed,
-    Failed,
-    Unknown,
-    Refused,
-}
-
-impl RunResult {
-    const ALL: [Self; 4] = [Self::Passed, Self::Failed, Self::Unknown, Self::Refused];
-
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Unknown => "unknown",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-/// Figures of runs.
-#[cfg(test)]
-pub(crate) struct RunFigures {
-    pub(crate) active: i64,
-    pub(crate) passed: u64,
-    pub(crate) refused: u64,
-}
-
-impl From<RunOutcome> for RunResult {
-    fn from(outcome: RunOutcome) -> Self {
-        match outcome {
-            RunOutcome::Passed => Self::Passed,
-            RunOutcome::Failed => Self::Failed,
-            RunOutcome::Unknown => Self::Unknown,
-        }
-    }
-}
-
 /// What became of a line of a report.
 const LINE_RESULTS: [&str; 8] = [
     "counted",
@@ -203,10 +164,8 @@ pub(crate) struct Metrics {
     leader: Gauge,
     lease_failures: Counter,
     handling_unshared: Gauge,
-    runs: Family<ResultLabel, Counter>,
-    runs_active: Gauge,
-    run_seconds: Histogram,
-    run_first_probe_seconds: Histogram,
+    /// Of runs that somebody asked for.
+    pub(crate) runs: RunMetrics,
     store_written: Family<WhatLabel, Counter>,
     store_dropped: Family<WhatLabel, Counter>,
     store_surplus: Counter,
@@ -236,10 +195,7 @@ impl Metrics {
             leader: Gauge::default(),
             lease_failures: Counter::default(),
             handling_unshared: Gauge::default(),
-            runs: Family::default(),
-            runs_active: Gauge::default(),
-            run_seconds: histogram(),
-            run_first_probe_seconds: histogram(),
+            runs: RunMetrics::new(histogram),
             store_written: Family::default(),
             store_dropped: Family::default(),
             store_surplus: Counter::default(),
@@ -256,9 +212,6 @@ impl Metrics {
         }
         for reason in Reason::ALL.map(Reason::label) {
             drop(metrics.identity_refused.get_or_create(&ReasonLabel { reason }));
-        }
-        for result in RunResult::ALL.map(RunResult::label) {
-            drop(metrics.runs.get_or_create(&ResultLabel { result }));
         }
         for what in What::ALL.map(What::label) {
             drop(metrics.store_written.get_or_create(&WhatLabel { what }));
@@ -325,22 +278,7 @@ impl Metrics {
             "1 while what people do about incidents is in the memory of this aggregator only, as the ConfigMap for it cannot be read or written, else 0",
             self.handling_unshared.clone(),
         );
-        registry.register(
-            "runs",
-            "Runs that somebody asked for, by what they came to; refused ones were not made",
-            self.runs.clone(),
-        );
-        registry.register("runs_active", "Runs under way", self.runs_active.clone());
-        registry.register(
-            "run_seconds",
-            "Time from the request for a run to its judgement",
-            self.run_seconds.clone(),
-        );
-        registry.register(
-            "run_first_probe_seconds",
-            "Time from the request for a run to the start of its first probe",
-            self.run_first_probe_seconds.clone(),
-        );
+        self.runs.register(&mut registry);
         registry.register(
             "store_written",
             "Things written to the store, by sort",
@@ -512,42 +450,6 @@ impl Metrics {
     /// Whether what people do is in our memory only.
     pub(crate) fn handling_unshared(&self, unshared: bool) {
         self.handling_unshared.set(i64::from(unshared));
-    }
-
-    /// Counts a run that was not made.
-    pub(crate) fn run_refused(&self) {
-        let result = RunResult::Refused.label();
-        self.runs.get_or_create(&ResultLabel { result }).inc();
-    }
-
-    /// A run begins.
-    pub(crate) fn run_begins(&self) {
-        self.runs_active.inc();
-    }
-
-    /// A run is judged, so long after it was asked for; its first probe started so long after that, if any did.
-    pub(crate) fn run_ends(&self, result: RunResult, lasted: Micros, first_probe: Option<Micros>) {
-        self.runs_active.dec();
-        let result = result.label();
-        self.runs.get_or_create(&ResultLabel { result }).inc();
-        self.run_seconds.observe(lasted.as_secs_f64());
-        if let Some(first) = first_probe {
-            self.run_first_probe_seconds.observe(first.as_secs_f64());
-        }
-    }
-
-    /// What the counters of runs say.
-    #[cfg(test)]
-    pub(crate) fn run_figures(&self) -> RunFigures {
-        let of = |result: RunResult| {
-            let result = result.label();
-            self.runs.get_or_create(&ResultLabel { result }).get()
-        };
-        RunFigures {
-            active: self.runs_active.get(),
-            passed: of(RunResult::Passed),
-            refused: of(RunResult::Refused),
-        }
     }
 
     /// Counts things that the store took.

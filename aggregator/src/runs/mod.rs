@@ -12,6 +12,7 @@ pub mod api;
 mod judge;
 mod limit;
 mod live;
+mod refused;
 mod scope;
 mod subject;
 
@@ -22,17 +23,16 @@ use std::{
 };
 
 use parallax_diagnosis::{Settings, plan::PlanConfig, topology::Topology, view::View};
-use parallax_model::{
-    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Vantage,
-};
+use parallax_model::{Assignment, AssignmentId, EventTime, Micros, Recorded, RunId, RunOrder, Vantage};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use api::{Run, RunFrom, RunRequest};
+use api::{Run, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
-pub(crate) use scope::{Forbidden, scope as scope_of};
+pub(crate) use refused::NoRun;
+pub(crate) use scope::scope as scope_of;
 pub(crate) use subject::MESH;
 use subject::{Subject, chosen};
 
@@ -56,44 +56,9 @@ const KEPT: usize = 100;
 /// Vantages of a run that the store keeps, failing ones first.
 const KEPT_VANTAGES: usize = 200;
 /// Probes of one run over all vantages and rounds.
-const MOST_PROBES: u64 = 60_000;
+pub(in crate::runs) const MOST_PROBES: u64 = 60_000;
 /// After the last probe's deadline, what is on its way may still arrive.
 const GRACE: Micros = Micros::from_secs(1);
-
-/// A run that is not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoRun {
-    #[error(transparent)]
-    Target(#[from] InvalidTarget),
-    #[error("{field}: expected {low} to {high}, found {found}")]
-    Value {
-        field: &'static str,
-        low: u64,
-        high: u64,
-        found: u64,
-    },
-    #[error(transparent)]
-    Forbidden(#[from] Forbidden),
-    #[error(
-        "no vantage of {0} reports at present, so nobody could make the run; `parallax status` shows who does"
-    )]
-    Nobody(RunFrom),
-    #[error("from {from} nobody can ask for {target}: cluster addresses are reached from inside only")]
-    NotFromThere { from: RunFrom, target: String },
-    #[error(
-        "a run of the mesh asks from every node's prober for the others', so it takes probers on two nodes at least, and one of those that are meant must report: there {}; `parallax status` shows who reports",
-        match .0 { 0 => "is none".to_owned(), 1 => "is one".to_owned(), n => format!("are {n}") }
-    )]
-    NoMesh(usize),
-    #[error(
-        "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
-    )]
-    TooLarge(u64),
-    #[error("the leading aggregator changes at present; ask again")]
-    StandsBy,
-    #[error("too many runs; ask again in {} s", .0.0.div_ceil(1_000_000))]
-    TooMany(Micros),
-}
 
 /// What the plan streams tell the vantages.
 #[derive(Debug, Clone)]
@@ -177,13 +142,13 @@ impl Desk {
         view: &View,
     ) -> Result<Run, NoRun> {
         let run = self.plan(request, by, topology, view)?;
-        self.metrics.run_begins();
+        self.metrics.runs.begins();
         Ok(run)
     }
 
     /// Counts a run that was asked for and is not made. One that waits until it can be made is not refused.
     pub(crate) fn refused(&self) {
-        self.metrics.run_refused();
+        self.metrics.runs.refused();
     }
 
     fn plan(
@@ -352,7 +317,8 @@ impl Desk {
                 if let Some(run) = ended {
                     if let (Some(outcome), Some(ended)) = (run.outcome, run.ended) {
                         self.metrics
-                            .run_ends(outcome.into(), ended - run.asked, run.first_probe);
+                            .runs
+                            .ends(outcome, ended - run.asked, run.first_probe);
                     }
                     self.keep(run).await;
                 }

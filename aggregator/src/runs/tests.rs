@@ -3,7 +3,7 @@ use parallax_model::{Channel, Observation};
 use serde_json::{Value, json};
 
 use super::{
-    api::{RunEvent, RunOutcome, RunState},
+    api::{RunEvent, RunFrom, RunOutcome, RunState},
     *,
 };
 
@@ -150,9 +150,9 @@ impl Bench {
         self.judging.await.unwrap();
     }
 
-    /// Until what is over is also counted and kept.
-    async fn stop_judging(&self) {
-        while self.desk.metrics.run_figures().active > 0 {
+    /// Until what is over is also counted.
+    async fn counted(&self) {
+        while self.desk.metrics.runs.figures().0 > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -318,16 +318,16 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
 async fn runs_are_counted_by_what_they_came_to() {
     let bench = Bench::new(RunOptions::default());
     let run = bench.begin(json!({"url": A})).unwrap();
-    let figures = || bench.desk.metrics.run_figures();
-    assert_eq!((figures().active, figures().passed), (1, 0));
+    let figures = || bench.desk.metrics.runs.figures();
+    assert_eq!(figures(), (1, 0, 0));
     bench.answer(3, ok);
     bench.end(&run).await;
     bench.begin(json!({"url": "shop"})).unwrap_err();
-    assert_eq!(figures().refused, 0, "whoever asked says whether it waits");
+    assert_eq!(figures().2, 0, "whoever asked says whether it waits");
     bench.desk.refused();
-    bench.stop_judging().await;
-    let figures = bench.desk.metrics.run_figures();
-    assert_eq!((figures.active, figures.passed, figures.refused), (0, 1, 1));
+    bench.counted().await;
+    assert_eq!(figures(), (0, 1, 1));
+    bench.stop().await;
 }
 
 #[tokio::test]

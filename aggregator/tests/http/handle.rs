@@ -179,6 +179,56 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
             assert_eq!(answer.headers()[header::LOCATION], format!("/incident/{id}"));
         }
     }
+    // Maintenance has buttons of its own, with a proof of their own.
+    let announce = |deed: &str, proof: &str| {
+        let request = client.post(format!("{}/maintenance/handle", aggregator.url));
+        let request = request
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header(own.0, own.1);
+        request.body(format!("proof={proof}&deed={deed}")).send()
+    };
+    let overview = aggregator.text("/").await;
+    let shown = overview.split("name=\"proof\" value=\"").nth(1).unwrap();
+    let shown = shown.split('"').next().unwrap();
+    for (deed, proof, status) in [
+        ("open-3600", shown, 303),
+        ("open-3600", proof.as_str(), 403),
+        ("open-5", shown, 400),
+        ("erase", shown, 400),
+        ("end-m-none", shown, 404),
+    ] {
+        assert_eq!(
+            announce(deed, proof).await.unwrap().status().as_u16(),
+            status,
+            "{deed}"
+        );
+    }
+    let overview = aggregator.text("/").await;
+    assert!(
+        overview.contains("all targets until") && overview.contains("by this machine"),
+        "{overview}"
+    );
+    let page = aggregator.text(&format!("/incident/{id}")).await;
+    assert!(
+        page.contains("nobody is called: maintenance by this machine"),
+        "{page}"
+    );
+    let end = overview
+        .split("value=\"end-")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    assert_eq!(
+        announce(&format!("end-{end}"), shown)
+            .await
+            .unwrap()
+            .status()
+            .as_u16(),
+        303
+    );
+    assert_eq!(aggregator.json("/v1/maintenance").await["windows"], json!([]));
     let page = aggregator.text(&format!("/incident/{id}")).await;
     assert!(
         page.contains("acknowledged, by this machine at") && page.contains("End the silence"),

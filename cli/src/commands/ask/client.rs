@@ -172,7 +172,7 @@ impl Client {
             ));
         }
         Failure::CouldNot(format!(
-            "cannot reach the aggregator at {}: {reason}; name it by --server or PARALLAX_SERVER, or ask for the one in the cluster: --context NAME",
+            "cannot reach the aggregator at {}: {reason}; name it by --server or PARALLAX_SERVER, or ask for the one in a cluster: kubectl parallax, or --context NAME",
             self.server
         ))
     }

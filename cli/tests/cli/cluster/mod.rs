@@ -194,7 +194,7 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
         ),
         ("portforward", 401, 2, "have expired"),
         ("portforward", 500, 3, "see whether its node is ready"),
-        ("services", 503, 3, "cannot get services"),
+        ("services", 500, 3, "cannot get services"),
     ] {
         scene.api.refuses(what, code);
         let (code, said) = asked().await;
