@@ -37,9 +37,11 @@ impl Sheet {
     pub(super) fn read(lines: &BTreeMap<String, String>) -> Self {
         Self {
             handled: section(lines, HANDLED, |handling: &mut Handling| {
-                handling.persisted = true
+                handling.persisted = true;
             }),
-            windows: section(lines, WINDOW, |window: &mut Window| window.persisted = true),
+            windows: section(lines, WINDOW, |window: &mut Window| {
+                window.persisted = true;
+            }),
         }
     }
 

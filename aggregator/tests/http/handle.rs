@@ -179,12 +179,27 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
             assert_eq!(answer.headers()[header::LOCATION], format!("/incident/{id}"));
         }
     }
-    // Maintenance has buttons of its own, with a proof of their own.
+    maintenance_has_buttons_of_its_own(&aggregator, &client, (&id, &proof)).await;
+    let page = aggregator.text(&format!("/incident/{id}")).await;
+    assert!(
+        page.contains("acknowledged, by this machine at") && page.contains("End the silence"),
+        "{page}"
+    );
+    assert!(page.contains("kept in memory only"));
+    aggregator.stop().await;
+}
+
+/// With a proof that is about nothing else.
+async fn maintenance_has_buttons_of_its_own(
+    aggregator: &Running,
+    client: &reqwest::Client,
+    (id, of_the_incident): (&str, &str),
+) {
     let announce = |deed: &str, proof: &str| {
         let request = client.post(format!("{}/maintenance/handle", aggregator.url));
         let request = request
             .header("content-type", "application/x-www-form-urlencoded")
-            .header(own.0, own.1);
+            .header("sec-fetch-site", "same-origin");
         request.body(format!("proof={proof}&deed={deed}")).send()
     };
     let overview = aggregator.text("/").await;
@@ -192,7 +207,7 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
     let shown = shown.split('"').next().unwrap();
     for (deed, proof, status) in [
         ("open-3600", shown, 303),
-        ("open-3600", proof.as_str(), 403),
+        ("open-3600", of_the_incident, 403),
         ("open-5", shown, 400),
         ("erase", shown, 400),
         ("end-m-none", shown, 404),
@@ -229,13 +244,6 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
         303
     );
     assert_eq!(aggregator.json("/v1/maintenance").await["windows"], json!([]));
-    let page = aggregator.text(&format!("/incident/{id}")).await;
-    assert!(
-        page.contains("acknowledged, by this machine at") && page.contains("End the silence"),
-        "{page}"
-    );
-    assert!(page.contains("kept in memory only"));
-    aggregator.stop().await;
 }
 
 #[tokio::test]

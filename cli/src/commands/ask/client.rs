@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which aggregator is asked, and who asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Server {
-    /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else
-    /// http://127.0.0.1:8080/].
+    /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else port 8080 of
+    /// this machine].
     #[arg(
         id = "server",
         long = "server",

@@ -1,6 +1,6 @@
 //! The way to an aggregator inside a cluster: through the API server to one of its Pods, as `kubectl port-forward` goes.
 //!
-//! Not by the API server's proxy of Services: that comes over the network, which the installation's NetworkPolicies deny,
+//! Not by the API server's proxy of Services: that comes over the network, which the installation's network policies deny,
 //! and it takes the `Authorization` header away, so the aggregator would not know who asks. A forwarded port ends inside
 //! the Pod, and what travels in it is encrypted up to the kubelet.
 

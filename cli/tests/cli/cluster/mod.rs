@@ -36,9 +36,11 @@ impl Scene {
         let text = "listen: 127.0.0.1:0\ntargets: [{url: 'http://shop.example.test/'}]\n\
                     access: {tokenFile: people, openRead: true}\n";
         fs::write(&config, text).unwrap();
-        let aggregator = Aggregator::bind(Config::load(&config).unwrap()).await.unwrap();
+        let aggregator = Box::pin(Aggregator::bind(Config::load(&config).unwrap()))
+            .await
+            .unwrap();
         let (address, cancelled) = (aggregator.local_addr(), CancellationToken::new());
-        let running = aggregator.run(cancelled.clone());
+        let running = Box::pin(aggregator.run(cancelled.clone()));
         Self {
             api: ApiServer::before(address).await,
             folder,

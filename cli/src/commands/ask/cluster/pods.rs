@@ -96,12 +96,12 @@ impl Way {
     pub(super) async fn connect(&self) -> Result<Stream, Failure> {
         let mut trouble = None;
         for (name, port) in self.ready().await? {
-            let forwarded = timeout(PATIENCE, self.pods.portforward(&name, &[port])).await;
-            let failure = match forwarded {
+            let opened = timeout(PATIENCE, self.pods.portforward(&name, &[port])).await;
+            let failure = match opened {
                 Err(_) => silent(&self.server),
                 Ok(Ok(mut forwarder)) => {
                     if let Some(bytes) = forwarder.take_stream(port) {
-                        let error = forwarder.take_error(port).map(|error| error.boxed());
+                        let error = forwarder.take_error(port).map(futures_util::FutureExt::boxed);
                         return Ok(Stream {
                             bytes,
                             error: error.unwrap_or_else(|| std::future::ready(None).boxed()),
