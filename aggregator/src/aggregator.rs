@@ -191,10 +191,13 @@ impl Aggregator {
             config.runs.clone(),
             planner.config.clone(),
             replica.clone(),
-            store.clone(),
+            (store.clone(), metrics.clone()),
         ));
         hub.follow_runs(runs.clone());
-        let handling = Arc::new(handling::Desk::new(clock, store.clone()));
+        let ledger = config.handling.clone().zip(door.client().cloned());
+        let ledger = ledger
+            .map(|(place, client)| handling::Ledger::new(client, place, replica.clone(), metrics.clone()));
+        let handling = Arc::new(handling::Desk::new(clock, store.clone(), ledger));
         let live = Live {
             clock,
             handling: handling.clone(),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parallax_diagnosis::{Engine, Settings, replay::RecordProgress, topology::Topology, view::View};
-use parallax_model::{EventTime, Recorded};
+use parallax_model::{EventTime, Incarnation, Recorded, ReportAnswer};
 use tokio::{
     sync::{mpsc, watch},
     time::{MissedTickBehavior, interval},
@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Clock,
     facts::Reported,
-    ingest::{Lives, ProberView, Receipt, Report},
+    ingest::{Answer, Lives, ProberView, Receipt, Report},
     metrics::Metrics,
     plan::Asked,
     record::Recorder,
     runs::Desk,
     store::Keeper,
+    warming::{Released, Warming},
     watch::{Timing, TopologyState},
 };
 
@@ -35,6 +36,8 @@ pub(crate) struct Outlook {
     pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
     /// What is asked for beyond the base plan.
     pub(crate) asks: watch::Receiver<Asked>,
+    /// From when on the probers' observations are known.
+    pub(crate) evidence: watch::Receiver<EventTime>,
 }
 
 /// The engine and what belongs to it.
@@ -59,6 +62,8 @@ pub(crate) struct Hub {
     views: watch::Sender<Arc<View>>,
     probers: watch::Sender<Arc<Vec<ProberView>>>,
     asks: watch::Sender<Asked>,
+    evidence: watch::Sender<EventTime>,
+    warming: Warming,
 }
 
 impl Hub {
@@ -75,6 +80,7 @@ impl Hub {
         let (views, views_out) = watch::channel(Arc::new(engine.view(clock.now())));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let (asks, asks_out) = watch::channel(Asked::default());
+        let (evidence, evidence_out) = watch::channel(clock.start());
         let hub = Self {
             engine,
             settings,
@@ -91,11 +97,14 @@ impl Hub {
             views,
             probers,
             asks,
+            evidence,
+            warming: Warming::new(life(), clock.start()),
         };
         let outlook = Outlook {
             views: views_out,
             probers: probers_out,
             asks: asks_out,
+            evidence: evidence_out,
         };
         (hub, outlook)
     }
@@ -137,6 +146,7 @@ impl Hub {
                 _ = tick.tick() => {
                     let now = self.clock.now();
                     self.join_facts(now);
+                    self.release(now);
                     self.advance(now);
                     self.publish(now);
                 }
@@ -177,6 +187,8 @@ impl Hub {
         }
         tracing::info!(interval = %settings.interval, timeout = %settings.timeout, "rounds change");
         // What is over is over as it was.
+        let released = self.warming.end();
+        self.take_up(released);
         self.advance(now);
         self.engine.replace_settings(settings, now);
         self.settings = settings;
@@ -204,8 +216,31 @@ impl Hub {
         }
     }
 
-    /// Closes what is over; returns whether anything was judged.
+    /// Ends the wait for what the probers saw before, if it is here.
+    fn release(&mut self, now: EventTime) {
+        let released = self.warming.release(now, || self.held.vantages());
+        self.take_up(released);
+    }
+
+    /// Rounds may close as far as was said meanwhile.
+    fn take_up(&mut self, released: Option<Released>) {
+        let Some(Released { complete, from }) = released else {
+            return;
+        };
+        for progress in complete {
+            self.engine.progress(&progress.vantage, progress.complete);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.report(self.clock.now(), &self.held, Vec::new(), Some(progress));
+            }
+        }
+        self.evidence.send_replace(from);
+    }
+
+    /// Closes what is over; returns whether anything was judged. While the past is still on its way nothing is.
     fn advance(&mut self, now: EventTime) -> bool {
+        if self.warming.holds() {
+            return false;
+        }
         let judged = self.engine.advance(now);
         if let Some(recorder) = &mut self.recorder {
             recorder.advanced(now, judged, &self.held);
@@ -214,20 +249,26 @@ impl Hub {
     }
 
     fn take(&mut self, report: Report) {
-        let receipt = self.book(&report);
+        let answer = self.book(&report);
         // The sender may have given up waiting; its report counts all the same and will be a duplicate.
-        let _ = report.answer.send(receipt);
+        let _ = report.answer.send(answer);
         let now = self.clock.now();
+        self.release(now);
         if self.advance(now) {
             self.publish(now);
         }
     }
 
-    fn book(&mut self, report: &Report) -> Receipt {
+    fn book(&mut self, report: &Report) -> Answer {
         let header = report.header();
         let topology = &self.topology.borrow().topology;
         let mut told = Vec::new();
         let life = self.lives.hear(header, report.received);
+        let resend = self.warming.hear(
+            header,
+            (report.received, life.offset.micros()),
+            (|| self.held.vantages().len(), self.settings.interval),
+        );
         let mut receipt = Receipt {
             malformed: report.batch.malformed,
             ..Receipt::default()
@@ -258,9 +299,14 @@ impl Hub {
                 continue;
             }
             let booked = self.engine.observe(&recorded);
-            self.metrics.observed(&recorded, booked, topology);
-            if let Some(keeper) = &mut self.keeper {
-                keeper.observed(&recorded, booked, topology);
+            if header.again {
+                // A former life, or the one beside us, has counted and kept it.
+                self.metrics.observed_again(booked);
+            } else {
+                self.metrics.observed(&recorded, booked, topology);
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.observed(&recorded, booked, topology);
+                }
             }
             if self.recorder.is_some() {
                 told.push(recorded);
@@ -273,6 +319,7 @@ impl Hub {
             vantage: header.vantage.clone(),
             complete: life.offset.event_time(complete),
         });
+        let progress = progress.and_then(|progress| self.warming.complete(progress));
         if let Some(progress) = &progress {
             self.engine.progress(&progress.vantage, progress.complete);
         }
@@ -280,7 +327,10 @@ impl Hub {
             recorder.report(report.received, &self.held, told, progress);
         }
         self.metrics.reported(receipt);
-        receipt
+        Answer {
+            receipt,
+            wanted: ReportAnswer { resend },
+        }
     }
 
     fn publish(&mut self, now: EventTime) {
@@ -293,6 +343,12 @@ impl Hub {
         self.asks
             .send_if_modified(|asked| asked.renew(self.engine.asks()));
     }
+}
+
+/// A name for this life of the aggregator that no other one has.
+fn life() -> Incarnation {
+    Incarnation::new(format!("{:016x}", crate::aggregator::random()))
+        .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }
 
 #[cfg(test)]

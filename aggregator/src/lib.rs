@@ -34,6 +34,7 @@ mod serve;
 mod severity;
 mod store;
 mod tls;
+mod warming;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};

@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Could not run, or could not tell: 3.
     CouldNot(String),
+    /// Could not run now, and may in a moment: 3 for who does not wait.
+    NotNow(String),
 }
 
 impl Failure {
@@ -28,7 +30,7 @@ impl Failure {
         match self {
             Self::No => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
-            Self::CouldNot(_) => ExitCode::from(3),
+            Self::CouldNot(_) | Self::NotNow(_) => ExitCode::from(3),
         }
     }
 }
@@ -37,7 +39,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::No => f.write_str("the answer is no"),
-            Self::Usage(text) | Self::CouldNot(text) => f.write_str(text),
+            Self::Usage(text) | Self::CouldNot(text) | Self::NotNow(text) => f.write_str(text),
         }
     }
 }

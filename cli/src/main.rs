@@ -67,6 +67,9 @@ enum Command {
     Replay(commands::replay::Args),
 }
 
+/// What goes wrong with the API server is said by whoever asked, with what to do about it.
+const QUIETLY: &str = "warn,kube_client=off";
+
 fn main() -> ExitCode {
     let cli = parsed();
     log_to_stderr(match cli.command {
@@ -87,7 +90,7 @@ fn main() -> ExitCode {
         | Command::Verify(_)
         | Command::Maintenance(_)
         | Command::Completion(_)
-        | Command::Replay(_) => "warn",
+        | Command::Replay(_) => QUIETLY,
         Command::Prober(_) | Command::Aggregator(_) => "info",
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
@@ -132,12 +135,7 @@ fn main() -> ExitCode {
 
 /// The command line. Installed as `kubectl-parallax` it is `kubectl parallax`, and says so in its usage.
 fn parsed() -> Cli {
-    let called = std::env::args_os().next();
-    let plugin = called
-        .as_deref()
-        .and_then(|path| std::path::Path::new(path).file_stem())
-        .is_some_and(|name| name == "kubectl-parallax");
-    let command = if plugin {
+    let command = if commands::called_as_plugin() {
         Cli::command().bin_name("kubectl parallax")
     } else {
         Cli::command()

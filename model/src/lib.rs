@@ -68,7 +68,7 @@ pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
 pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
 pub use time::{EventTime, Micros, ReportSeq, Round};
 pub use vantage::{InvalidVantage, Network, Reach, Vantage};
-pub use wire::{Recorded, ReportHeader, WIRE_VERSION};
+pub use wire::{Recorded, ReportAnswer, ReportHeader, Resend, WIRE_VERSION};
 
 /// Path of the echo every prober serves; it answers only to nonces of the mesh.
 pub const ECHO_PATH: &str = "/.well-known/parallax/echo";

@@ -30,9 +30,43 @@ pub struct ReportHeader {
     /// The number of assignments in the plan it works from; lets the aggregator see a prober without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignments: Option<u64>,
+    /// The start (sender's monotonic clock) of the oldest observation that the sender keeps and could send again. Absent
+    /// from older senders, which keep none.
+    #[serde(default, rename = "kept_us", skip_serializing_if = "Option::is_none")]
+    pub kept: Option<EventTime>,
+    /// The receiver's life for which the sender has queued what it keeps, as a [`Resend`] asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resent: Option<Incarnation>,
+    /// The observations of this report were delivered to a former life of the receiver, or to another one in its place.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub again: bool,
     /// What the sender sees of its node, when that changed and now and then. Older senders know nothing of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Box<HostFacts>>,
+}
+
+/// In the answer to a report: the receiver has just started, and asks for what was reported before. Older receivers do not
+/// ask, and older senders do not read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resend {
+    /// The receiver's own life; whoever has sent it again for that life need not do so twice.
+    pub life: Incarnation,
+    /// Nothing that was started before this (sender's monotonic clock) is wanted.
+    #[serde(rename = "since_us")]
+    pub since: EventTime,
+}
+
+/// What a sender reads of the answer to its report; the rest is for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportAnswer {
+    /// The receiver wants what was reported before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resend: Option<Resend>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// An observation as recorded: in event time, with the vantage that authentication gave it.

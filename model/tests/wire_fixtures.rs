@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use parallax_model::{FailureKind, Observation, Outcome, PlanLine, ReportHeader};
+use parallax_model::{FailureKind, Observation, Outcome, PlanLine, ReportAnswer, ReportHeader};
 use serde::{Serialize, de::DeserializeOwned};
 
 fn fixture(name: &str) -> Vec<String> {
@@ -72,6 +72,23 @@ fn a_challenge_of_a_run_and_what_its_client_saw_are_written_as_they_were_read() 
     for line in fixture("report-challenge.ndjson") {
         reads_and_writes_back_the_same::<Observation>(&line);
     }
+}
+
+#[test]
+fn what_is_kept_wanted_and_sent_again_is_written_as_it_was_read() {
+    for line in fixture("report-again.ndjson") {
+        reads_and_writes_back_the_same::<ReportHeader>(&line);
+    }
+    for line in fixture("answer-again.ndjson") {
+        reads_and_writes_back_the_same::<ReportAnswer>(&line);
+    }
+    let older = r#"{"accepted":3,"duplicates":0,"malformed":0}"#;
+    let answer: ReportAnswer = serde_json::from_str(older).unwrap();
+    assert_eq!(
+        answer,
+        ReportAnswer::default(),
+        "an older aggregator wants nothing"
+    );
 }
 
 #[test]

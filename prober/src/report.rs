@@ -8,8 +8,8 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use parallax_model::{Incarnation, ReportHeader, Vantage, WIRE_VERSION};
-use reqwest::{StatusCode, header};
+use parallax_model::{Incarnation, ReportAnswer, ReportHeader, Resend, Vantage, WIRE_VERSION};
+use reqwest::{Response, StatusCode, header};
 use tokio::{
     sync::watch,
     task::{AbortHandle, JoinSet},
@@ -23,6 +23,7 @@ use crate::{
     facts::{Desk, Telling},
     jitter,
     replicas::{Known, ReplicaKey},
+    report_log::Log,
     spool::{BATCH, Line},
     status::{Batch, Status},
 };
@@ -37,6 +38,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const FLUSH: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
+/// Spread of the first report of what is wanted again, and pause after each: an aggregator that starts is asked for
+/// nothing else by thousands at once.
+const SPREAD: Duration = Duration::from_secs(1);
+const PACE: Duration = Duration::from_millis(100);
+/// Longest answer that is read.
+const ANSWER: usize = 16 << 10;
 
 /// What every report needs.
 #[derive(Debug, Clone)]
@@ -109,7 +116,8 @@ struct Reporter {
 /// What became of one request.
 #[derive(Debug, PartialEq, Eq)]
 enum Delivery {
-    Acknowledged,
+    /// Taken; and whether the aggregator wants what was reported before.
+    Acknowledged(Option<Resend>),
     /// Not now; the same again later.
     Later(String),
     /// Never: the aggregator does not want this report.
@@ -179,8 +187,20 @@ impl Reporter {
             };
             let stopping = cancel.is_cancelled();
             match self.post(&batch).await {
-                Delivery::Acknowledged => {
+                Delivery::Acknowledged(wanted) => {
                     status.acknowledge(&self.key);
+                    if let Some(wanted) = wanted
+                        && batch.resent.as_ref() != Some(&wanted.life)
+                    {
+                        status.resend(&self.key, &wanted);
+                        self.pause(
+                            jitter::within(SPREAD, &[self.sender.incarnation.as_str()]),
+                            cancel,
+                        )
+                        .await;
+                    } else if batch.again {
+                        self.pause(PACE, cancel).await;
+                    }
                     self.telling.delivered(Instant::now());
                     log.delivered();
                     attempt = 0;
@@ -205,9 +225,19 @@ impl Reporter {
             }
             let waiting = status.waiting(&self.key);
             // What came meanwhile waits its second, but for a backlog, and for the last delivery of all.
+            if !stopping && status.resends(&self.key) {
+                continue;
+            }
             if waiting == 0 || (waiting < BATCH && !stopping) {
                 return;
             }
+        }
+    }
+
+    async fn pause(&self, span: Duration, cancel: &CancellationToken) {
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = time::sleep(span) => {}
         }
     }
 
@@ -221,6 +251,9 @@ impl Reporter {
             complete: Some(batch.complete),
             dropped: batch.dropped,
             assignments: sender.status.assignments(),
+            kept: batch.kept,
+            resent: batch.resent.clone(),
+            again: batch.again,
             facts: self.telling.due(&sender.facts, Instant::now()).map(Box::new),
         };
         let prepared = encode(&header, &batch.lines)
@@ -237,7 +270,10 @@ impl Reporter {
             .send()
             .await;
         match sent {
-            Ok(response) => judged(response.status()),
+            Ok(response) => match judged(response.status()) {
+                Delivery::Acknowledged(_) => Delivery::Acknowledged(wanted(response).await),
+                other => other,
+            },
             Err(error) => Delivery::Later(chain(&error)),
         }
     }
@@ -246,7 +282,7 @@ impl Reporter {
 /// A client error says that the same report would be refused again, but for those that speak of us or of the moment.
 fn judged(status: StatusCode) -> Delivery {
     match status {
-        _ if status.is_success() => Delivery::Acknowledged,
+        _ if status.is_success() => Delivery::Acknowledged(None),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Delivery::Later(format!("{status}: check the prober's token"))
         }
@@ -254,6 +290,19 @@ fn judged(status: StatusCode) -> Delivery {
         _ if status.is_client_error() => Delivery::Refused(status),
         _ => Delivery::Later(status.to_string()),
     }
+}
+
+/// What an aggregator that has just started asks for. An older one asks for nothing, and an answer that cannot be read
+/// does not: the report was taken all the same.
+async fn wanted(mut response: Response) -> Option<Resend> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.ok()? {
+        body.extend_from_slice(&chunk);
+        if body.len() > ANSWER {
+            return None;
+        }
+    }
+    serde_json::from_slice::<ReportAnswer>(&body).ok()?.resend
 }
 
 /// Header line, observation lines, gzip. The fast level: the lines repeat themselves so much that more gains little.
@@ -266,47 +315,6 @@ fn encode(header: &ReportHeader, lines: &[Line]) -> io::Result<Vec<u8>> {
     }
     gzip.write_all(b"\n")?;
     gzip.finish()
-}
-
-/// Says once that something changed, instead of once a request.
-#[derive(Debug)]
-struct Log {
-    aggregator: String,
-    failing: bool,
-    refused: bool,
-}
-
-impl Log {
-    fn of(key: &ReplicaKey) -> Self {
-        Self {
-            aggregator: key.to_string(),
-            failing: false,
-            refused: false,
-        }
-    }
-
-    fn delivered(&mut self) {
-        if std::mem::take(&mut self.failing) {
-            tracing::info!(aggregator = self.aggregator, "the aggregator takes reports again");
-        }
-    }
-
-    fn failed(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and trying again");
-        }
-    }
-
-    fn refused(&mut self, status: StatusCode, observations: usize) {
-        if !std::mem::replace(&mut self.refused, true) {
-            tracing::error!(
-                aggregator = self.aggregator,
-                %status,
-                observations,
-                "the aggregator refuses a report for good; dropping it (further ones are only counted)"
-            );
-        }
-    }
 }
 
 #[cfg(test)]
@@ -335,9 +343,9 @@ mod tests {
         ] {
             let judged = judged(StatusCode::from_u16(status).unwrap());
             assert_eq!(matches!(judged, Delivery::Later(_)), later, "{status}");
-            assert_ne!(judged, Delivery::Acknowledged);
+            assert_ne!(judged, Delivery::Acknowledged(None));
         }
-        assert_eq!(judged(StatusCode::NO_CONTENT), Delivery::Acknowledged);
+        assert_eq!(judged(StatusCode::NO_CONTENT), Delivery::Acknowledged(None));
     }
 
     #[test]
@@ -350,6 +358,9 @@ mod tests {
             complete: Some(EventTime(6)),
             dropped: 0,
             assignments: Some(1),
+            kept: Some(EventTime(2)),
+            resent: None,
+            again: false,
             facts: None,
         };
         let line = r#"{"seq":3,"t_us":10,"target":"http://a/","channel":"vip","result":"ok"}"#;

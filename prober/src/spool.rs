@@ -1,6 +1,6 @@
 //! Observations that wait for one aggregator: bounded, in order, each until it is acknowledged. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use parallax_model::{EventTime, Observation, ReportSeq};
@@ -12,22 +12,23 @@ pub(crate) const BATCH: usize = 2_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) seq: ReportSeq,
-    at: EventTime,
+    pub(crate) at: EventTime,
     /// A failure, or what somebody waits for who asked for a run: sent at once, given up last.
     urgent: bool,
+    /// Part of a run: worth nothing to whoever did not order it.
+    pub(crate) run: bool,
     pub(crate) json: Bytes,
 }
 
 impl Line {
     pub(crate) fn of(observation: &Observation) -> serde_json::Result<Self> {
+        let run = observation.assignment.as_ref();
+        let run = run.is_some_and(|id| id.run().is_some());
         Ok(Self {
             seq: observation.seq,
             at: observation.at,
-            urgent: observation.outcome.is_failure()
-                || observation
-                    .assignment
-                    .as_ref()
-                    .is_some_and(|id| id.run().is_some()),
+            urgent: observation.outcome.is_failure() || run,
+            run,
             json: serde_json::to_vec(observation)?.into(),
         })
     }
@@ -40,8 +41,12 @@ pub(crate) struct Spool {
     /// Two queues, each in order of number; reports take from both in order.
     failures: VecDeque<Line>,
     others: VecDeque<Line>,
+    /// What was delivered before and is wanted again, in order; goes first, in reports of its own.
+    again: VecDeque<Line>,
     /// The report under way. It is never dropped: the aggregator may already have it.
     batch: Vec<Line>,
+    /// The report under way is of what is wanted again.
+    of_again: bool,
     dropped: u64,
 }
 
@@ -51,7 +56,9 @@ impl Spool {
             capacity: capacity.max(1),
             failures: VecDeque::new(),
             others: VecDeque::new(),
+            again: VecDeque::new(),
             batch: Vec::new(),
+            of_again: false,
             dropped: 0,
         }
     }
@@ -67,13 +74,38 @@ impl Spool {
         while self.len() > self.capacity && self.drop_one() {}
     }
 
-    /// Everything that waits in one or the other, once.
+    /// Sends these again before anything else, but for what waits anyway. They are in order of number.
+    pub(crate) fn resend(&mut self, lines: impl IntoIterator<Item = Line>) {
+        let waits: BTreeSet<u64> = self.waiting().map(|line| line.seq.0).collect();
+        self.again = lines
+            .into_iter()
+            .filter(|line| !waits.contains(&line.seq.0))
+            .collect();
+    }
+
+    /// Whether something is still to be sent again.
+    pub(crate) fn resends(&self) -> bool {
+        self.of_again || !self.again.is_empty()
+    }
+
+    /// Whether the report under way is of what is wanted again.
+    pub(crate) const fn of_again(&self) -> bool {
+        self.of_again
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &Line> {
+        let under_way = self.batch.iter().filter(|_| !self.of_again);
+        under_way.chain(&self.failures).chain(&self.others)
+    }
+
+    /// Everything that waits in one or the other, once. What was to be sent again was wanted by those that are gone.
     pub(crate) fn joined(self, other: Self) -> Self {
         let dropped = self.dropped.max(other.dropped);
         let capacity = self.capacity.max(other.capacity);
         let lines: BTreeMap<u64, Line> = [self, other]
-            .into_iter()
-            .flat_map(|spool| spool.batch.into_iter().chain(spool.failures).chain(spool.others))
+            .iter()
+            .flat_map(Self::waiting)
+            .cloned()
             .map(|line| (line.seq.0, line))
             .collect();
         let mut joined = Self {
@@ -94,7 +126,8 @@ impl Spool {
 
     /// Observations that are not acknowledged.
     pub(crate) fn len(&self) -> usize {
-        self.batch.len() + self.failures.len() + self.others.len()
+        let under_way = if self.of_again { 0 } else { self.batch.len() };
+        under_way + self.failures.len() + self.others.len()
     }
 
     /// Observations given up since the start.
@@ -104,11 +137,15 @@ impl Spool {
 
     /// Whether a failure or a result of a run waits: it is sent at once.
     pub(crate) fn urgent(&self) -> bool {
-        !self.failures.is_empty() || self.batch.iter().any(|line| line.urgent)
+        !self.failures.is_empty() || (!self.of_again && self.batch.iter().any(|line| line.urgent))
     }
 
     /// The next report: the one under way until it is settled, else the oldest observations in order.
     pub(crate) fn batch(&mut self) -> &[Line] {
+        if self.batch.is_empty() && !self.again.is_empty() {
+            self.of_again = true;
+            self.batch.extend(self.again.drain(..BATCH.min(self.again.len())));
+        }
         if self.batch.is_empty() {
             while self.batch.len() < BATCH {
                 let failure_first = match (self.failures.front(), self.others.front()) {
@@ -129,18 +166,22 @@ impl Spool {
 
     /// The earliest start among observations that wait behind the report under way.
     pub(crate) fn earliest_behind(&self) -> Option<EventTime> {
-        self.failures.iter().chain(&self.others).map(|line| line.at).min()
+        let behind = self.again.iter().chain(&self.failures).chain(&self.others);
+        behind.map(|line| line.at).min()
     }
 
     /// The aggregator has the report.
     pub(crate) fn acknowledge(&mut self) {
         self.batch.clear();
         self.batch.shrink_to(BATCH / 8);
+        self.of_again = false;
     }
 
     /// The aggregator will never take the report.
     pub(crate) fn refuse(&mut self) {
-        self.dropped += self.batch.len() as u64;
+        if !self.of_again {
+            self.dropped += self.batch.len() as u64;
+        }
         self.acknowledge();
     }
 }
@@ -294,6 +335,38 @@ mod tests {
         spool.push(at(9));
         spool.push(at(7));
         assert_eq!(spool.earliest_behind(), Some(EventTime(7)));
+    }
+
+    #[test]
+    fn what_is_wanted_again_goes_first_in_reports_of_its_own_and_never_what_waits_anyway() {
+        let mut spool = Numbered::new(10);
+        for _ in 0..3 {
+            spool.push(ok());
+        }
+        let delivered = spool.batch().to_vec();
+        spool.acknowledge();
+        spool.push(failed());
+        let waiting = Line::of(&failed().into_observation(ReportSeq(3))).unwrap();
+        spool.resend(delivered.into_iter().chain([waiting]));
+        assert_eq!((spool.len(), spool.resends()), (1, true), "it fills no spool");
+        assert_eq!(spool.earliest_behind(), Some(EventTime(1)));
+        assert_eq!(numbers(spool.batch()), [0, 1, 2]);
+        assert!(spool.of_again());
+        spool.acknowledge();
+        assert_eq!(numbers(spool.batch()), [3]);
+        assert!(!spool.of_again() && !spool.resends());
+    }
+
+    #[test]
+    fn a_refused_report_of_what_was_delivered_before_loses_nothing() {
+        let mut spool = Numbered::new(10);
+        spool.push(ok());
+        let delivered = spool.batch().to_vec();
+        spool.acknowledge();
+        spool.resend(delivered);
+        spool.batch();
+        spool.refuse();
+        assert_eq!((spool.dropped(), spool.resends()), (0, false));
     }
 
     #[test]

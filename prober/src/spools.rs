@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::ReportSeq;
+use parallax_model::{EventTime, Incarnation, ReportSeq, Resend};
 
 use crate::{
+    history::History,
     replicas::ReplicaKey,
     result::ProbeResult,
     spool::{Line, Spool},
@@ -16,6 +17,10 @@ pub(crate) struct Spools {
     capacity: usize,
     next: ReportSeq,
     each: BTreeMap<ReplicaKey, Spool>,
+    /// What an aggregator that is new may want.
+    history: History,
+    /// For which of its lives each got that.
+    served: BTreeMap<ReplicaKey, Incarnation>,
     /// Observations that could not be written.
     unwritten: u64,
 }
@@ -27,6 +32,8 @@ impl Spools {
             capacity,
             next: ReportSeq(0),
             each: BTreeMap::from([(ReplicaKey::default(), Spool::new(capacity))]),
+            history: History::default(),
+            served: BTreeMap::new(),
             unwritten: 0,
         }
     }
@@ -43,12 +50,36 @@ impl Spools {
         for spool in self.each.values_mut() {
             spool.put(line.clone());
         }
+        self.history.push(line);
+    }
+
+    /// An aggregator that has just started wants what was delivered before. Once for each of its lives.
+    pub(crate) fn resend(&mut self, key: &ReplicaKey, wanted: &Resend) {
+        let Some(spool) = self.each.get_mut(key) else {
+            return;
+        };
+        if self.served.get(key) == Some(&wanted.life) {
+            return;
+        }
+        self.served.insert(key.clone(), wanted.life.clone());
+        spool.resend(self.history.since(wanted.since));
+    }
+
+    /// The life of an aggregator for which what is kept was queued.
+    pub(crate) fn served(&self, key: &ReplicaKey) -> Option<&Incarnation> {
+        self.served.get(key)
+    }
+
+    /// The start of the oldest observation that could be sent again.
+    pub(crate) fn kept(&self) -> Option<EventTime> {
+        self.history.earliest()
     }
 
     /// From now on there are these. One that is new goes on with what waited for those that are gone: an aggregator that was
     /// replaced has another address. Where none is gone it begins now.
     pub(crate) fn keep(&mut self, keys: &BTreeSet<ReplicaKey>) {
         let gone = self.each.extract_if(.., |key, _| !keys.contains(key));
+        self.served.retain(|key, _| keys.contains(key));
         let left = gone.map(|(_, spool)| spool).reduce(Spool::joined);
         for key in keys {
             if !self.each.contains_key(key) {
@@ -166,6 +197,38 @@ mod tests {
             "what the first had not taken"
         );
         assert!(spools.of(&key(1)).is_none());
+    }
+
+    #[test]
+    fn one_that_is_new_gets_once_what_was_delivered_before_and_nothing_twice() {
+        let mut spools = Spools::new(10);
+        spools.keep(&keys(&[1, 2]));
+        for _ in 0..3 {
+            spools.push(result());
+        }
+        for n in [1, 2] {
+            assert_eq!(numbers(&mut spools, n), [0, 1, 2]);
+            spools.of_mut(&key(n)).unwrap().acknowledge();
+        }
+        let wanted = Resend {
+            life: "second".parse().unwrap(),
+            since: EventTime(0),
+        };
+        spools.push(result());
+        for _ in 0..2 {
+            spools.resend(&key(1), &wanted);
+        }
+        assert_eq!(spools.served(&key(1)), Some(&wanted.life));
+        assert_eq!(numbers(&mut spools, 1), [0, 1, 2]);
+        spools.of_mut(&key(1)).unwrap().acknowledge();
+        spools.resend(&key(1), &wanted);
+        assert_eq!(numbers(&mut spools, 1), [3], "then what is new");
+        assert_eq!(
+            numbers(&mut spools, 2),
+            [3],
+            "and the other one is asked for nothing"
+        );
+        assert_eq!(spools.dropped(), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parallax_model::EventTime;
+use parallax_model::{EventTime, Incarnation, Resend};
 use parking_lot::Mutex;
 
 use crate::{
@@ -36,6 +36,12 @@ pub(crate) struct Batch {
     pub(crate) dropped: u64,
     /// Every probe that started before this is in this report, in an earlier one, or was given up.
     pub(crate) complete: EventTime,
+    /// The start of the oldest observation that could be sent again.
+    pub(crate) kept: Option<EventTime>,
+    /// The life of this aggregator for which that was queued.
+    pub(crate) resent: Option<Incarnation>,
+    /// All of this was delivered before.
+    pub(crate) again: bool,
 }
 
 #[derive(Debug)]
@@ -131,6 +137,7 @@ impl Status {
                 .map_or_else(|| clock.now(), |(since, _)| *since)
         };
         let mut spools = self.spools.lock();
+        let (kept, resent) = (spools.kept(), spools.served(key).cloned());
         let spool = spools.of_mut(key)?;
         let lines = spool.batch().to_vec();
         let complete = spool
@@ -140,7 +147,20 @@ impl Status {
             lines,
             dropped: spool.dropped(),
             complete,
+            kept,
+            resent,
+            again: spool.of_again(),
         })
+    }
+
+    /// An aggregator that is new wants what was delivered before.
+    pub(crate) fn resend(&self, key: &ReplicaKey, wanted: &Resend) {
+        self.spools.lock().resend(key, wanted);
+    }
+
+    /// Whether something is still to be sent to it again.
+    pub(crate) fn resends(&self, key: &ReplicaKey) -> bool {
+        self.spools.lock().of(key).is_some_and(Spool::resends)
     }
 
     pub(crate) fn acknowledge(&self, key: &ReplicaKey) {

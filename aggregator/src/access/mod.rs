@@ -167,6 +167,21 @@ fn behind_proxy(options: &ProxyOptions, headers: &HeaderMap, deed: Deed) -> Resu
             ),
         ));
     }
+    // A proxy that adds to what a client sent, instead of replacing it, would let the client choose.
+    for name in [
+        &options.secret_header,
+        &options.user_header,
+        &options.groups_header,
+    ] {
+        if headers.get_all(name).iter().count() > 1 {
+            return Err(ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                format!(
+                    "expected the header {name} once; the proxy must replace what a client sends, not add to it"
+                ),
+            ));
+        }
+    }
     let text = |name| {
         headers
             .get(name)

@@ -103,6 +103,9 @@ async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
         vec![ann, sre],
         vec![("x-proxy-secret", "guess"), ann, sre],
         vec![secret],
+        // What a client sent, and what the proxy added to it.
+        vec![secret, ("x-forwarded-user", "root"), ann],
+        vec![secret, ann, sre, dev],
     ] {
         let answer = status(&access, &forged, Deed::Read).await;
         assert_eq!(answer, Err(StatusCode::UNAUTHORIZED), "{forged:?}");

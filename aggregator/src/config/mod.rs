@@ -23,7 +23,7 @@ use std::{
 };
 
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
-use parallax_model::{Micros, Target, TargetId, TargetSpec, Vantage};
+use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage};
 
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
@@ -77,6 +77,8 @@ pub struct Config {
     pub(crate) pods: Option<Arc<dyn Pods>>,
     /// Where else incidents can be looked at.
     pub(crate) links: Links,
+    /// The `ConfigMap` in which what people did about incidents outlives this aggregator.
+    pub(crate) handling: Option<ObjectKey>,
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
@@ -186,6 +188,12 @@ impl Config {
         let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
+        let handling = raw.handling.and_then(|raw| {
+            let place = raw.config_map.parse();
+            place
+                .map_err(|error: InvalidName| wrong("handling.configMap", error.to_string()))
+                .ok()
+        });
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let links = raw
             .links
@@ -231,6 +239,7 @@ impl Config {
                 client: None,
                 pods: None,
                 links,
+                handling,
                 replicas,
                 own: Own::default(),
                 record: None,
@@ -260,6 +269,7 @@ impl Config {
             client: None,
             pods: None,
             links: Links::default(),
+            handling: None,
             replicas: None,
             own: Own::default(),
             record: None,

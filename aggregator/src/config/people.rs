@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use axum::http::HeaderName;
+use axum::http::{HeaderName, header};
 use parallax_model::AddressRange;
 use serde::Deserialize;
 
@@ -109,9 +109,17 @@ pub(super) fn access(
     } else if let Some(proxy) = raw.proxy {
         let mut header = |field: &str, given: Option<String>, default: &'static str| {
             let given = given.unwrap_or_else(|| default.to_owned());
-            HeaderName::try_from(given.as_str())
-                .map_err(|_| wrong(field, format!("expected the name of a header, found {given:?}")))
-                .ok()
+            let name = HeaderName::try_from(given.as_str());
+            let name = name.ok().filter(|name| !is_taken(name));
+            if name.is_none() {
+                wrong(
+                    field,
+                    format!(
+                        "expected the name of a header that means nothing else and goes further than one hop, found {given:?}"
+                    ),
+                );
+            }
+            name
         };
         let secret_header = header(
             "access.proxy.secretHeader",
@@ -138,6 +146,25 @@ pub(super) fn access(
         mode,
         open_read: raw.open_read.unwrap_or(false),
     })
+}
+
+/// Headers that end with a hop, so that an aggregator that stands by would not hand them on, and those that others read.
+fn is_taken(name: &HeaderName) -> bool {
+    [
+        header::CONNECTION,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::HOST,
+        header::CONTENT_TYPE,
+        header::CONTENT_LENGTH,
+        header::ORIGIN,
+    ]
+    .contains(name)
+        || ["keep-alive", "parallax-forwarded-by", "sec-fetch-site"].contains(&name.as_str())
 }
 
 fn secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<Token> {

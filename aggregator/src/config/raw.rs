@@ -48,6 +48,8 @@ pub(super) struct RawConfig<T> {
     pub(super) replicas: Option<RawReplicas>,
     /// Where else incidents can be looked at.
     pub(super) links: Option<RawLinks>,
+    /// Where what people did about incidents outlives the aggregator that was told.
+    pub(super) handling: Option<RawHandling>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }
@@ -70,6 +72,13 @@ pub(super) struct RawIdentity {
     #[serde(default)]
     pub(super) responders: Vec<String>,
     pub(super) vantages: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawHandling {
+    /// `NAMESPACE/NAME`.
+    pub(super) config_map: String,
 }
 
 /// Sizes with a binary unit, spans with d, h or m.

@@ -51,6 +51,8 @@ struct Following {
     under_way: BTreeMap<Key, (String, RunId)>,
     /// Objects by uid that this life has judged or refused: what was written may not be back yet.
     over: BTreeSet<String>,
+    /// Why those wait that cannot be made yet, by uid, as their status says.
+    waiting: BTreeMap<String, &'static str>,
 }
 
 /// Follows Run objects until cancelled.
@@ -72,6 +74,7 @@ pub(crate) async fn follow(
         known: Known::default(),
         under_way: BTreeMap::new(),
         over: BTreeSet::new(),
+        waiting: BTreeMap::new(),
     };
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -146,6 +149,7 @@ impl Following {
             .collect();
         self.over
             .retain(|uid| uids.contains(uid.trim_start_matches("removed ")));
+        self.waiting.retain(|uid, _| uids.contains(uid.as_str()));
     }
 
     async fn begin(&mut self, key: &Key, object: &DynamicObject, uid: &str) {
@@ -159,6 +163,7 @@ impl Following {
         });
         match begun {
             Ok(run) => {
+                self.waiting.remove(uid);
                 self.under_way
                     .insert(key.clone(), (uid.to_owned(), run.id.clone()));
                 let status = RunStatus {
@@ -172,7 +177,19 @@ impl Following {
                 self.say(key, &status).await;
             }
             // Others are being made, or nobody can make it yet: it stays and is tried again.
-            Err(Refusal::Later) => {}
+            Err(Refusal::Later(None)) => {}
+            Err(Refusal::Later(Some((reason, message)))) => {
+                if self.waiting.get(uid) == Some(&reason) {
+                    return;
+                }
+                let status = RunStatus {
+                    conditions: vec![condition(object, "Accepted", ("Unknown", reason, &message))],
+                    ..RunStatus::default()
+                };
+                if self.say(key, &status).await {
+                    self.waiting.insert(uid.to_owned(), reason);
+                }
+            }
             Err(Refusal::Never(reason, message)) => {
                 let passed = "the run was not made";
                 let status = RunStatus {
@@ -186,6 +203,7 @@ impl Following {
                 };
                 // What cannot be written now is written with the next turn.
                 if self.say(key, &status).await {
+                    self.desk.refused();
                     self.over.insert(uid.to_owned());
                 }
             }
@@ -245,14 +263,22 @@ fn judged(object: &DynamicObject, run: &Run) -> RunStatus {
 }
 
 enum Refusal {
-    Later,
+    /// It waits; with the reason, where it may take long.
+    Later(Option<(&'static str, String)>),
     Never(&'static str, String),
 }
 
 impl Refusal {
     fn of(refused: &NoRun) -> Self {
         match refused {
-            NoRun::TooMany(_) | NoRun::Nobody(_) | NoRun::StandsBy => Self::Later,
+            NoRun::StandsBy => Self::Later(None),
+            NoRun::TooMany(_) => {
+                let said = "others are under way, or were asked for just now; it waits for them";
+                Self::Later(Some(("TooMany", said.to_owned())))
+            }
+            NoRun::Nobody(_) | NoRun::NoMesh(_) => {
+                Self::Later(Some(("Nobody", format!("it waits: {refused}"))))
+            }
             NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
             NoRun::Target(_)
             | NoRun::Value { .. }

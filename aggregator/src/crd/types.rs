@@ -58,7 +58,7 @@ pub(crate) struct TargetStatus {
 )]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct RunBody {
-    /// What should be reachable: the URL of a known target.
+    /// What should be reachable: the URL of a known target, or `mesh` for the network between the nodes.
     pub(crate) url: String,
     /// `all` (the default), `nodes`, `zones` or `outside`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,11 +134,19 @@ pub(crate) struct Condition {
 /// said by the condition `Accepted`.
 fn rules(kind: &str) -> Value {
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
-    let shared = [
+    let url = if kind == "Target" {
         rule(
             "self.url.matches('^(https?|tcp|tls|dns)://[^/]')",
             "url: expected http://…, https://…, tcp://host:port, tls://host:port or dns://name",
-        ),
+        )
+    } else {
+        rule(
+            "self.url == 'mesh' || self.url.matches('^(https?|tcp|tls|dns)://[^/]')",
+            "url: expected http://…, https://…, tcp://host:port, tls://host:port, dns://name or mesh",
+        )
+    };
+    let shared = [
+        url,
         rule(
             "!has(self.timeoutMs) || (self.timeoutMs >= 50 && self.timeoutMs <= 60000)",
             "timeoutMs: expected 50 to 60000",

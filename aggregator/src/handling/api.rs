@@ -56,7 +56,8 @@ pub struct Handling {
     /// Somebody asked whether a fix works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verification>,
-    /// Whether what was done last outlives a restart: false without a store, or while it does not work.
+    /// Whether what was done last outlives this aggregator: in the ConfigMap of `handling`, or without one in the store.
+    /// False where there is neither, or while it cannot be written.
     #[serde(default)]
     pub persisted: bool,
 }
@@ -116,7 +117,7 @@ pub struct Window {
     /// Who announced it.
     #[serde(flatten)]
     pub mark: Mark,
-    /// Whether it outlives a restart.
+    /// Whether it outlives this aggregator.
     #[serde(default)]
     pub persisted: bool,
 }

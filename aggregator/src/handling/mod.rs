@@ -5,17 +5,22 @@
 //! and still shown; it only calls nobody.
 
 pub mod api;
+mod ledger;
+mod sheet;
 #[cfg(test)]
 mod tests;
+mod windows;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parallax_model::{EventTime, Micros, RunId, TargetId};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
-use api::{Handling, Mark, Silence, Verification, Window, WindowRequest};
+use api::{Handling, Mark, Silence, Verification, Window};
+pub(crate) use ledger::Ledger;
+use sheet::{Entry, MOST, Sheet};
 
 use crate::{
     clock::Clock,
@@ -26,8 +31,6 @@ use crate::{
 const NOTE: usize = 500;
 /// Shortest and longest silence or window, in seconds: a minute, thirty days.
 const SPAN_S: (u64, u64) = (60, 30 * 86_400);
-/// Incidents with a handling, and windows, in memory.
-const MOST: usize = 2_000;
 /// Time between two attempts to read what a former life left.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -47,7 +50,7 @@ pub(crate) enum NotDone {
     NoTargets,
     #[error("no maintenance window has the id {0:?}; `parallax maintenance list` shows them")]
     NoWindow(String),
-    #[error("too many incidents and windows are kept; end some windows first")]
+    #[error("too many windows are kept; end some first")]
     Full,
 }
 
@@ -72,31 +75,57 @@ impl Standing {
     }
 }
 
-/// What people did, in memory and in the store.
+/// What people did: in memory, in the store where there is one, and where all replicas read it.
 #[derive(Debug)]
 pub(crate) struct Desk {
     clock: Clock,
     store: StoreHandle,
+    ledger: Option<Ledger>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    handled: BTreeMap<String, Handling>,
-    windows: BTreeMap<String, Window>,
+    sheet: Sheet,
+    /// Grows with each change.
+    changes: u64,
+}
+
+impl Inner {
+    fn announced(&self, targets: &[TargetId], now: EventTime) -> Option<&Window> {
+        let mut windows = self.sheet.windows.values().map(|entry| &entry.value);
+        windows.find(|window| window.covers(targets, now))
+    }
+
+    /// Counts a change, and says which it is.
+    const fn changed(&mut self) -> u64 {
+        self.changes += 1;
+        self.changes
+    }
 }
 
 impl Desk {
-    pub(crate) fn new(clock: Clock, store: StoreHandle) -> Self {
+    pub(crate) fn new(clock: Clock, store: StoreHandle, ledger: Option<Ledger>) -> Self {
         Self {
             clock,
             store,
+            ledger,
             inner: Mutex::default(),
         }
     }
 
-    /// Reads what a former life left, as soon as the store can say; what was done since stands.
+    /// Reads what a former life left, and keeps memory and ledger together until cancelled.
     pub(crate) async fn run(self: Arc<Self>, cancelled: CancellationToken) {
+        let shared = async {
+            if let Some(ledger) = &self.ledger {
+                ledger.run(&self, cancelled.clone()).await;
+            }
+        };
+        tokio::join!(self.recall(&cancelled), shared);
+    }
+
+    /// Reads what the store kept, as soon as it can say; what was done since stands.
+    async fn recall(&self, cancelled: &CancellationToken) {
         loop {
             let asked = tokio::select! {
                 () = cancelled.cancelled() => return,
@@ -106,13 +135,17 @@ impl Desk {
             };
             match asked {
                 Ok((handled, windows)) => {
-                    let mut inner = self.inner.lock();
-                    for (id, handling) in read(handled) {
-                        inner.handled.entry(id).or_insert(handling);
-                    }
-                    for (id, window) in read(windows) {
-                        inner.windows.entry(id).or_insert(window);
-                    }
+                    let mut kept = Sheet {
+                        handled: read(handled).collect(),
+                        windows: read(windows).collect(),
+                    };
+                    kept.handled
+                        .values_mut()
+                        .for_each(|entry| entry.value.persisted = true);
+                    kept.windows
+                        .values_mut()
+                        .for_each(|entry| entry.value.persisted = true);
+                    drop(self.join(kept));
                     return;
                 }
                 Err(AskError::Off) => return,
@@ -125,9 +158,44 @@ impl Desk {
         }
     }
 
+    /// Takes over what is newer elsewhere; all that is known then, and the last change in it.
+    fn join(&self, other: Sheet) -> (Sheet, u64) {
+        let mut inner = self.inner.lock();
+        inner.sheet.join(other);
+        inner.sheet.tidy(self.clock.now());
+        (inner.sheet.clone(), inner.changes)
+    }
+
+    /// These versions outlive us.
+    fn shared(&self, sheet: &Sheet) {
+        let mut inner = self.inner.lock();
+        for (id, entry) in &mut inner.sheet.handled {
+            let same = sheet
+                .handled
+                .get(id)
+                .is_some_and(|there| there.changed == entry.changed);
+            entry.value.persisted |= same;
+        }
+        for (id, entry) in &mut inner.sheet.windows {
+            let same = sheet
+                .windows
+                .get(id)
+                .is_some_and(|there| there.changed == entry.changed);
+            entry.value.persisted |= same;
+        }
+    }
+
+    /// Until what was done before is known here, or for a bounded time.
+    async fn ready(&self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.ready().await;
+        }
+    }
+
     /// How an incident is handled; nothing where nobody did anything.
     pub(crate) fn of(&self, incident: &str) -> Option<Handling> {
-        self.inner.lock().handled.get(incident).cloned()
+        let inner = self.inner.lock();
+        inner.sheet.handled.get(incident).map(|entry| entry.value.clone())
     }
 
     /// Why nobody is to be called for an incident at present, in words.
@@ -146,7 +214,7 @@ impl Desk {
     fn because(&self, incident: &str, targets: &[TargetId]) -> Option<(Standing, String)> {
         let now = self.clock.now();
         let inner = self.inner.lock();
-        if let Some(handling) = inner.handled.get(incident) {
+        if let Some(handling) = inner.sheet.handled.get(incident).map(|entry| &entry.value) {
             if let Some(silence) = handling.silenced.as_ref().filter(|silence| now < silence.until) {
                 return Some((Standing::Silenced, silence.mark.by.clone()));
             }
@@ -155,10 +223,15 @@ impl Desk {
             }
         }
         inner
-            .windows
-            .values()
-            .find(|window| window.covers(targets, now))
+            .announced(targets, now)
             .map(|window| (Standing::Maintenance, window.mark.by.clone()))
+    }
+
+    /// The maintenance that covers these targets at present, in words.
+    pub(crate) fn announced(&self, targets: &[TargetId]) -> Option<String> {
+        let inner = self.inner.lock();
+        let window = inner.announced(targets, self.clock.now())?;
+        Some(format!("{} by {}", Standing::Maintenance.label(), window.mark.by))
     }
 
     fn mark(&self, by: &str, note: Option<String>) -> Result<Mark, NotDone> {
@@ -183,14 +256,39 @@ impl Desk {
         })
     }
 
-    fn change(&self, incident: &str, change: impl FnOnce(&mut Handling)) -> Result<Handling, NotDone> {
-        let mut inner = self.inner.lock();
-        if !inner.handled.contains_key(incident) && inner.handled.len() >= MOST {
-            return Err(NotDone::Full);
+    /// Changes how an incident is handled, and waits until that is kept or cannot be.
+    async fn change(&self, incident: &str, change: impl FnOnce(&mut Handling)) -> Handling {
+        let (changed, number, mut handling) = {
+            let mut inner = self.inner.lock();
+            let number = inner.changed();
+            let now = self.clock.now();
+            let entry = inner
+                .sheet
+                .handled
+                .entry(incident.to_owned())
+                .or_insert_with(|| Entry {
+                    changed: now,
+                    value: Handling::default(),
+                });
+            // Later than what it replaces, also where another replica's clock is ahead.
+            entry.changed = now.max(entry.changed.plus(Micros(1)));
+            entry.value.persisted = false;
+            change(&mut entry.value);
+            let (changed, handling) = (entry.changed, entry.value.clone());
+            inner.sheet.tidy(now);
+            (changed, number, handling)
+        };
+        handling.persisted = self
+            .put(Paper::Handling, incident, (changed, number), &handling)
+            .await;
+        if handling.persisted {
+            let mut inner = self.inner.lock();
+            let entry = inner.sheet.handled.get_mut(incident);
+            if let Some(entry) = entry.filter(|entry| entry.changed == changed) {
+                entry.value.persisted = true;
+            }
         }
-        let handling = inner.handled.entry(incident.to_owned()).or_default();
-        change(handling);
-        Ok(handling.clone())
+        handling
     }
 
     /// Somebody has seen it.
@@ -200,9 +298,11 @@ impl Desk {
         by: &str,
         note: Option<String>,
     ) -> Result<Handling, NotDone> {
+        self.ready().await;
         let mark = self.mark(by, note)?;
-        let handling = self.change(incident, |handling| handling.acknowledged = Some(mark))?;
-        Ok(self.kept(incident, handling).await)
+        Ok(self
+            .change(incident, |handling| handling.acknowledged = Some(mark))
+            .await)
     }
 
     /// Nobody is called for so long.
@@ -213,123 +313,76 @@ impl Desk {
         seconds: u64,
         note: Option<String>,
     ) -> Result<Handling, NotDone> {
+        self.ready().await;
         let mark = self.mark(by, note)?;
         let until = mark.at.plus(span("for_s", seconds)?);
         let silence = Silence { mark, until };
-        let handling = self.change(incident, |handling| handling.silenced = Some(silence))?;
-        Ok(self.kept(incident, handling).await)
+        Ok(self
+            .change(incident, |handling| handling.silenced = Some(silence))
+            .await)
     }
 
     /// A silence is over before its time.
     pub(crate) async fn unsilence(&self, incident: &str, by: &str) -> Result<Handling, NotDone> {
+        self.ready().await;
         let mark = self.mark(by, None)?;
-        let handling = self.change(incident, |handling| {
+        let end = |handling: &mut Handling| {
             if let Some(silence) = &mut handling.silenced {
                 silence.until = silence.until.min(mark.at);
                 silence.mark.note = Some(format!("ended by {}", mark.by));
             }
-        })?;
-        Ok(self.kept(incident, handling).await)
+        };
+        Ok(self.change(incident, end).await)
     }
 
     /// Somebody asks whether a fix works; the run says.
     pub(crate) async fn verify(&self, incident: &str, by: &str, run: RunId) -> Result<Handling, NotDone> {
+        self.ready().await;
         let mark = self.mark(by, None)?;
         let verification = Verification {
             mark,
             run,
             outcome: None,
         };
-        let handling = self.change(incident, |handling| handling.verified = Some(verification))?;
-        Ok(self.kept(incident, handling).await)
+        Ok(self
+            .change(incident, |handling| handling.verified = Some(verification))
+            .await)
     }
 
-    /// A window of maintenance.
-    pub(crate) async fn open(&self, by: &str, request: WindowRequest) -> Result<Window, NotDone> {
-        if request
-            .targets
-            .as_deref()
-            .is_some_and(|targets| targets.trim().is_empty())
-        {
-            return Err(NotDone::NoTargets);
-        }
-        let mark = self.mark(by, request.note)?;
-        let from = request.from.unwrap_or(mark.at);
-        let window = Window {
-            id: format!("m-{:08x}", crate::aggregator::random() >> 32),
-            from,
-            until: from.plus(span("for_s", request.for_s)?),
-            targets: request.targets,
-            mark,
-            persisted: false,
-        };
-        let mut window = {
-            let mut inner = self.inner.lock();
-            let now = self.clock.now();
-            inner.windows.retain(|_, window| now < window.until);
-            if inner.windows.len() >= MOST {
-                return Err(NotDone::Full);
-            }
-            inner.windows.insert(window.id.clone(), window.clone());
-            window
-        };
-        window.persisted = self.put(Paper::Window, &window.id, &window).await;
-        Ok(window)
-    }
-
-    /// Ends a window before its time.
-    pub(crate) async fn end(&self, id: &str, by: &str) -> Result<Window, NotDone> {
-        let mark = self.mark(by, None)?;
-        let mut window = {
-            let mut inner = self.inner.lock();
-            let window = inner
-                .windows
-                .get_mut(id)
-                .ok_or_else(|| NotDone::NoWindow(id.to_owned()))?;
-            window.until = window.until.min(mark.at);
-            window.clone()
-        };
-        window.persisted = self.put(Paper::Window, id, &window).await;
-        Ok(window)
-    }
-
-    /// Windows that are not over, the soonest first.
-    pub(crate) fn windows(&self) -> Vec<Window> {
-        let now = self.clock.now();
-        let inner = self.inner.lock();
-        let mut windows: Vec<_> = inner
-            .windows
-            .values()
-            .filter(|window| now < window.until)
-            .cloned()
-            .collect();
-        windows.sort_by(|a, b| a.from.cmp(&b.from).then_with(|| a.id.cmp(&b.id)));
-        windows
-    }
-
-    async fn kept(&self, incident: &str, mut handling: Handling) -> Handling {
-        handling.persisted = self.put(Paper::Handling, incident, &handling).await;
-        handling
-    }
-
-    /// Whether it outlives a restart.
-    async fn put(&self, sort: Paper, id: &str, value: &impl Serialize) -> bool {
+    /// Whether it outlives a restart of ours, in the store or where the other replicas read it.
+    async fn put(
+        &self,
+        sort: Paper,
+        id: &str,
+        (at, number): (EventTime, u64),
+        value: &impl Serialize,
+    ) -> bool {
         let Ok(value) = serde_json::to_value(value) else {
             return false;
         };
         let document = Document {
             sort,
             id: id.to_owned(),
-            at: self.clock.now(),
+            at,
             value,
         };
-        let put = self.store.ask(move |store| store.put(&document)).await;
-        if let Err(error) = &put
+        let shared = async {
+            match &self.ledger {
+                Some(ledger) => ledger.keeps(number).await,
+                None => false,
+            }
+        };
+        let (stored, shared) = tokio::join!(self.store.ask(move |store| store.put(&document)), shared);
+        if let Err(error) = &stored
             && !matches!(error, AskError::Off)
         {
-            tracing::warn!(%error, id, "what somebody did about an incident is in memory only");
+            tracing::warn!(%error, id, "what somebody did about an incident is not in the store");
         }
-        put.is_ok()
+        // With other replicas only what they can read outlives this one.
+        match self.ledger {
+            Some(_) => shared,
+            None => stored.is_ok(),
+        }
     }
 }
 
@@ -348,20 +401,12 @@ fn span(field: &'static str, seconds: u64) -> Result<Micros, NotDone> {
 }
 
 /// Documents of another version that this one cannot read are left where they are.
-fn read<T: DeserializeOwned>(documents: Vec<Document>) -> impl Iterator<Item = (String, T)> {
-    documents
-        .into_iter()
-        .filter_map(|document| Some((document.id, serde_json::from_value(document.value).ok()?)))
-}
-
-impl Window {
-    fn covers(&self, targets: &[TargetId], now: EventTime) -> bool {
-        let meant = |target: &TargetId| {
-            self.targets
-                .as_deref()
-                .is_none_or(|text| target.as_str().contains(text))
+fn read<T: DeserializeOwned>(documents: Vec<Document>) -> impl Iterator<Item = (String, Entry<T>)> {
+    documents.into_iter().filter_map(|document| {
+        let entry = Entry {
+            changed: document.at,
+            value: serde_json::from_value(document.value).ok()?,
         };
-        // What fails besides the announced is nobody's maintenance.
-        (self.from..self.until).contains(&now) && !targets.is_empty() && targets.iter().all(meant)
-    }
+        Some((document.id, entry))
+    })
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn desk() -> Desk {
-    Desk::new(Clock::system(), StoreHandle::off())
+    Desk::new(Clock::system(), StoreHandle::off(), None)
 }
 
 fn target(host: &str) -> TargetId {
@@ -80,6 +80,12 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
     desk.end(&window.id, "ben").await.unwrap();
     assert_eq!(desk.quiet("i-1", std::slice::from_ref(&shop)), None);
     assert!(desk.windows().is_empty());
+    let all = desk.open("ann", request(None, None)).await.unwrap();
+    assert!(
+        desk.quiet("i-1", &[]).is_some(),
+        "a node's failure too, where everything is announced"
+    );
+    desk.end(&all.id, "ann").await.unwrap();
     let later = desk.clock.now().plus(Micros::from_secs(600));
     desk.open("ann", request(Some(later), None)).await.unwrap();
     assert_eq!(desk.quiet("i-1", &[shop]), None, "not yet");
@@ -99,7 +105,7 @@ async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<Desk>) -> 
     let file = Box::new(SqliteFile::new(StoreOptions::at(path.to_owned())));
     let (keeper, worker, handle) = Worker::new(file, Clock::starting_at(EventTime(5)), &Metrics::new());
     let keeping = std::thread::spawn(move || worker.run());
-    let desk = Arc::new(Desk::new(Clock::system(), handle));
+    let desk = Arc::new(Desk::new(Clock::system(), handle, None));
     desk.clone().run(CancellationToken::new()).await;
     let done = doing(&desk).await;
     drop(keeper);
@@ -130,3 +136,5 @@ async fn what_was_done_outlives_a_restart_where_there_is_a_store() {
     })
     .await;
 }
+
+mod shared;

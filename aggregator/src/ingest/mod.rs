@@ -14,7 +14,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
 };
 use bytes::Bytes;
-use parallax_model::{EventTime, ReportHeader};
+use parallax_model::{EventTime, ReportAnswer, ReportHeader};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -40,7 +40,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Report {
     pub(crate) batch: Batch,
     pub(crate) received: EventTime,
-    pub(crate) answer: oneshot::Sender<Receipt>,
+    pub(crate) answer: oneshot::Sender<Answer>,
+}
+
+/// The answer to a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Answer {
+    #[serde(flatten)]
+    pub(crate) receipt: Receipt,
+    #[serde(flatten)]
+    pub(crate) wanted: ReportAnswer,
 }
 
 /// What became of a report's lines.
@@ -52,7 +61,7 @@ pub(crate) struct Receipt {
 }
 
 /// Takes one report. Nothing a prober can send affects anything but its own report.
-pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Result<Json<Receipt>, ApiError> {
+pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Result<Json<Answer>, ApiError> {
     let received = shared.clock.now();
     let refused = |refusal: Refusal, error: ApiError| {
         shared.metrics.refused(refusal);
@@ -97,7 +106,7 @@ pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Resu
         receipt.await.ok()
     });
     match handed.await {
-        Ok(Some(receipt)) => Ok(Json(receipt)),
+        Ok(Some(answer)) => Ok(Json(answer)),
         Ok(None) => Err(refused(
             Refusal::Busy,
             ApiError::unavailable("the aggregator is stopping; send the report again"),

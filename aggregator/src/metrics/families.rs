@@ -104,6 +104,18 @@ families! {
             "1 on the aggregator that makes the plans and writes into the cluster, and where there is but one; 0 on one that stands by.";
         LEASE_FAILURES = Counter "aggregator_lease_failures" []
             "Looks at the Lease of the aggregators that failed; the log says why.";
+        HANDLING_UNSHARED = Gauge "handling_unshared" []
+            "1 while what people do about incidents is in the memory of this aggregator only, as the ConfigMap for it cannot be read or written, else 0.";
+    }
+    "Runs" {
+        RUNS = Counter "runs" ["result"]
+            "Runs that somebody asked for, by what they came to; refused ones were not made.";
+        RUNS_ACTIVE = Gauge "runs_active" []
+            "Runs under way.";
+        RUN_SECONDS = Histogram "run_seconds" []
+            "Time from the request for a run to its judgement.";
+        RUN_FIRST_PROBE_SECONDS = Histogram "run_first_probe_seconds" []
+            "Time from the request for a run to the start of its first probe.";
     }
     "Watches of the cluster" {
         WATCH_UP = Gauge "watch_up" ["resource"]

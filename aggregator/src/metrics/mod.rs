@@ -9,6 +9,7 @@ mod families;
 #[cfg(test)]
 mod large;
 mod live;
+mod runs;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -46,6 +47,7 @@ use crate::{
 };
 
 pub(crate) use live::Live;
+pub(crate) use runs::RunMetrics;
 
 /// Bounds of the classic buckets in seconds, chosen around what the phases take: a handshake on the node, in the
 /// rack, across a continent; one and two lost SYNs; the timeouts. The native buckets need no choice.
@@ -141,8 +143,9 @@ impl RecordResult {
 }
 
 /// What became of a line of a report.
-const LINE_RESULTS: [&str; 7] = [
+const LINE_RESULTS: [&str; 8] = [
     "counted",
+    "again",
     "late",
     "own_fault",
     "unknown",
@@ -166,6 +169,9 @@ pub(crate) struct Metrics {
     ca_unpublished: Gauge,
     leader: Gauge,
     lease_failures: Counter,
+    handling_unshared: Gauge,
+    /// Of runs that somebody asked for.
+    pub(crate) runs: RunMetrics,
     store_written: Family<WhatLabel, Counter>,
     store_dropped: Family<WhatLabel, Counter>,
     store_surplus: Counter,
@@ -194,6 +200,8 @@ impl Metrics {
             ca_unpublished: Gauge::default(),
             leader: Gauge::default(),
             lease_failures: Counter::default(),
+            handling_unshared: Gauge::default(),
+            runs: RunMetrics::new(histogram),
             store_written: Family::default(),
             store_dropped: Family::default(),
             store_surplus: Counter::default(),
@@ -241,10 +249,12 @@ impl Metrics {
             CA_UNPUBLISHED: ca_unpublished;
             LEADER: leader;
             LEASE_FAILURES: lease_failures;
+            HANDLING_UNSHARED: handling_unshared;
             STORE_WRITTEN: store_written;
             STORE_DROPPED: store_dropped;
             STORE_SURPLUS: store_surplus;
         }
+        self.runs.register(&mut registry);
         registry.register_collector(Box::new(live));
         registry
     }
@@ -330,6 +340,16 @@ impl Metrics {
         }
     }
 
+    /// Counts one observation that a former life of ours, or another aggregator, has counted by its target already.
+    pub(crate) fn observed_again(&self, booked: Booked) {
+        let result = if matches!(booked, Booked::Late) {
+            "late"
+        } else {
+            "again"
+        };
+        self.lines.get_or_create(&ResultLabel { result }).inc();
+    }
+
     /// Counts one accepted report.
     pub(crate) fn reported(&self, receipt: Receipt) {
         self.reports
@@ -386,6 +406,11 @@ impl Metrics {
     /// Counts a look at the Lease that failed.
     pub(crate) fn lease_failed(&self) {
         self.lease_failures.inc();
+    }
+
+    /// Whether what people do is in our memory only.
+    pub(crate) fn handling_unshared(&self, unshared: bool) {
+        self.handling_unshared.set(i64::from(unshared));
     }
 
     /// Counts things that the store took.

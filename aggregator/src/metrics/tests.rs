@@ -37,6 +37,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let handling = Arc::new(Desk::new(
         Clock::starting_at(fixtures::NOW),
         crate::store::StoreHandle::off(),
+        None,
     ));
     let registry = metrics.registry(Live {
         clock: Clock::starting_at(fixtures::NOW),

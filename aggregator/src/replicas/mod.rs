@@ -111,6 +111,16 @@ impl Replica {
         }
     }
 
+    /// One whose part a test decides, and that never runs out.
+    #[cfg(test)]
+    pub(crate) fn following(part: watch::Receiver<Part>) -> Self {
+        Self {
+            name: Arc::from("test"),
+            part,
+            until: Arc::new(Mutex::new(Some(Instant::now() + Duration::from_hours(1)))),
+        }
+    }
+
     /// Its name; empty where it is the only one.
     pub(crate) fn name(&self) -> &str {
         &self.name

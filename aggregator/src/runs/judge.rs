@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parallax_diagnosis::{
     Engine, Settings,
+    findings::FindingKind,
     topology::Topology,
     verdict::{Incident, IncidentState},
 };
@@ -52,8 +53,18 @@ pub(super) fn judge(case: &Case) -> Judgement {
     };
     if outcome != RunOutcome::Failed {
         let sentence = if outcome == RunOutcome::Passed {
+            // Where nothing must answer, silence is what was asked for.
+            let silent = case
+                .seen
+                .iter()
+                .any(|seen| case.topology.is_apart(&seen.observation.target));
+            let how = if silent {
+                "came out as they should"
+            } else {
+                "succeeded"
+            };
             format!(
-                "all {probes} probes succeeded, from {}",
+                "all {probes} probes {how}, from {}",
                 vantages(case.vantages.len())
             )
         } else {
@@ -138,6 +149,12 @@ fn diagnosed(case: &Case) -> (Option<Box<Incident>>, Option<String>) {
         .incidents
         .into_iter()
         .find(|incident| !matches!(incident.state, IncidentState::Closed { .. }));
-    let said = view.investigating.into_iter().next().map(|open| open.sentence);
+    // What must not answer and does is a finding, and needs no cause.
+    let exposed = view
+        .findings
+        .into_iter()
+        .find(|finding| finding.kind == FindingKind::Exposed);
+    let exposed = exposed.map(|finding| finding.sentence);
+    let said = exposed.or_else(|| view.investigating.into_iter().next().map(|open| open.sentence));
     (named.map(Box::new), said)
 }

@@ -13,6 +13,7 @@ mod challenge;
 mod judge;
 mod limit;
 mod live;
+mod refused;
 mod scope;
 mod subject;
 
@@ -23,23 +24,23 @@ use std::{
 };
 
 use parallax_diagnosis::{Settings, plan::PlanConfig, topology::Topology, view::View};
-use parallax_model::{
-    Assignment, AssignmentId, EventTime, InvalidTarget, Micros, Recorded, RunId, RunOrder, Vantage,
-};
+use parallax_model::{Assignment, AssignmentId, EventTime, Micros, Recorded, RunId, RunOrder, Vantage};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use api::{Run, RunFrom, RunRequest};
+use api::{Run, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
-pub(crate) use scope::{Forbidden, scope as scope_of};
+pub(crate) use refused::NoRun;
+pub(crate) use scope::scope as scope_of;
 pub(crate) use subject::MESH;
 use subject::{Subject, chosen};
 
 use crate::{
     clock::Clock,
     config::RunOptions,
+    metrics::Metrics,
     replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
 };
@@ -56,41 +57,9 @@ const KEPT: usize = 100;
 /// Vantages of a run that the store keeps, failing ones first.
 const KEPT_VANTAGES: usize = 200;
 /// Probes of one run over all vantages and rounds.
-const MOST_PROBES: u64 = 60_000;
+pub(in crate::runs) const MOST_PROBES: u64 = 60_000;
 /// After the last probe's deadline, what is on its way may still arrive.
 const GRACE: Micros = Micros::from_secs(1);
-
-/// A run that is not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoRun {
-    #[error(transparent)]
-    Target(#[from] InvalidTarget),
-    #[error("{field}: expected {low} to {high}, found {found}")]
-    Value {
-        field: &'static str,
-        low: u64,
-        high: u64,
-        found: u64,
-    },
-    #[error(transparent)]
-    Forbidden(#[from] Forbidden),
-    #[error(transparent)]
-    Challenge(#[from] challenge::InvalidChallenge),
-    #[error(
-        "no vantage of {0} reports at present, so nobody could make the run; `parallax status` shows who does"
-    )]
-    Nobody(RunFrom),
-    #[error("from {from} nobody can ask for {target}: cluster addresses are reached from inside only")]
-    NotFromThere { from: RunFrom, target: String },
-    #[error(
-        "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
-    )]
-    TooLarge(u64),
-    #[error("the leading aggregator changes at present; ask again")]
-    StandsBy,
-    #[error("too many runs; ask again in {} s", .0.0.div_ceil(1_000_000))]
-    TooMany(Micros),
-}
 
 /// What the plan streams tell the vantages.
 #[derive(Debug, Clone)]
@@ -124,6 +93,7 @@ pub(crate) struct Desk {
     config: PlanConfig,
     replica: Replica,
     store: StoreHandle,
+    metrics: Metrics,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
     /// Rung when a run may be over.
@@ -144,7 +114,7 @@ impl Desk {
         options: RunOptions,
         config: PlanConfig,
         replica: Replica,
-        store: StoreHandle,
+        (store, metrics): (StoreHandle, Metrics),
     ) -> Self {
         Self {
             clock,
@@ -152,6 +122,7 @@ impl Desk {
             config,
             replica,
             store,
+            metrics,
             inner: Mutex::default(),
             orders: watch::Sender::new(Arc::from([])),
             bell: Notify::new(),
@@ -165,6 +136,23 @@ impl Desk {
 
     /// Plans a run and hands it to the plan streams.
     pub(crate) fn begin(
+        &self,
+        request: &RunRequest,
+        by: &str,
+        topology: &Arc<Topology>,
+        view: &View,
+    ) -> Result<Run, NoRun> {
+        let run = self.plan(request, by, topology, view)?;
+        self.metrics.runs.begins();
+        Ok(run)
+    }
+
+    /// Counts a run that was asked for and is not made. One that waits until it can be made is not refused.
+    pub(crate) fn refused(&self) {
+        self.metrics.runs.refused();
+    }
+
+    fn plan(
         &self,
         request: &RunRequest,
         by: &str,
@@ -194,6 +182,11 @@ impl Desk {
         };
         let id = new_id();
         let parts = subject.parts(&id, &vantages, &config);
+        if parts.is_empty() && subject.of_the_mesh {
+            let nodes = subject.topology.nodes().values();
+            let probers = nodes.filter(|node| node.prober.is_some()).count();
+            return Err(NoRun::NoMesh(probers));
+        }
         if parts.is_empty() {
             return Err(NoRun::NotFromThere {
                 from: request.from,
@@ -330,6 +323,11 @@ impl Desk {
                     live.map(|live| live.end(judged.ok(), self.clock.now()).clone())
                 };
                 if let Some(run) = ended {
+                    if let (Some(outcome), Some(ended)) = (run.outcome, run.ended) {
+                        self.metrics
+                            .runs
+                            .ends(outcome, ended - run.asked, run.first_probe);
+                    }
                     self.keep(run).await;
                 }
             }

@@ -3,7 +3,7 @@ use parallax_model::{Channel, Observation};
 use serde_json::{Value, json};
 
 use super::{
-    api::{RunEvent, RunOutcome, RunState},
+    api::{RunEvent, RunFrom, RunOutcome, RunState},
     *,
 };
 
@@ -64,7 +64,7 @@ impl Bench {
             options,
             config,
             Replica::alone(1, "nonce"),
-            StoreHandle::off(),
+            (StoreHandle::off(), Metrics::new()),
         ));
         let settings = Settings {
             interval: Micros::from_secs(5),
@@ -151,6 +151,13 @@ impl Bench {
     async fn stop(self) {
         self.cancelled.cancel();
         self.judging.await.unwrap();
+    }
+
+    /// Until what is over is also counted.
+    async fn counted(&self) {
+        while self.desk.metrics.runs.figures().0 > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -240,6 +247,89 @@ async fn a_run_of_the_mesh_asks_every_echo_from_every_node_and_names_the_node_th
         "{}",
         run.sentence
     );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_of_the_mesh_where_nobody_has_anybody_to_ask_says_so() {
+    let mut bench = Bench::new(RunOptions::default());
+    let said = bench
+        .begin(json!({"url": "mesh", "from": "outside"}))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("takes probers on two nodes at least") && said.contains("there are 3"),
+        "{said}"
+    );
+    let spec: TopologySpec = serde_json::from_value(json!({"nodes": [
+        {"name": "n1", "prober": {"pod": "prober-n1", "address": "10.244.1.5:9095"}}, {"name": "n2"}]}))
+    .unwrap();
+    bench.topology = Arc::new(Topology::try_from(spec).unwrap());
+    let refused = bench.begin(json!({"url": "mesh"})).unwrap_err();
+    assert!(matches!(refused, NoRun::NoMesh(1)), "{refused}");
+    assert!(refused.to_string().contains("there is one"), "{refused}");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
+    let mut bench = Bench::new(RunOptions::default());
+    let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+    let target = json!({"url": "http://intern.example.test/", "mustNotAnswerFrom": ["internet"]});
+    spec.targets.push(serde_json::from_value(target).unwrap());
+    let topology = Topology::try_from(spec).unwrap();
+    bench.topology = Arc::new(topology.with_vantage("internet:laptop".parse().unwrap()));
+    let request = json!({"url": "http://intern.example.test/"});
+
+    let run = bench.begin(request.clone()).unwrap();
+    let outside = |vantage: &Vantage| vantage.node().is_none();
+    let told = bench.told();
+    let asked: Vec<_> = told.iter().filter(|(vantage, _)| outside(vantage)).collect();
+    assert_eq!(
+        asked.len(),
+        1,
+        "whoever must get no answer is not asked as a user: {asked:?}"
+    );
+    // The prober itself knows that silence is what was asked for.
+    bench.answer(3, |_, _| json!({"result": "ok"}));
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
+    assert!(
+        run.sentence.contains("came out as they should, from 4 vantages"),
+        "{}",
+        run.sentence
+    );
+
+    let run = bench.begin(request).unwrap();
+    bench.answer(3, |vantage, assignment| {
+        if outside(vantage) {
+            json!({"result": "failed", "phase": "check", "kind": "answered_though_forbidden", "status": 200})
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Failed));
+    assert_eq!(
+        run.sentence,
+        "http://intern.example.test/ must not answer to internet and does, to internet:laptop"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn runs_are_counted_by_what_they_came_to() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench.begin(json!({"url": A})).unwrap();
+    let figures = || bench.desk.metrics.runs.figures();
+    assert_eq!(figures(), (1, 0, 0));
+    bench.answer(3, ok);
+    bench.end(&run).await;
+    bench.begin(json!({"url": "shop"})).unwrap_err();
+    assert_eq!(figures().2, 0, "whoever asked says whether it waits");
+    bench.desk.refused();
+    bench.counted().await;
+    assert_eq!(figures(), (0, 1, 1));
     bench.stop().await;
 }
 

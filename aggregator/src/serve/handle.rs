@@ -14,18 +14,16 @@ use parallax_diagnosis::{
     verdict::{Incident, Subject, Verdict},
 };
 use parallax_model::ProbeSpec;
-use ring::hmac;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{ApiError, Shared, history, runs::json_only};
 use crate::{
-    access::{Access, Deed, Known, Person},
+    access::{Deed, Person},
     handling::{
         NotDone,
         api::{AcknowledgeRequest, Handling, SilenceRequest, WindowRequest},
     },
-    hex::hex,
     runs::{
         MESH,
         api::{Run, RunRequest},
@@ -68,7 +66,7 @@ async fn asked<T: DeserializeOwned>(
 }
 
 /// An incident that is known, so that no id is handled that never was.
-async fn known(shared: &Shared, id: &str) -> Result<Option<Incident>, ApiError> {
+pub(super) async fn known(shared: &Shared, id: &str) -> Result<Option<Incident>, ApiError> {
     match history::find(shared, id).await {
         Ok(Some(history::Shown::Live(incident))) => Ok(Some(*incident)),
         Ok(Some(history::Shown::Kept(_))) => Ok(None),
@@ -135,7 +133,7 @@ pub(crate) async fn verify(
 #[serde(deny_unknown_fields)]
 struct Empty {}
 
-async fn verified(shared: &Shared, id: &str, person: &Person) -> Result<Run, ApiError> {
+pub(super) async fn verified(shared: &Shared, id: &str, person: &Person) -> Result<Run, ApiError> {
     let Some(incident) = known(shared, id).await? else {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
@@ -155,7 +153,8 @@ async fn verified(shared: &Shared, id: &str, person: &Person) -> Result<Run, Api
         ..RunRequest::default()
     };
     // The run is of the target as planned, also where its id says more than a URL.
-    let run = shared.runs.begin(&request, &person.name, &topology, &view)?;
+    let run = shared.runs.begin(&request, &person.name, &topology, &view);
+    let run = run.inspect_err(|_| shared.runs.refused())?;
     shared.handling.verify(id, &person.name, run.id.clone()).await?;
     Ok(run)
 }
@@ -218,135 +217,6 @@ pub(crate) async fn end(
 ) -> Result<Response, ApiError> {
     let (person, _): (_, Empty) = asked(&shared, &headers, &body, Deed::Handle).await?;
     Ok(Json(shared.handling.end(&id, &person.name).await?).into_response())
-}
-
-/// The key of the page's forms, of this life of the aggregator.
-#[derive(Clone)]
-pub(crate) struct FormKey(hmac::Key);
-
-impl std::fmt::Debug for FormKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("FormKey")
-    }
-}
-
-impl FormKey {
-    pub(crate) fn new() -> Self {
-        let mut bytes = Vec::new();
-        for _ in 0..4 {
-            bytes.extend_from_slice(&crate::aggregator::random().to_be_bytes());
-        }
-        Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
-    }
-
-    /// What a form of one incident carries.
-    pub(super) fn sign(&self, incident: &str) -> String {
-        let tag = hmac::sign(&self.0, incident.as_bytes());
-        hex(tag.as_ref())
-    }
-
-    fn accepts(&self, incident: &str, shown: &str) -> bool {
-        let bytes: Option<Vec<u8>> = (shown.len() == 64 && shown.is_ascii())
-            .then(|| {
-                (0..64)
-                    .step_by(2)
-                    .map(|i| u8::from_str_radix(&shown[i..i + 2], 16).ok())
-                    .collect()
-            })
-            .flatten();
-        bytes.is_some_and(|bytes| hmac::verify(&self.0, incident.as_bytes(), &bytes).is_ok())
-    }
-}
-
-/// Whether a browser can show who it is: a token in a header it cannot.
-pub(super) const fn has_forms(access: &Access) -> bool {
-    matches!(access.known, Known::Nobody { local: true } | Known::Proxy(_))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Form {
-    /// From the page that was served to this person.
-    proof: String,
-    deed: String,
-}
-
-/// `POST /incident/{id}/handle`: a button of the page. A page of elsewhere can neither read the proof nor pretend to be
-/// of the same origin.
-pub(crate) async fn form(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, ApiError> {
-    let forbidden = |said| ApiError::new(StatusCode::FORBIDDEN, said);
-    if !has_forms(&shared.access) {
-        return Err(forbidden(
-            "the page has no forms here; use the API or the command line",
-        ));
-    }
-    if !same_origin(&headers) {
-        return Err(forbidden(
-            "expected the form to be sent from the aggregator's own page",
-        ));
-    }
-    let form: Form = form_of(&body)?;
-    if !shared.form_key.accepts(&id, &form.proof) {
-        return Err(forbidden(
-            "the page is of a former life of the aggregator; load it again and press the button again",
-        ));
-    }
-    let deed = if form.deed == "verify" {
-        Deed::Run
-    } else {
-        Deed::Handle
-    };
-    let person = shared.access.allow(&headers, deed).await?;
-    match form.deed.as_str() {
-        "verify" => drop(verified(&shared, &id, &person).await?),
-        deed => {
-            known(&shared, &id).await?;
-            let handling = &shared.handling;
-            match deed {
-                "acknowledge" => drop(handling.acknowledge(&id, &person.name, None).await?),
-                "unsilence" => drop(handling.unsilence(&id, &person.name).await?),
-                deed => {
-                    let seconds = deed
-                        .strip_prefix("silence-")
-                        .and_then(|seconds| seconds.parse().ok());
-                    let seconds =
-                        seconds.ok_or_else(|| ApiError::bad_request("expected a button of the page"))?;
-                    drop(handling.silence(&id, &person.name, seconds, None).await?);
-                }
-            }
-        }
-    }
-    let back = url::form_urlencoded::byte_serialize(id.as_bytes()).collect::<String>();
-    Ok((
-        StatusCode::SEE_OTHER,
-        [(header::LOCATION, format!("/incident/{back}"))],
-    )
-        .into_response())
-}
-
-fn form_of(body: &Bytes) -> Result<Form, ApiError> {
-    let pairs: serde_json::Map<String, Value> = url::form_urlencoded::parse(body)
-        .take(8)
-        .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
-        .collect();
-    serde_json::from_value(Value::Object(pairs)).map_err(ApiError::bad_request)
-}
-
-/// As the browser itself says (Fetch Metadata), and where it says nothing of that, by `Origin`.
-fn same_origin(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = text("sec-fetch-site") {
-        return site == "same-origin";
-    }
-    let host = text("host").unwrap_or_default();
-    text("origin")
-        .and_then(|origin| origin.split_once("://"))
-        .is_some_and(|(_, origin)| !host.is_empty() && origin.eq_ignore_ascii_case(host))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod api;
 mod connections;
 mod error;
+mod forms;
 mod forward;
 mod gate;
 mod handle;
@@ -32,9 +33,9 @@ use tower_http::{
 
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
+pub(crate) use forms::FormKey;
 pub(crate) use forward::Forwarder;
 pub(crate) use gate::Gate;
-pub(crate) use handle::FormKey;
 
 use crate::{
     access::{Access, Deed},
@@ -88,7 +89,8 @@ impl Shared {
 
     /// What is said of this replica.
     fn replica_view(&self, interval: Micros) -> ReplicaView {
-        self.replica.view(self.clock.now(), self.clock.start(), interval)
+        self.replica
+            .view(self.clock.now(), *self.outlook.evidence.borrow(), interval)
     }
 
     /// Refuses a vantage that the topology does not name. One that is who it says may only have come before the

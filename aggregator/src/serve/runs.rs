@@ -28,7 +28,7 @@ impl From<NoRun> for ApiError {
                 StatusCode::BAD_REQUEST
             }
             NoRun::Forbidden(_) => StatusCode::FORBIDDEN,
-            NoRun::Nobody(_) | NoRun::NotFromThere { .. } => StatusCode::CONFLICT,
+            NoRun::Nobody(_) | NoRun::NoMesh(_) | NoRun::NotFromThere { .. } => StatusCode::CONFLICT,
             NoRun::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
             NoRun::StandsBy => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -77,7 +77,8 @@ pub(crate) async fn begin(
     })?;
     let topology = shared.topology.borrow().topology.clone();
     let view = shared.outlook.views.borrow().clone();
-    let run = shared.runs.begin(&request, &person.name, &topology, &view)?;
+    let run = shared.runs.begin(&request, &person.name, &topology, &view);
+    let run = run.inspect_err(|_| shared.runs.refused())?;
     tracing::info!(run = %run.id, target = %run.target, by = %run.by, probes = run.expected, "a run begins");
     let place = format!("/v1/runs/{}", run.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(run)).into_response())

@@ -277,7 +277,11 @@ async fn answer(
     if let Some(one) = single(&shared, &path) {
         return one;
     }
-    let resource = (*path.last().unwrap()).to_owned();
+    let by_name = path
+        .iter()
+        .position(|part| *part == "namespaces")
+        .and_then(|at| path.get(at + 2));
+    let resource = (*by_name.unwrap_or(path.last().unwrap())).to_owned();
     let namespace = path
         .iter()
         .position(|part| *part == "namespaces")
@@ -301,18 +305,19 @@ async fn answer(
     }
 }
 
-/// One Lease: nothing else is read by its name.
+/// One Lease or one `ConfigMap`: nothing else is read by its name.
 fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
     let at = path.iter().position(|part| *part == "namespaces")?;
-    let (Some("leases"), Some(name)) = (path.get(at + 2).copied(), path.get(at + 3)) else {
+    let (Some(kind @ ("leases" | "configmaps")), Some(name)) = (path.get(at + 2).copied(), path.get(at + 3))
+    else {
         return None;
     };
     let store = shared.store.lock().unwrap();
-    Some(match store.manners.get("leases") {
+    Some(match store.manners.get(kind) {
         Some(Manner::Answers(code)) => status(*code, "as the test has it"),
         Some(Manner::Hangs) => return None,
         _ => {
-            let key = ("leases".to_owned(), path[at + 1].to_owned(), (*name).to_owned());
+            let key = (kind.to_owned(), path[at + 1].to_owned(), (*name).to_owned());
             match store.objects.get(&key) {
                 Some(object) => {
                     ([(header::CONTENT_TYPE, "application/json")], object.to_string()).into_response()

@@ -179,6 +179,7 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
             assert_eq!(answer.headers()[header::LOCATION], format!("/incident/{id}"));
         }
     }
+    maintenance_has_buttons_of_its_own(&aggregator, &client, (&id, &proof)).await;
     let page = aggregator.text(&format!("/incident/{id}")).await;
     assert!(
         page.contains("acknowledged, by this machine at") && page.contains("End the silence"),
@@ -186,6 +187,63 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
     );
     assert!(page.contains("kept in memory only"));
     aggregator.stop().await;
+}
+
+/// With a proof that is about nothing else.
+async fn maintenance_has_buttons_of_its_own(
+    aggregator: &Running,
+    client: &reqwest::Client,
+    (id, of_the_incident): (&str, &str),
+) {
+    let announce = |deed: &str, proof: &str| {
+        let request = client.post(format!("{}/maintenance/handle", aggregator.url));
+        let request = request
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("sec-fetch-site", "same-origin");
+        request.body(format!("proof={proof}&deed={deed}")).send()
+    };
+    let overview = aggregator.text("/").await;
+    let shown = overview.split("name=\"proof\" value=\"").nth(1).unwrap();
+    let shown = shown.split('"').next().unwrap();
+    for (deed, proof, status) in [
+        ("open-3600", shown, 303),
+        ("open-3600", of_the_incident, 403),
+        ("open-5", shown, 400),
+        ("erase", shown, 400),
+        ("end-m-none", shown, 404),
+    ] {
+        assert_eq!(
+            announce(deed, proof).await.unwrap().status().as_u16(),
+            status,
+            "{deed}"
+        );
+    }
+    let overview = aggregator.text("/").await;
+    assert!(
+        overview.contains("all targets until") && overview.contains("by this machine"),
+        "{overview}"
+    );
+    let page = aggregator.text(&format!("/incident/{id}")).await;
+    assert!(
+        page.contains("nobody is called: maintenance by this machine"),
+        "{page}"
+    );
+    let end = overview
+        .split("value=\"end-")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    assert_eq!(
+        announce(&format!("end-{end}"), shown)
+            .await
+            .unwrap()
+            .status()
+            .as_u16(),
+        303
+    );
+    assert_eq!(aggregator.json("/v1/maintenance").await["windows"], json!([]));
 }
 
 #[tokio::test]

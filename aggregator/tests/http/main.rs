@@ -10,6 +10,7 @@ mod handle;
 mod ingest;
 mod kubernetes;
 mod plan;
+mod proxied;
 mod record;
 mod resources;
 mod runs;

@@ -163,6 +163,15 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     let spec =
         json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 2});
     put(&server, "runs", "ask", spec);
+    let waits = condition(&server, "runs", "ask", "Accepted", "Unknown").await;
+    assert_eq!(waits["reason"], "Nobody", "{waits}");
+    assert!(
+        waits["message"]
+            .as_str()
+            .unwrap()
+            .contains("no vantage of all reports"),
+        "{waits}"
+    );
     put(
         &server,
         "runs",
@@ -174,6 +183,19 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     condition(&server, "runs", "wrong", "Complete", "True").await;
     aggregator.send(&[HEADER, &observation(0)]).await;
     condition(&server, "runs", "ask", "Accepted", "True").await;
+    // The network between the nodes can be asked for as well.
+    put(
+        &server,
+        "runs",
+        "mesh",
+        json!({"url": "mesh", "rounds": 1, "timeoutMs": 50}),
+    );
+    condition(&server, "runs", "mesh", "Accepted", "True").await;
+    condition(&server, "runs", "mesh", "Passed", "Unknown").await;
+    assert_eq!(
+        aggregator.metric("parallax_runs_total{result=\"refused\"}").await,
+        Some(1.0)
+    );
     // Nobody answers: it is over, and nothing is proved.
     condition(&server, "runs", "ask", "Complete", "True").await;
     let status = server.get("runs", "shop", "ask").unwrap()["status"].clone();
@@ -310,7 +332,10 @@ async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_
         }
     };
     tokio::time::timeout(DEADLINE, known).await.unwrap();
-    assert!(server.get("runs", "shop", "ask").unwrap()["status"].is_null());
+    // Nobody reports to the first, which says that it waits.
+    let waits = condition(&server, "runs", "ask", "Accepted", "Unknown").await;
+    assert_eq!(waits["reason"], "Nobody", "{waits}");
+    assert!(server.get("runs", "shop", "ask").unwrap()["status"]["run"].is_null());
     let refused = second.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
     assert_eq!(refused.status(), 503);
     let said = crate::common::json(refused).await;

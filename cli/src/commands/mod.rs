@@ -21,6 +21,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 
+/// Whether this was started as `kubectl parallax`.
+pub(crate) fn called_as_plugin() -> bool {
+    let called = std::env::args_os().next();
+    called
+        .as_deref()
+        .and_then(|path| std::path::Path::new(path).file_stem())
+        .is_some_and(|name| name == "kubectl-parallax")
+}
+
 /// Colour where a person looks, unless they asked for none (`NO_COLOR`).
 fn style() -> Style {
     let plain =

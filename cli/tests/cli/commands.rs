@@ -6,7 +6,12 @@ use std::{
 };
 
 pub(crate) fn parallax() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
+    called(Path::new(env!("CARGO_BIN_EXE_parallax")))
+}
+
+/// The same by another name.
+pub(crate) fn called(program: &Path) -> Command {
+    let mut command = Command::new(program);
     // The tests must not depend on what their caller has set.
     for name in [
         "PARALLAX_CONFIG",
@@ -18,6 +23,7 @@ pub(crate) fn parallax() -> Command {
         "PARALLAX_EVERY_ADDRESS",
         "PARALLAX_SERVER",
         "PARALLAX_TOKEN",
+        "KUBECONFIG",
     ] {
         command.env_remove(name);
     }

@@ -40,6 +40,45 @@ fn every_link_to_a_file_of_the_repository_leads_to_one() {
     assert!(links > 20, "{links}");
 }
 
+/// What a heading is called in a link.
+fn anchor(heading: &str) -> String {
+    let plain = heading.to_lowercase();
+    let kept = plain
+        .chars()
+        .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_to_a_heading_leads_to_one() {
+    let mut links = 0;
+    let documents = documents();
+    for (path, content) in &documents {
+        for rest in content.split("](").skip(1) {
+            let Some((file, heading)) = rest.split(')').next().unwrap().split_once('#') else {
+                continue;
+            };
+            if file.contains("://") || heading.contains(' ') {
+                continue;
+            }
+            let to = if file.is_empty() {
+                content.clone()
+            } else {
+                fs::read_to_string(path.parent().unwrap().join(file)).unwrap()
+            };
+            links += 1;
+            let headings = to.lines().filter(|line| line.starts_with('#'));
+            let mut headings = headings.map(|line| anchor(line.trim_start_matches('#').trim()));
+            assert!(
+                headings.any(|known| known == heading),
+                "{} links to {file}#{heading}, and there is no such heading",
+                path.display()
+            );
+        }
+    }
+    assert!(links > 5, "{links}");
+}
+
 #[test]
 fn every_command_of_ours_that_is_shown_has_these_words_and_flags() {
     let mut shown = 0;

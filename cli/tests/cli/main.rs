@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod check;
+mod cluster;
 mod commands;
 mod docs;
 mod identity;

@@ -96,7 +96,7 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
         let output = parallax().args([command, "--server", &server]).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command}");
         let said = text(&output.stderr);
-        assert!(said.contains("kubectl -n parallax port-forward"), "{said}");
+        assert!(said.contains("kubectl parallax, or --context NAME"), "{said}");
     }
     let clear = parallax()
         .args(["status", "--server", "http://parallax.example.test/"])

@@ -6,8 +6,9 @@ use super::{PlanConfig, Planner, may_ask, number};
 use crate::topology::Topology;
 
 /// What one vantage is to do in a run of one target, whoever asks for the target in the base plan. `endpoints` adds
-/// each usable endpoint by its own address. Empty where the vantage cannot ask for it: from outside there are no
-/// cluster addresses.
+/// each usable endpoint by its own address. A vantage that must get no answer asks for nothing but that, and everybody
+/// asks where nothing must answer. Empty where the vantage cannot ask for it: from outside there are no cluster
+/// addresses.
 #[must_use]
 pub fn on_demand(
     topology: &Topology,
@@ -23,8 +24,12 @@ pub fn on_demand(
         return Vec::new();
     }
     let mut planner = Planner::new(topology, config, vantage);
-    planner.approach(target, placed);
-    if endpoints && vantage.node().is_some() {
+    planner.forbidden(placed);
+    let answers = placed.target.answers(vantage);
+    if answers {
+        planner.approach(target, placed);
+    }
+    if answers && endpoints && vantage.node().is_some() {
         let index = topology.plan_index();
         let mut sampled = topology.targets().keys().zip(index.targets());
         let sampled = sampled.find_map(|(id, sampled)| (id == target).then_some(sampled));

@@ -1,12 +1,15 @@
 //! What people did about an incident, and the buttons to do it.
 
-use parallax_model::EventTime;
+use parallax_model::{EventTime, Micros};
 
 use super::words;
 use crate::{
     handling::api::{Handling, Mark},
     runs::api::RunOutcome,
 };
+
+/// No run takes longer: one without an outcome after that was made by a former leader, or has been forgotten.
+const FORGOTTEN: Micros = Micros::from_secs(300);
 
 #[derive(Debug)]
 pub(super) struct Handled {
@@ -47,6 +50,9 @@ impl Handled {
         }
         if let Some(verified) = &handling.verified {
             let what = match verified.outcome {
+                None if now - verified.mark.at > FORGOTTEN => {
+                    "a run repeated the probes that decided; what it came to is not known here any more"
+                }
                 None => "a run repeats the probes that decided",
                 Some(RunOutcome::Passed) => {
                     "a run of the probes that decided passed; the incident closes as soon as the mesh's own probes agree"

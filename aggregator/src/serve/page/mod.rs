@@ -4,6 +4,7 @@ mod handled;
 mod headline;
 mod incident;
 mod listed;
+pub(super) mod maintenance;
 mod matrix;
 mod model;
 mod notice;
@@ -23,7 +24,7 @@ use axum::{
     routing::{get, post},
 };
 
-use super::{ApiError, Shared, handle, history};
+use super::{ApiError, Shared, forms, history};
 use model::{Overview, Page};
 use parallax_diagnosis::verdict::Incident;
 
@@ -38,7 +39,8 @@ pub(super) fn router() -> Router<Shared> {
         .route("/fragment", get(fragment))
         .route("/incident/{id}", get(incident_page))
         .route("/incident/{id}/fragment", get(incident_fragment))
-        .route("/incident/{id}/handle", post(handle::form))
+        .route("/incident/{id}/handle", post(forms::form))
+        .route("/maintenance/handle", post(forms::maintenance_form))
         .layer(middleware::map_response(protect))
 }
 
@@ -96,8 +98,12 @@ impl Shared {
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
         let overview = Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
-        let overview = overview.linked(&view, &self.links);
-        overview.of_replica(&self.replica_view(view.interval), self.clock.now())
+        let now = self.clock.now();
+        let proof = forms::has_forms(&self.access).then(|| self.form_key.sign(maintenance::FORMS));
+        overview
+            .linked(&view, &self.links)
+            .of_replica(&self.replica_view(view.interval), now)
+            .of_maintenance(maintenance::Maintenance::of(&self.handling.windows(), proof, now))
     }
 }
 
@@ -120,16 +126,18 @@ async fn fragment(State(shared): State<Shared>) -> Result<Html<String>, ApiError
 async fn one(shared: &Shared, id: &str) -> model::One {
     let mut one = found(shared, id).await;
     if let Some(card) = &one.card {
-        let forms = handle::has_forms(&shared.access);
+        let forms = forms::has_forms(&shared.access);
         let proof = forms.then(|| shared.form_key.sign(id));
         let open = card.class != "closed";
-        one.handling = Some(handled::Handled::of(
-            id,
-            history::handling(shared, id),
-            open,
-            proof,
-            shared.clock.now(),
-        ));
+        let announced = shared.handling.announced(&one.targets);
+        let handling = history::handling(shared, id);
+        let mut handled = handled::Handled::of(id, handling, open, proof, shared.clock.now());
+        handled.done.extend(
+            announced
+                .filter(|_| open)
+                .map(|by| format!("nobody is called: {by}")),
+        );
+        one.handling = Some(handled);
     }
     one
 }

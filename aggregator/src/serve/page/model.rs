@@ -6,13 +6,14 @@ use parallax_diagnosis::{
     verdict::Incident,
     view::{VantageState, VantageView, View},
 };
-use parallax_model::{EventTime, Micros};
+use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{
     handled::Handled,
     headline::{Headline, is_open},
     incident::{Card, asked},
     listed::Listed,
+    maintenance::Maintenance,
     matrix::{self, Matrix},
     notice::Notice,
     past::History,
@@ -55,6 +56,7 @@ pub(super) struct Overview {
     waiting: Listed<String>,
     counters: Vec<Counter>,
     probers: Listed<Prober>,
+    maintenance: Maintenance,
     at: String,
 }
 
@@ -162,6 +164,7 @@ impl Overview {
             ),
             counters: counters(view),
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
+            maintenance: Maintenance::default(),
             at: words::clock(view.at, now),
         }
     }
@@ -177,12 +180,18 @@ impl Overview {
         self
     }
 
+    /// Says what is announced.
+    pub(super) fn of_maintenance(mut self, maintenance: Maintenance) -> Self {
+        self.maintenance = maintenance;
+        self
+    }
+
     /// Says which of several aggregators shows this; of a single one there is nothing to say.
     pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
         let Some(name) = &replica.name else { return self };
         if let Some(until) = replica.warming {
             let title = format!("{name} is warming up for another {}", words::span(until - now));
-            let line = "It has started a short while ago: what few probes notice is not judged yet, and what happened before is known to the other aggregator only.";
+            let line = "It has started a short while ago: what few probes notice is not judged yet. The probers are asked for what they saw before.";
             self.warnings.insert(
                 0,
                 Warning {
@@ -344,6 +353,8 @@ impl Prober {
 pub(super) struct One {
     pub(super) card: Option<Card>,
     pub(super) handling: Option<Handled>,
+    /// Whom it concerns.
+    pub(super) targets: Vec<TargetId>,
     id: String,
     /// Why there is none.
     why: String,
@@ -354,6 +365,7 @@ impl One {
         Self {
             card: Some(Card::of(incident, view)),
             handling: None,
+            targets: incident.verdict.targets.clone(),
             id: incident.id.clone(),
             why: String::new(),
         }
@@ -371,6 +383,7 @@ impl One {
         Self {
             card: None,
             handling: None,
+            targets: Vec::new(),
             id: id.to_owned(),
             why,
         }

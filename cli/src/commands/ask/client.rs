@@ -7,7 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
-use crate::exit::Failure;
+use super::cluster::{Cluster, Tunnel};
+use crate::{commands::called_as_plugin, exit::Failure};
 
 /// Until the head of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -15,23 +16,28 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which aggregator is asked, and who asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Server {
-    /// The aggregator.
+    /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else port 8080 of
+    /// this machine].
     #[arg(
         id = "server",
         long = "server",
         value_name = "URL",
         env = "PARALLAX_SERVER",
-        default_value = "http://127.0.0.1:8080/",
         global = true
     )]
-    url: Url,
+    url: Option<Url>,
     /// A file with the token to show; `PARALLAX_TOKEN` holds one itself.
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
     /// Trust the certificates in this PEM file besides those installed.
     #[arg(long, value_name = "FILE", global = true)]
     ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: Cluster,
 }
+
+/// Where it is asked for where nothing says where.
+const HERE: &str = "http://127.0.0.1:8080/";
 
 /// A connection to one aggregator.
 #[derive(Debug)]
@@ -39,12 +45,36 @@ pub(crate) struct Client {
     http: reqwest::Client,
     server: Url,
     token: Option<String>,
+    /// The way into a cluster, where there is one.
+    tunnel: Option<Tunnel>,
 }
 
 impl Client {
     pub(crate) fn new(server: &Server) -> Result<Self, Failure> {
-        let token = token(server)?;
-        let url = &server.url;
+        let mut token = token(server)?;
+        let tunnel = match &server.url {
+            Some(_) if server.cluster.is_meant() => {
+                return Err(Failure::Usage(
+                    "--server (or PARALLAX_SERVER) names the aggregator itself; leave it out, or leave out --context, --kubeconfig, --namespace and --account"
+                        .to_owned(),
+                ));
+            }
+            None if server.cluster.is_meant() || called_as_plugin() => {
+                Some(Tunnel::open(&server.cluster, token.is_some())?)
+            }
+            _ => None,
+        };
+        let url = match (&server.url, &tunnel) {
+            (Some(url), _) => url.clone(),
+            (None, Some(tunnel)) => format!("http://{}/", tunnel.local)
+                .parse()
+                .map_err(Failure::could_not)?,
+            (None, None) => HERE.parse().map_err(Failure::could_not)?,
+        };
+        if let Some(tunnel) = &tunnel {
+            token = token.or_else(|| tunnel.token.clone());
+        }
+        let url = &url;
         let local = url.host().is_some_and(|host| match host {
             url::Host::Domain(name) => name == "localhost",
             url::Host::Ipv4(address) => address.is_loopback(),
@@ -81,6 +111,7 @@ impl Client {
             http: http.build().map_err(Failure::could_not)?,
             server: url.clone(),
             token,
+            tunnel,
         })
     }
 
@@ -132,8 +163,16 @@ impl Client {
             reason = inner.to_string();
             source = inner.source();
         }
+        if let Some(trouble) = self.tunnel.as_ref().and_then(Tunnel::trouble) {
+            return Failure::CouldNot(format!("the way to the aggregator broke off: {trouble}"));
+        }
+        if self.tunnel.is_some() {
+            return Failure::CouldNot(format!(
+                "the aggregator's Pod broke the connection off ({reason}); it may have ended just now: ask again"
+            ));
+        }
         Failure::CouldNot(format!(
-            "cannot reach the aggregator at {}: {reason}; name it by --server or PARALLAX_SERVER, or bring it here: kubectl -n parallax port-forward service/parallax 8080:80",
+            "cannot reach the aggregator at {}: {reason}; name it by --server or PARALLAX_SERVER, or ask for the one in a cluster: kubectl parallax, or --context NAME",
             self.server
         ))
     }
@@ -152,6 +191,11 @@ impl Client {
         };
         let said: String = said.chars().filter(|c| !c.is_control()).take(1_000).collect();
         match status {
+            StatusCode::UNAUTHORIZED if self.token.is_none() && self.tunnel.is_some() => {
+                Failure::Usage(format!(
+                    "not let in: the kubeconfig's user shows a certificate or a password, which nobody but the API server can check; ask as a ServiceAccount by --account [NAMESPACE/]NAME, or show a token by --token-file ({said})"
+                ))
+            }
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
                 Failure::Usage(format!("not let in without a token: {said}"))
             }
@@ -159,6 +203,7 @@ impl Client {
             | StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
             | StatusCode::NOT_FOUND => Failure::Usage(said),
+            StatusCode::SERVICE_UNAVAILABLE => Failure::NotNow(format!("{said} ({status})")),
             _ => Failure::CouldNot(format!("{said} ({status})")),
         }
     }

@@ -224,7 +224,7 @@ fn lasting(persisted: bool) -> &'static str {
     if persisted {
         ""
     } else {
-        "kept in memory only: a restart of the aggregator forgets it; set `store` there to keep it\n"
+        "kept in memory only: a restart of the aggregator forgets it; its log says why, or set `store` there to keep it\n"
     }
 }
 

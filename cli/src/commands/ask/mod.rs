@@ -9,6 +9,7 @@ pub(crate) mod status;
 pub(crate) mod targets;
 
 mod client;
+mod cluster;
 mod output;
 
 pub(crate) use client::{Client, Server};

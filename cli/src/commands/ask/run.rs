@@ -19,6 +19,10 @@ use crate::{
 
 /// A stream that broke off is taken up again for so long.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How long another aggregator may take to lead after one that died, with some to spare.
+const TAKEOVER: Duration = Duration::from_secs(20);
+/// Time between two requests meanwhile.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Vantages listed before the rest is counted.
 const LISTED: usize = 40;
@@ -73,27 +77,72 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         challenge: None,
     };
     wait(async {
-        let run: Run = client.post(&["v1", "runs"], &request).await?;
-        finish(&client, run, args.json).await
+        let run = begin(&client, &request).await?;
+        match follow(&client, &run, args.json).await? {
+            Followed::Judged(run) => conclude(&run, args.json),
+            Followed::Lost(_) => {
+                // It went with the aggregator that led. Asking again costs nothing but probes.
+                say("the aggregator that made the run is gone; the next one makes it again");
+                let again = begin(&client, &request).await?;
+                finish(&client, again, args.json).await
+            }
+        }
     })
+}
+
+/// Asks for the run. While one aggregator follows another nobody makes any.
+async fn begin(client: &Client, request: &RunRequest) -> Result<Run, Failure> {
+    let since = Instant::now();
+    let mut said = false;
+    loop {
+        match client.post(&["v1", "runs"], request).await {
+            Err(Failure::NotNow(reason)) if since.elapsed() < TAKEOVER => {
+                if !std::mem::replace(&mut said, true) {
+                    say(&format!("waiting: {reason}"));
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            begun => return begun,
+        }
+    }
+}
+
+/// For whoever watches; what is read by programs goes elsewhere.
+fn say(text: &str) {
+    let mut err = std::io::stderr().lock();
+    // Whoever closed it does not want to see it.
+    let _ = writeln!(err, "parallax: {text}");
 }
 
 /// Follows a run to its end and says what came of it.
 pub(super) async fn finish(client: &Client, run: Run, json: bool) -> Result<(), Failure> {
-    let run = follow(client, &run, json).await?;
+    match follow(client, &run, json).await? {
+        Followed::Judged(run) => conclude(&run, json),
+        Followed::Lost(said) => Err(Failure::CouldNot(format!("the run is lost: {said}"))),
+    }
+}
+
+fn conclude(run: &Run, json: bool) -> Result<(), Failure> {
     if !json {
-        print(&report(&run, style()))?;
+        print(&report(run, style()))?;
     }
     match run.outcome {
         Some(RunOutcome::Passed) => Ok(()),
         Some(RunOutcome::Failed) => Err(Failure::No),
-        Some(RunOutcome::Unknown) | None => Err(Failure::CouldNot(run.sentence)),
+        Some(RunOutcome::Unknown) | None => Err(Failure::CouldNot(run.sentence.clone())),
     }
+}
+
+/// What became of following a run.
+enum Followed {
+    Judged(Box<Run>),
+    /// Whoever answers does not know it.
+    Lost(String),
 }
 
 /// Everything a run says, to its judgement. A stream that breaks off is taken up again: the aggregator may go on
 /// without us.
-async fn follow(client: &Client, run: &Run, json: bool) -> Result<Run, Failure> {
+async fn follow(client: &Client, run: &Run, json: bool) -> Result<Followed, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
     let mut progress = Progress::new(run.expected, !json);
     let (mut shown, mut broken) = (0, None::<Instant>);
@@ -102,11 +151,14 @@ async fn follow(client: &Client, run: &Run, json: bool) -> Result<Run, Failure> 
             Ok(mut lines) => {
                 if let Some(run) = lines_of(&mut lines, json, &mut shown, &mut progress).await? {
                     progress.clear();
-                    return Ok(run);
+                    return Ok(Followed::Judged(Box::new(run)));
                 }
             }
             // It is there and does not know the run: no use in waiting.
-            Err(Failure::Usage(said)) => return Err(Failure::CouldNot(format!("the run is lost: {said}"))),
+            Err(Failure::Usage(said)) => {
+                progress.clear();
+                return Ok(Followed::Lost(said));
+            }
             Err(failure) if broken.is_some_and(|since| since.elapsed() > AGAIN) => return Err(failure),
             Err(_) => {}
         }

@@ -187,7 +187,7 @@ mod tests {
             Ok(()) => 0,
             Err(Failure::No) => 1,
             Err(Failure::Usage(_)) => 2,
-            Err(Failure::CouldNot(_)) => 3,
+            Err(Failure::CouldNot(_) | Failure::NotNow(_)) => 3,
         };
         for (verdicts, expected) in [
             (&[V::Works, V::Warned][..], 0),

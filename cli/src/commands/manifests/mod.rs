@@ -69,9 +69,13 @@ fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
     }
     out.add(&rbac::cluster_role(values))?;
     out.add(&rbac::cluster_binding(values))?;
+    for role in rbac::people() {
+        out.add(&role)?;
+    }
     for role in rbac::roles(values) {
         out.add(&role)?;
     }
+    out.add(&rbac::reach(values))?;
     for binding in rbac::bindings(values) {
         out.add(&binding)?;
     }

@@ -7,13 +7,16 @@ use k8s_openapi::api::{
 
 use super::{
     meta::{self, Part},
-    settings::{self, CA_MAP},
+    settings::{self, CA_MAP, HANDLING_MAP},
     values::Values,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// What is cluster-wide; its name carries no namespace, as there is one installation in a cluster.
 const CLUSTER: &str = "parallax-aggregator";
+
+/// What people need who reach the aggregator by `kubectl parallax`.
+const REACH: &str = "parallax-reach";
 
 /// An account of its own for everybody; none gets a token of the API server unless a pod asks for one.
 pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
@@ -76,6 +79,59 @@ pub(super) fn cluster_binding(values: &Values) -> ClusterRoleBinding {
     }
 }
 
+/// What people may, for a cluster administrator to hand out. Each takes in what the one before may. The rights about runs
+/// and targets also come with the cluster's own roles `view`, `edit` and `admin`, in whose habit they are. `incidents` is no
+/// kind of object: a rule about it is what the aggregator asks for.
+pub(super) fn people() -> Vec<ClusterRole> {
+    let reading = [
+        rule("parallax.dev", &["incidents"], &["list"]),
+        rule("parallax.dev", &["runs", "targets"], &["get", "list", "watch"]),
+    ];
+    let asking = [rule("parallax.dev", &["runs"], &["create", "delete"])];
+    let handling = [
+        rule("parallax.dev", &["incidents"], &["update"]),
+        rule(
+            "parallax.dev",
+            &["targets"],
+            &["create", "delete", "patch", "update"],
+        ),
+    ];
+    // Who may edit may view, and so on: the cluster's own roles see to that.
+    let role = |name: &str, joins: &str, rules: Vec<PolicyRule>| {
+        let mut metadata = meta::common(name, None);
+        let joined = (format!("{RBAC}/aggregate-to-{joins}"), "true".to_owned());
+        metadata.labels.get_or_insert_default().extend([joined]);
+        ClusterRole {
+            metadata,
+            rules: Some(rules),
+            ..ClusterRole::default()
+        }
+    };
+    vec![
+        role("parallax-viewer", "view", reading.to_vec()),
+        role("parallax-runner", "edit", [&reading[..], &asking].concat()),
+        role(
+            "parallax-operator",
+            "admin",
+            [&reading[..], &asking, &handling].concat(),
+        ),
+    ]
+}
+
+/// The way of `kubectl parallax` to the aggregator: the Service, its Pods, a port forwarded into one. In the namespace of
+/// Parallax only, where no Pod has anything to hide behind a port.
+pub(super) fn reach(values: &Values) -> Role {
+    Role {
+        metadata: meta::common(REACH, Some(values.namespace.clone())),
+        rules: Some(vec![
+            rule("", &["services"], &["get"]),
+            rule("", &["pods"], &["list"]),
+            // A web socket is opened by a GET, and is let in by `create` since Kubernetes 1.35.
+            rule("", &["pods/portforward"], &["create", "get"]),
+        ]),
+    }
+}
+
 /// What the aggregator may in the namespaces of Parallax.
 pub(super) fn roles(values: &Values) -> Vec<Role> {
     settings::spaces(values)
@@ -88,6 +144,10 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
             };
             let mut rules = vec![read("", &["pods"]), ca];
             if own {
+                rules.push(PolicyRule {
+                    resource_names: Some(vec![HANDLING_MAP.to_owned()]),
+                    ..rule("", &["configmaps"], &["get", "update"])
+                });
                 rules.push(rule("", &["serviceaccounts"], &["get", "list"]));
             }
             if own && values.elects() {

@@ -20,6 +20,9 @@ pub(crate) const CA_MAP: &str = "parallax-ca";
 /// Its one file.
 pub(crate) const CA_FILE: &str = "ca.crt";
 
+/// Where the aggregator keeps what people did about incidents, for whoever leads next.
+pub(super) const HANDLING_MAP: &str = "parallax-handling";
+
 /// All of them.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
     let mut maps = vec![ConfigMap {
@@ -33,6 +36,10 @@ pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
         metadata: meta::common(CA_MAP, Some(namespace)),
         ..ConfigMap::default()
     }));
+    maps.push(ConfigMap {
+        metadata: meta::common(HANDLING_MAP, Some(values.namespace.clone())),
+        ..ConfigMap::default()
+    });
     maps
 }
 
@@ -87,6 +94,11 @@ fn configuration(values: &Values) -> String {
         let account = format!("{}/{}", values.namespace, Part::Responder.name());
         let _ = writeln!(text, "  responders: {}", list(&[account]));
     }
+    let _ = write!(
+        text,
+        "handling:\n  configMap: {}/{HANDLING_MAP}\n",
+        values.namespace
+    );
     if values.elects() {
         let _ = write!(
             text,

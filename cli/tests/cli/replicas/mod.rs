@@ -4,7 +4,7 @@ mod pair;
 
 use serde_json::{Value, json};
 
-use crate::{identity::mesh::until, up::Server};
+use crate::{commands::text, identity::mesh::until, up::Server};
 use pair::Pair;
 
 /// Of a round, in the configuration; two of it are the longest gap there may be.
@@ -63,7 +63,19 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (first, second) = (open(&first).unwrap(), open(&second).unwrap());
     assert_eq!(first["id"], second["id"], "both call it the same");
 
+    // What is answered as kept outlives whoever was told.
     let id = first["id"].as_str().unwrap().to_owned();
+    let handled = format!("/v1/incidents/{id}");
+    let note = json!({"note": "on it"});
+    let (status, by, said) = pair
+        .post(&standby, &format!("{handled}/acknowledge"), &note)
+        .await;
+    assert_eq!((status, by.as_str()), (200, leader.as_str()), "{said}");
+    assert_eq!(said["persisted"], true, "{said}");
+    let request = json!({"for_s": 600, "targets": "elsewhere"});
+    let (status, _, window) = pair.post(&leader, "/v1/maintenance", &request).await;
+    assert_eq!((status, &window["persisted"]), (201, &json!(true)), "{window}");
+
     let epoch = pair.own(&leader).await["replica"]["epoch"].as_u64().unwrap();
     let killed = pair.own(&standby).await["at"].as_u64().unwrap();
     pair.kill(&leader);
@@ -95,9 +107,101 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
 
     let longest = pair.longest_gap(&standby, &target, killed).await;
     assert!(longest <= 2 * INTERVAL_MS, "nothing was seen for {longest} ms");
-    let handled = format!("/v1/incidents/{id}/acknowledge");
-    let (status, by, said) = pair.post(&standby, &handled, &json!({})).await;
+    let (_, by, kept) = pair.get(&standby, &handled).await;
+    assert_eq!(by, standby);
+    assert_eq!(kept["handling"]["acknowledged"]["note"], "on it", "{kept}");
+    let (_, _, windows) = pair.get(&standby, "/v1/maintenance").await;
+    assert_eq!(windows["windows"][0]["id"], window["id"], "{windows}");
+    let (status, by, said) = pair
+        .post(&standby, &format!("{handled}/silence"), &json!({"for_s": 60}))
+        .await;
     assert_eq!((status, by.as_str()), (200, standby.as_str()), "{said}");
+    assert_eq!(said["acknowledged"]["note"], "on it", "{said}");
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_incident_at_once() {
+    let server = Server::start();
+    let target = format!("tcp://{}", server.address);
+    let mut pair = Pair::start(&[&target]).await;
+    let (leader, standby) = pair.parts().await;
+    until("both see the target well", async || {
+        all(&pair.own(&leader).await, &target, "ok") && all(&pair.own(&standby).await, &target, "ok")
+    })
+    .await;
+    drop(server);
+    until("the leader has the incident", async || {
+        open(&pair.own(&leader).await).is_some()
+    })
+    .await;
+    let first = pair.own(&leader).await;
+    let first = open(&first).unwrap();
+
+    pair.kill(&standby);
+    let killed = pair.own(&leader).await["at"].as_i64().unwrap();
+    pair.start_again(&standby).await;
+    assert!(
+        pair.own(&standby).await["replica"]["warming_until_us"].is_i64(),
+        "visible until it knows"
+    );
+    until("it has judged", async || {
+        !pair.own(&standby).await["judged"].is_null()
+    })
+    .await;
+    let state = pair.own(&standby).await;
+    let incidents = state["incidents"].as_array().unwrap();
+    assert_eq!(incidents.len(), 1, "one, and no other: {incidents:?}");
+    let again = open(&state).unwrap_or_else(|| panic!("it knows what began before: {incidents:?}"));
+    assert_eq!(again["id"], first["id"]);
+    assert_eq!(again["opened"], first["opened"]);
+    assert!(again["opened"].as_i64().unwrap() < killed, "before it started");
+    assert!(
+        pair.metric(&standby, "parallax_ingest_observations_total{result=\"again\"}")
+            .await
+            > 0
+    );
+    let late = "parallax_ingest_observations_total{result=\"late\"}";
+    assert_eq!(pair.metric(&standby, late).await, 0, "nothing came too late");
+    let begun = format!("parallax_probes_total{{target=\"{target}\",channel=\"vip\"");
+    let (told, counted) = (
+        pair.metric(&leader, &begun).await,
+        pair.metric(&standby, &begun).await,
+    );
+    assert!(
+        counted < told,
+        "what the former life counted is not counted again: {counted} of {told}"
+    );
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_leader_is_killed_is_made_again_by_the_next_and_ends_as_it_should() {
+    let server = Server::start();
+    let target = format!("tcp://{}", server.address);
+    let mut pair = Pair::start(&[&target]).await;
+    let (leader, standby) = pair.parts().await;
+    until("both see the target well", async || {
+        all(&pair.own(&leader).await, &target, "ok") && all(&pair.own(&standby).await, &target, "ok")
+    })
+    .await;
+    let mut command = pair.command(&standby, &["run", &target, "--rounds", "10"]);
+    let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+    until("the run is under way", async || {
+        let runs = pair.get(&leader, "/v1/runs").await.2;
+        runs["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|run| run["answered"].as_u64() > Some(0))
+    })
+    .await;
+    pair.kill(&leader);
+    let output = running.await.unwrap();
+    let (said, shown) = (text(&output.stderr), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(0), "{said}{shown}");
+    assert!(said.contains("the next one makes it again"), "{said}");
+    assert!(shown.contains("succeeded, from 3 vantages"), "{shown}");
     pair.stop().await;
 }
 

@@ -11,7 +11,7 @@ use parallax_prober::{
     Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, Role, SPOOL_CAPACITY, Token,
 };
 use reqwest::{Client, RequestBuilder};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,10 @@ impl Pair {
         for node in NODES {
             mesh.api.pod("ADDED", ACCOUNT, &format!("uid-{node}"), node);
         }
+        mesh.api.put(
+            "parallax/configmaps/parallax-handling",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-handling", "resourceVersion": "0"}}),
+        );
         let kubeconfig = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{{name: t, cluster: {{server: '{}'}}}}]\n\
              contexts: [{{name: t, context: {{cluster: t, user: t}}}}]\nusers: [{{name: t, user: {{}}}}]\n",
@@ -71,21 +75,41 @@ impl Pair {
         };
         pair.targets(targets);
         for name in ["agg-a", "agg-b"] {
-            let replica = pair.replica(name).await;
+            let replica = pair.replica(name, 0).await;
             pair.replicas.insert(name.to_owned(), replica);
         }
-        until("both have published their CA", async || {
-            let map = pair.mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
-            let bundle = map["data"]["ca.crt"].as_str().unwrap_or("");
-            bundle.matches("BEGIN CERTIFICATE").count() == 2
-        })
-        .await;
-        pair.mesh.mount();
+        pair.trusted(2).await;
         for node in NODES {
             let prober = pair.prober(node).await;
             pair.probers.push(prober);
         }
         pair
+    }
+
+    /// Waits until so many authorities are published, and hands them to the probers as a kubelet does.
+    async fn trusted(&self, authorities: usize) {
+        until("all have published their CA", async || {
+            let map = self.mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
+            let bundle = map["data"]["ca.crt"].as_str().unwrap_or("");
+            bundle.matches("BEGIN CERTIFICATE").count() == authorities
+        })
+        .await;
+        self.mesh.mount();
+    }
+
+    /// Starts one again that was killed, in its place and with nothing that it knew.
+    pub(crate) async fn start_again(&mut self, name: &str) {
+        let port = self.replicas[name]
+            .tls
+            .rsplit_once(':')
+            .unwrap()
+            .1
+            .parse()
+            .unwrap();
+        fs::remove_file(self.mesh.file(&format!("{name}.db"))).unwrap();
+        let replica = self.replica(name, port).await;
+        self.replicas.insert(name.to_owned(), replica);
+        self.trusted(3).await;
     }
 
     /// What is to be reachable, for both.
@@ -111,12 +135,13 @@ impl Pair {
         fs::rename(path.with_extension("new"), path).unwrap();
     }
 
-    async fn replica(&self, name: &str) -> Replica {
+    async fn replica(&self, name: &str, port: u16) -> Replica {
         let config = format!(
             "listen: 127.0.0.1:0\nintervalMs: {INTERVAL_MS}\ntimeoutMs: 500\ntopology: topology.yaml\n\
-             tls: {{listen: '127.0.0.1:0', hosts: [127.0.0.1], publish: [parallax/parallax-ca]}}\n\
+             tls: {{listen: '127.0.0.1:{port}', hosts: [127.0.0.1], publish: [parallax/parallax-ca]}}\n\
              identity: {{audience: parallax, probers: [{ACCOUNT}]}}\n\
              access: {{tokenFile: people}}\nruns: {{allow: [127.0.0.0/8]}}\nstore: {{path: {name}.db}}\n\
+             handling: {{configMap: parallax/parallax-handling}}\n\
              replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n"
         );
         let path = self.mesh.file(&format!("{name}.yaml"));
@@ -232,6 +257,29 @@ impl Pair {
 
     pub(crate) async fn post(&self, name: &str, path: &str, body: &Value) -> (u16, String, Value) {
         answer(self.client.post(self.url(name, path)).json(body)).await
+    }
+
+    /// The sum of the series of one that begin so.
+    pub(crate) async fn metric(&self, name: &str, series: &str) -> u64 {
+        let text = self.get(name, "/metrics").await.2;
+        let lines = text
+            .as_str()
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with(series));
+        lines
+            .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
+            .sum()
+    }
+
+    /// `parallax …` as somebody types it, asking one of them.
+    pub(crate) fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = parallax();
+        command
+            .args(arguments)
+            .args(["--server", &self.replicas[name].page])
+            .env("PARALLAX_TOKEN", PEOPLE);
+        command
     }
 
     /// `kill -9`.

@@ -195,15 +195,27 @@ impl Aggregator {
 
     /// Asks for a run with a token of the cluster; how that is answered.
     pub(crate) async fn ask_for_a_run(&self, token: &str, url: &str) -> (StatusCode, String) {
-        let asked = self.client.post(format!("{}/v1/runs", self.page));
+        let request = serde_json::json!({"url": url, "rounds": 1});
+        self.post(token, "/v1/runs", &request).await
+    }
+
+    /// Asks for something with a token of the cluster; how that is answered.
+    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> (StatusCode, String) {
+        let asked = self.client.post(format!("{}{path}", self.page));
         let answer = asked
             .bearer_auth(token)
             .header("content-type", "application/json")
-            .body(serde_json::json!({"url": url, "rounds": 1}).to_string())
+            .body(body.to_string())
             .send()
             .await
             .unwrap();
         (answer.status(), answer.text().await.unwrap())
+    }
+
+    /// What page or API say by themselves.
+    pub(crate) async fn get(&self, path: &str) -> String {
+        let asked = self.client.get(format!("{}{path}", self.page));
+        asked.send().await.unwrap().text().await.unwrap()
     }
 
     /// Ends it without a word, as a node that dies would.

@@ -2,10 +2,12 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use serde_json::json;
 
 use crate::{
     parallax::{Aggregator, installed, until},
     plane,
+    resources::bound,
     rights::assert_minimal,
     turn,
 };
@@ -40,6 +42,13 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
         (&name, Some("stands_by"))
     );
 
+    // What somebody does is known to whoever leads after that one died.
+    let token = bound(&admin, "sre", "parallax-operator", ("update", "incidents")).await;
+    let window = json!({"for_s": 600, "note": "before the crash"});
+    let (status, said) = other.post(&token, "/v1/maintenance", &window).await;
+    assert_eq!(status, 201, "{said}");
+    assert!(said.contains("\"persisted\":true"), "{said}");
+
     one.kill();
     until("the other one leads", async || leads(&other).await.then_some(())).await;
     let second = other.replica().await;
@@ -47,6 +56,14 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
         second["epoch"].as_u64() > first["epoch"].as_u64(),
         "{first} {second}"
     );
+    until("it knows what the former one was told", async || {
+        other
+            .get("/v1/maintenance")
+            .await
+            .contains("before the crash")
+            .then_some(())
+    })
+    .await;
     let lease = Api::<Lease>::namespaced(admin, "parallax")
         .get("parallax-aggregator")
         .await
@@ -55,5 +72,7 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
         lease.spec.unwrap().holder_identity.as_deref(),
         second["name"].as_str()
     );
-    assert_minimal(&plane, &installation, |right| right.contains(" leases."));
+    assert_minimal(&plane, &installation, |right| {
+        right.contains(" leases.") || right.contains("parallax-handling")
+    });
 }

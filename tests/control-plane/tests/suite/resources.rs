@@ -3,6 +3,7 @@
 use std::fs;
 
 use k8s_openapi::api::{
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, ClusterRoleBinding},
 };
@@ -127,6 +128,59 @@ pub(crate) async fn use_every_right(client: &Client, aggregator: &Aggregator) {
     let token = person(client, "passer-by", false).await;
     let (status, said) = aggregator.ask_for_a_run(&token, "http://pay.example.test/").await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    roles_for_people(client, aggregator).await;
+}
+
+/// The token of an account that is bound to a role of the installation, once that is in force.
+pub(crate) async fn bound(client: &Client, name: &str, role: &str, (verb, resource): (&str, &str)) -> String {
+    let token = person(client, name, false).await;
+    create(
+        &Api::<ClusterRoleBinding>::all(client.clone()),
+        json!({"metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]}),
+    )
+    .await;
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:default:{name}")),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some("parallax.dev".to_owned()),
+                resource: Some(resource.to_owned()),
+                verb: Some(verb.to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews = Api::<SubjectAccessReview>::all(client.clone());
+    until(&format!("{name} may {verb} {resource}"), async || {
+        let answer = reviews.create(&PostParams::default(), &review).await.unwrap();
+        answer.status.is_some_and(|status| status.allowed).then_some(())
+    })
+    .await;
+    token
+}
+
+/// Each of the roles that come with the installation lets do what its name says, and no more.
+async fn roles_for_people(client: &Client, aggregator: &Aggregator) {
+    let window = json!({"for_s": 600, "note": "roles"});
+    let reads = bound(client, "reads", "parallax-viewer", ("list", "incidents")).await;
+    let asks = bound(client, "asks", "parallax-runner", ("create", "runs")).await;
+    let handles = bound(client, "handles", "parallax-operator", ("update", "incidents")).await;
+    let url = "http://pay.example.test/";
+    let (status, said) = aggregator.ask_for_a_run(&reads, url).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    // Nobody reports: who may ask hears that.
+    let (status, said) = aggregator.ask_for_a_run(&asks, url).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{said}");
+    let (status, said) = aggregator.post(&asks, "/v1/maintenance", &window).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    assert!(said.contains("may not update incidents.parallax.dev"), "{said}");
+    let (status, said) = aggregator.post(&handles, "/v1/maintenance", &window).await;
+    assert_eq!(status, StatusCode::CREATED, "{said}");
+    assert!(said.contains("\"persisted\":true"), "{said}");
 }
 
 /// What no API server is to take, with what it says.
@@ -165,6 +219,7 @@ async fn refuses(client: &Client) {
             json!({"url": url, "rounds": 0}),
             "rounds: expected 1 to 20",
         ),
+        ("Run", json!({"url": "meshes"}), "dns://name or mesh"),
         (
             "Run",
             json!({"url": url, "from": "the moon"}),
@@ -297,6 +352,10 @@ async fn run(client: &Client, url: &str) {
     let refused = runs.patch("works", &PatchParams::default(), &other).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("a run is made once"), "{refused}");
+
+    // The network between the nodes.
+    put(client, "Run", SPACE, "mesh", json!({"url": "mesh", "rounds": 1})).await;
+    condition(&runs, "mesh", ("Complete", "True")).await;
 
     let failing = json!({"url": "http://down.example.test:1/", "rounds": 1, "ttlSecondsAfterFinished": 3});
     put(client, "Run", SPACE, "fails", failing).await;

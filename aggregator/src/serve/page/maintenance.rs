@@ -1,0 +1,57 @@
+//! What is announced: nobody is called for what fails within it.
+
+use parallax_model::EventTime;
+
+use super::words;
+use crate::handling::api::Window;
+
+/// What the proof of the forms is about.
+pub(in crate::serve) const FORMS: &str = "maintenance";
+
+#[derive(Debug, Default)]
+pub(super) struct Maintenance {
+    pub(super) rows: Vec<Announced>,
+    /// Proves that a form is of this page; none where a browser cannot show who it is.
+    pub(super) proof: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Announced {
+    pub(super) id: String,
+    pub(super) text: String,
+}
+
+impl Maintenance {
+    pub(super) fn of(windows: &[Window], proof: Option<String>, now: EventTime) -> Self {
+        let rows = windows.iter().map(|window| {
+            let until = words::clock(window.until, now);
+            let when = if window.from <= now {
+                format!("until {until}")
+            } else {
+                format!("from {} until {until}", words::clock(window.from, now))
+            };
+            let meant = window.targets.as_ref().map_or_else(
+                || "all targets".to_owned(),
+                |text| format!("targets with {text:?}"),
+            );
+            let note = window
+                .mark
+                .note
+                .as_ref()
+                .map_or_else(String::new, |note| format!(": {note}"));
+            let lost = if window.persisted {
+                ""
+            } else {
+                " (kept in memory only, and forgotten at a restart)"
+            };
+            Announced {
+                id: window.id.clone(),
+                text: format!("{meant} {when}, by {}{note}{lost}", window.mark.by),
+            }
+        });
+        Self {
+            rows: rows.collect(),
+            proof,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The aggregator's Pods, found by the Service of the page, and connections into one of them.
+
+use std::fmt;
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use k8s_openapi::{
+    api::core::v1::{Pod, Service},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use kube::{Api, Client, ResourceExt as _, api::ListParams, client::UpgradeConnectionError};
+use tokio::{io::DuplexStream, time::timeout};
+
+use super::PATIENCE;
+use crate::exit::Failure;
+
+/// The Service of page and API, as the manifests call it.
+const SERVICE: &str = "parallax";
+/// Where people find the right that they lack.
+const ROLE: &str = "parallax-reach";
+
+/// How the aggregator's Pods are found and reached.
+pub(super) struct Way {
+    pods: Api<Pod>,
+    server: String,
+    namespace: String,
+    selector: String,
+    port: IntOrString,
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Way")
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One connection into a Pod.
+pub(super) struct Stream {
+    pub(super) bytes: DuplexStream,
+    /// What the kubelet says where nothing listens there, or the Pod is gone.
+    error: BoxFuture<'static, Option<String>>,
+}
+
+impl Stream {
+    /// What the kubelet has said, if anything.
+    pub(super) fn said(self) -> Option<String> {
+        self.error.now_or_never().flatten()
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stream")
+    }
+}
+
+impl Way {
+    /// Looks the Service up.
+    pub(super) async fn find(client: Client, server: String, namespace: &str) -> Result<Self, Failure> {
+        let services = Api::<Service>::namespaced(client.clone(), namespace);
+        let found = timeout(PATIENCE, services.get(SERVICE)).await;
+        let found = found.map_err(|_| silent(&server))?;
+        let service = found.map_err(|error| match &error {
+            kube::Error::Api(status) if status.code == 404 => Failure::Usage(format!(
+                "there is no Service {SERVICE} in the namespace {namespace} of {server}; name the namespace of Parallax by -n, another cluster by --context, or install it: kubectl apply -f deploy/install.yaml"
+            )),
+            _ => refused(&error, &server, ("get", "services", namespace)),
+        })?;
+        let spec = service.spec.unwrap_or_default();
+        let selector = spec.selector.unwrap_or_default();
+        let ports = spec.ports.unwrap_or_default();
+        let port = ports
+            .iter()
+            .find(|port| port.name.as_deref() == Some("http"))
+            .or(ports.first());
+        let (Some(port), false) = (port, selector.is_empty()) else {
+            return Err(Failure::CouldNot(format!(
+                "the Service {namespace}/{SERVICE} leads to no Pods (it has no selector or no port); is it the one of Parallax?"
+            )));
+        };
+        let pairs: Vec<_> = selector
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        Ok(Self {
+            pods: Api::namespaced(client, namespace),
+            server,
+            namespace: namespace.to_owned(),
+            selector: pairs.join(","),
+            port: port.target_port.clone().unwrap_or(IntOrString::Int(port.port)),
+        })
+    }
+
+    /// A connection into a Pod that is ready.
+    pub(super) async fn connect(&self) -> Result<Stream, Failure> {
+        let mut trouble = None;
+        for (name, port) in self.ready().await? {
+            let opened = timeout(PATIENCE, self.pods.portforward(&name, &[port])).await;
+            let failure = match opened {
+                Err(_) => silent(&self.server),
+                Ok(Ok(mut forwarder)) => {
+                    if let Some(bytes) = forwarder.take_stream(port) {
+                        let error = forwarder.take_error(port).map(futures_util::FutureExt::boxed);
+                        return Ok(Stream {
+                            bytes,
+                            error: error.unwrap_or_else(|| std::future::ready(None).boxed()),
+                        });
+                    }
+                    continue;
+                }
+                Ok(Err(error)) => self.not_forwarded(&error, &name),
+            };
+            // The other one may be reachable; who is forbidden the one is forbidden the other.
+            trouble.get_or_insert(failure);
+        }
+        Err(trouble.unwrap_or_else(|| Failure::CouldNot("no aggregator can be reached".to_owned())))
+    }
+
+    /// The Pods that are ready, each with the number of its port.
+    async fn ready(&self) -> Result<Vec<(String, u16)>, Failure> {
+        let parameters = ListParams::default().labels(&self.selector);
+        let listed = timeout(PATIENCE, self.pods.list(&parameters)).await;
+        let listed = listed.map_err(|_| silent(&self.server))?;
+        let pods = listed
+            .map_err(|error| refused(&error, &self.server, ("list", "pods", &self.namespace)))?
+            .items;
+        let ready: Vec<_> = pods
+            .iter()
+            .filter(|pod| is_ready(pod))
+            .filter_map(|pod| Some((pod.name_any(), self.port_of(pod)?)))
+            .collect();
+        if !ready.is_empty() {
+            return Ok(ready);
+        }
+        let said = if pods.is_empty() {
+            "there is none".to_owned()
+        } else {
+            let all: Vec<_> = pods
+                .iter()
+                .map(|pod| format!("{} is {}", pod.name_any(), state(pod)))
+                .collect();
+            all.join(", ")
+        };
+        Err(Failure::CouldNot(format!(
+            "no Pod of the aggregator is ready in the namespace {}: {said}; see: kubectl -n {} describe pods -l {}",
+            self.namespace, self.namespace, self.selector
+        )))
+    }
+
+    fn port_of(&self, pod: &Pod) -> Option<u16> {
+        let number = match &self.port {
+            IntOrString::Int(number) => *number,
+            IntOrString::String(name) => {
+                let containers = &pod.spec.as_ref()?.containers;
+                let mut ports = containers
+                    .iter()
+                    .filter_map(|container| container.ports.as_ref())
+                    .flatten();
+                ports
+                    .find(|port| port.name.as_deref() == Some(name))?
+                    .container_port
+            }
+        };
+        u16::try_from(number).ok()
+    }
+
+    fn not_forwarded(&self, error: &kube::Error, name: &str) -> Failure {
+        let code = match error {
+            kube::Error::Api(status) => status.code,
+            kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(status)) => status.as_u16(),
+            _ => {
+                return refused(
+                    error,
+                    &self.server,
+                    ("create", "pods/portforward", &self.namespace),
+                );
+            }
+        };
+        match code {
+            401 => expired(),
+            403 => lacks(("create", "pods/portforward", &self.namespace)),
+            code => Failure::CouldNot(format!(
+                "the API server at {} cannot forward a port of the Pod {}/{name} (it answered {code}); see whether its node is ready: kubectl -n {} get pods -o wide",
+                self.server, self.namespace, self.namespace
+            )),
+        }
+    }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = |condition: &k8s_openapi::api::core::v1::PodCondition| {
+        condition.type_ == "Ready" && condition.status == "True"
+    };
+    pod.metadata.deletion_timestamp.is_none() && conditions.is_some_and(|all| all.iter().any(ready))
+}
+
+/// What keeps it from being ready, in a word or two.
+fn state(pod: &Pod) -> String {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return "stopping".to_owned();
+    }
+    let Some(status) = &pod.status else {
+        return "unknown".to_owned();
+    };
+    let mut containers = status.container_statuses.iter().flatten();
+    let waiting = containers.find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone());
+    waiting.unwrap_or_else(|| match status.phase.as_deref() {
+        Some("Running") | None => "not ready yet".to_owned(),
+        Some(phase) => phase.to_lowercase(),
+    })
+}
+
+/// What the API server did not do, and what to do about it. `rule` is verb, resource and namespace.
+pub(super) fn refused(error: &kube::Error, server: &str, rule: (&str, &str, &str)) -> Failure {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => expired(),
+        kube::Error::Api(status) if status.code == 403 => lacks(rule),
+        kube::Error::Api(status) => Failure::CouldNot(format!(
+            "the API server at {server} cannot {} {} in the namespace {}: {}",
+            rule.0, rule.1, rule.2, status.message
+        )),
+        kube::Error::Auth(error) => Failure::Usage(format!(
+            "the kubeconfig's user cannot log in: {error}; log in again as kubectl would"
+        )),
+        error => {
+            let mut reason = error.to_string();
+            let mut source = std::error::Error::source(error);
+            while let Some(inner) = source {
+                reason = inner.to_string();
+                source = inner.source();
+            }
+            Failure::CouldNot(format!(
+                "cannot reach the API server at {server}: {reason}; see: kubectl cluster-info"
+            ))
+        }
+    }
+}
+
+fn silent(server: &str) -> Failure {
+    Failure::CouldNot(format!(
+        "the API server at {server} did not answer within {} s; see: kubectl cluster-info",
+        PATIENCE.as_secs()
+    ))
+}
+
+fn expired() -> Failure {
+    Failure::Usage(
+        "the API server does not accept the kubeconfig's credentials: they have expired, or are of another cluster; log in again, or choose another --context"
+            .to_owned(),
+    )
+}
+
+fn lacks((verb, resource, namespace): (&str, &str, &str)) -> Failure {
+    Failure::Usage(format!(
+        "you may not {verb} {resource} in the namespace {namespace}; a cluster administrator grants it with the rest by binding the Role {ROLE} there (apiGroups: [\"\"], resources: [{resource}], verbs: [{verb}])"
+    ))
+}

@@ -1,0 +1,247 @@
+//! `kubectl parallax`: the aggregator is found in the cluster, and the kubeconfig's user is who asks.
+
+mod api_server;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use parallax_aggregator::{Aggregator, Config};
+use serde_json::Value;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio_util::sync::CancellationToken;
+
+use crate::commands::{called, parallax, text};
+use api_server::{ApiServer, pod};
+
+/// What the aggregator of these tests lets people in by.
+pub(crate) const PEOPLE: &str = "a-token-of-24-characters";
+
+struct Scene {
+    api: ApiServer,
+    folder: tempfile::TempDir,
+    cancelled: CancellationToken,
+    aggregator: JoinHandle<()>,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("people"), PEOPLE).unwrap();
+        let config = folder.path().join("parallax.yaml");
+        let text = "listen: 127.0.0.1:0\ntargets: [{url: 'http://shop.example.test/'}]\n\
+                    access: {tokenFile: people, openRead: true}\n";
+        fs::write(&config, text).unwrap();
+        let aggregator = Box::pin(Aggregator::bind(Config::load(&config).unwrap()))
+            .await
+            .unwrap();
+        let (address, cancelled) = (aggregator.local_addr(), CancellationToken::new());
+        let running = Box::pin(aggregator.run(cancelled.clone()));
+        Self {
+            api: ApiServer::before(address).await,
+            folder,
+            cancelled,
+            aggregator: tokio::spawn(async move { running.await.unwrap() }),
+        }
+    }
+
+    /// A kubeconfig with this user, as YAML.
+    fn kubeconfig(&self, user: &str) -> PathBuf {
+        let path = self.folder.path().join("kubeconfig");
+        let url = &self.api.url;
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: here\nclusters: [{{name: c, cluster: {{server: '{url}'}}}}]\n\
+             contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {user}}}]\n"
+        );
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// `kubectl parallax …`, as this user of a kubeconfig.
+    async fn kubectl(&self, user: &str, arguments: &[&str]) -> Output {
+        let plugin = self.folder.path().join("kubectl-parallax");
+        if !plugin.exists() {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_parallax"), &plugin).unwrap();
+        }
+        let mut command = called(&plugin);
+        command.env("KUBECONFIG", self.kubeconfig(user)).args(arguments);
+        ended(command).await
+    }
+
+    async fn stop(self) {
+        self.cancelled.cancel();
+        self.aggregator.await.unwrap();
+    }
+}
+
+async fn ended(mut command: Command) -> Output {
+    spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+/// Exit code and what was said of an error.
+fn failed(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), text(&output.stderr))
+}
+
+const TOKEN: &str = "{token: a-token-of-24-characters}";
+const ANNOUNCE: [&str; 4] = ["maintenance", "start", "--for", "1h"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
+    let scene = Scene::start().await;
+    let output = scene.kubectl(TOKEN, &["targets", "-o", "json"]).await;
+    assert!(output.status.success(), "{:?}", failed(&output));
+    assert!(text(&output.stdout).contains("http://shop.example.test/"));
+    assert_eq!(scene.api.shown().unwrap(), format!("Bearer {PEOPLE}"));
+
+    // What changes something needs the token at the aggregator too, wherever the kubeconfig has it from.
+    let file = scene.folder.path().join("token");
+    fs::write(&file, PEOPLE).unwrap();
+    let program = scene.folder.path().join("login");
+    let said = "{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \
+                \"status\": {\"token\": \"a-token-of-24-characters\"}}";
+    fs::write(&program, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let exec = format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{}', interactiveMode: Never}}}}",
+        program.display()
+    );
+    for user in [
+        TOKEN.to_owned(),
+        format!("{{tokenFile: '{}'}}", file.display()),
+        exec,
+    ] {
+        let output = scene.kubectl(&user, &ANNOUNCE).await;
+        assert!(output.status.success(), "{user}: {:?}", failed(&output));
+    }
+    let output = scene.kubectl(TOKEN, &["maintenance", "list", "-o", "json"]).await;
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let windows = listed
+        .as_array()
+        .or_else(|| listed["windows"].as_array())
+        .unwrap();
+    assert_eq!(windows.len(), 3, "{listed}");
+
+    // By its own name the program does the same where a cluster is meant, and else asks this machine.
+    let mut command = parallax();
+    let kubeconfig = scene.kubeconfig(TOKEN);
+    command
+        .args(["targets", "--context", "here", "--kubeconfig"])
+        .arg(&kubeconfig);
+    let output = ended(command).await;
+    assert!(output.status.success(), "{:?}", failed(&output));
+    let mut command = parallax();
+    command.args(["targets", "--server", "http://127.0.0.1:1/", "-n", "parallax"]);
+    let (code, said) = failed(&ended(command).await);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("leave it out"), "{said}");
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_shows_a_certificate_reads_and_changes_things_as_an_account() {
+    let scene = Scene::start().await;
+    let nobody = "{username: ann, password: secret}";
+    let output = scene.kubectl(nobody, &["targets"]).await;
+    assert!(output.status.success(), "{:?}", failed(&output));
+    let (code, said) = failed(&scene.kubectl(nobody, &ANNOUNCE).await);
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("--account") && said.contains("certificate"),
+        "{said}"
+    );
+
+    let as_account = [&ANNOUNCE[..], &["--account", "ops/ann"]].concat();
+    let output = scene.kubectl(nobody, &as_account).await;
+    assert!(output.status.success(), "{:?}", failed(&output));
+    assert_eq!(scene.api.tokens(), ["ops/ann 600"]);
+    scene.api.refuses("token", 403);
+    let (code, said) = failed(&scene.kubectl(nobody, &as_account).await);
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("may not create serviceaccounts/token in the namespace ops"),
+        "{said}"
+    );
+    scene.api.refuses("token", 404);
+    let (_, said) = failed(&scene.kubectl(nobody, &as_account).await);
+    assert!(
+        said.contains("no ServiceAccount ann in the namespace ops"),
+        "{said}"
+    );
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_thing_in_the_way_is_named_with_what_to_do() {
+    let scene = Scene::start().await;
+    let asked = async || failed(&scene.kubectl(TOKEN, &["status"]).await);
+    for (what, code, exit, words) in [
+        (
+            "services",
+            403,
+            2,
+            "may not get services in the namespace parallax",
+        ),
+        ("pods", 403, 2, "may not list pods"),
+        ("portforward", 403, 2, "may not create pods/portforward"),
+        (
+            "services",
+            401,
+            2,
+            "does not accept the kubeconfig's credentials: they have expired",
+        ),
+        ("portforward", 401, 2, "have expired"),
+        ("portforward", 500, 3, "see whether its node is ready"),
+        ("services", 500, 3, "cannot get services"),
+    ] {
+        scene.api.refuses(what, code);
+        let (code, said) = asked().await;
+        assert_eq!(code, Some(exit), "{what}: {said}");
+        assert!(said.contains(words), "{what}: {said}");
+        if words.contains("may not") {
+            assert!(said.contains("Role parallax-reach"), "{said}");
+        }
+    }
+    scene.api.pods(vec![pod("agg-a", false)]);
+    let (code, said) = asked().await;
+    assert_eq!(code, Some(3));
+    assert!(
+        said.contains("no Pod of the aggregator is ready") && said.contains("agg-a is ImagePullBackOff"),
+        "{said}"
+    );
+    scene.api.pods(Vec::new());
+    assert!(asked().await.1.contains("there is none"));
+    // The other one is ready.
+    scene.api.pods(vec![pod("agg-a", false), pod("agg-b", true)]);
+    let output = scene.kubectl(TOKEN, &["targets"]).await;
+    assert!(output.status.success(), "{:?}", failed(&output));
+    scene.api.no_service();
+    let (code, said) = asked().await;
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("no Service parallax in the namespace parallax") && said.contains("-n"),
+        "{said}"
+    );
+    let (code, said) = failed(&scene.kubectl(TOKEN, &["status", "--context", "elsewhere"]).await);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("cannot use the kubeconfig"), "{said}");
+
+    let kubeconfig = scene.kubeconfig(TOKEN);
+    let gone = fs::read_to_string(&kubeconfig)
+        .unwrap()
+        .replace(&scene.api.url, "http://127.0.0.1:1");
+    fs::write(&kubeconfig, gone).unwrap();
+    let mut command = parallax();
+    command.args(["status", "--kubeconfig"]).arg(&kubeconfig);
+    let (code, said) = failed(&ended(command).await);
+    assert_eq!(code, Some(3));
+    assert!(
+        said.contains("cannot reach the API server at http://127.0.0.1:1"),
+        "{said}"
+    );
+    scene.stop().await;
+}

@@ -1,0 +1,99 @@
+//! What was observed in the last minutes, delivered or not: an aggregator that is new wants it again. Pure.
+
+use std::collections::VecDeque;
+
+use parallax_model::{EventTime, Micros};
+
+use crate::spool::Line;
+
+/// How far back. An incident that began within it is known to an aggregator that starts now.
+const SPAN: Micros = Micros::from_secs(600);
+
+/// Serialised observations at most, in bytes: a budget of memory, and three times what sixty targets every ten seconds
+/// make in ten minutes.
+const BYTES: usize = 4 << 20;
+
+/// The latest observations, in order of number.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    lines: VecDeque<Line>,
+    bytes: usize,
+}
+
+impl History {
+    /// Remembers one. What belongs to a run is nothing to whoever did not order it.
+    pub(crate) fn push(&mut self, line: Line) {
+        if line.run {
+            return;
+        }
+        let now = line.at;
+        self.bytes += line.json.len();
+        self.lines.push_back(line);
+        while let Some(oldest) = self.lines.front()
+            && (self.bytes > BYTES || oldest.at < now.minus(SPAN))
+        {
+            self.bytes -= oldest.json.len();
+            self.lines.pop_front();
+        }
+    }
+
+    /// The start of the oldest.
+    pub(crate) fn earliest(&self) -> Option<EventTime> {
+        self.lines.front().map(|line| line.at)
+    }
+
+    /// Everything that was started since then, in order of number.
+    pub(crate) fn since(&self, since: EventTime) -> impl Iterator<Item = Line> {
+        self.lines.iter().filter(move |line| line.at >= since).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use parallax_model::{Observation, ReportSeq};
+
+    use super::*;
+
+    fn line(seq: u64, at: i64) -> Line {
+        let text = r#"{"seq":0,"t_us":0,"target":"http://a/","channel":"vip","result":"ok"}"#;
+        let mut observation: Observation = serde_json::from_str(text).unwrap();
+        (observation.seq, observation.at) = (ReportSeq(seq), EventTime(at));
+        Line::of(&observation).unwrap()
+    }
+
+    fn numbers(history: &History, since: i64) -> Vec<u64> {
+        history.since(EventTime(since)).map(|line| line.seq.0).collect()
+    }
+
+    #[test]
+    fn ten_minutes_are_kept_and_no_more() {
+        let mut history = History::default();
+        assert_eq!(history.earliest(), None);
+        for minute in 0..30 {
+            history.push(line(minute, 60_000_000 * i64::try_from(minute).unwrap()));
+        }
+        assert_eq!(history.earliest(), Some(EventTime(19 * 60_000_000)));
+        assert_eq!(numbers(&history, 27 * 60_000_000), [27, 28, 29]);
+    }
+
+    #[test]
+    fn however_much_there_is_the_memory_is_bounded_and_the_oldest_goes() {
+        let mut history = History::default();
+        for seq in 0..10 {
+            let mut line = line(seq, 1);
+            line.json = Bytes::from(vec![b'x'; 1 << 20]);
+            history.push(line);
+        }
+        assert_eq!(numbers(&history, 0), [6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn what_a_run_saw_is_not_kept() {
+        let mut history = History::default();
+        let mut of_a_run = line(1, 1);
+        of_a_run.run = true;
+        history.push(of_a_run);
+        assert_eq!(numbers(&history, 0), [] as [u64; 0]);
+    }
+}

@@ -1,0 +1,46 @@
+//! What is said of reports that are not taken.
+
+use reqwest::StatusCode;
+
+use crate::replicas::ReplicaKey;
+
+/// Says once that something changed, instead of once a request.
+#[derive(Debug)]
+pub(crate) struct Log {
+    aggregator: String,
+    failing: bool,
+    refused: bool,
+}
+
+impl Log {
+    pub(crate) fn of(key: &ReplicaKey) -> Self {
+        Self {
+            aggregator: key.to_string(),
+            failing: false,
+            refused: false,
+        }
+    }
+
+    pub(crate) fn delivered(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!(aggregator = self.aggregator, "the aggregator takes reports again");
+        }
+    }
+
+    pub(crate) fn failed(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and trying again");
+        }
+    }
+
+    pub(crate) fn refused(&mut self, status: StatusCode, observations: usize) {
+        if !std::mem::replace(&mut self.refused, true) {
+            tracing::error!(
+                aggregator = self.aggregator,
+                %status,
+                observations,
+                "the aggregator refuses a report for good; dropping it (further ones are only counted)"
+            );
+        }
+    }
+}

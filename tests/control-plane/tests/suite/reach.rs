@@ -1,0 +1,114 @@
+//! `kubectl parallax` before a real API server: each right that is missing is named, and the Role that comes with the
+//! installation has all of them. There is no kubelet, so the way ends at the node.
+
+use std::process::Command;
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Pod, ServiceAccount},
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::Api;
+use parallax_control_plane::{ControlPlane, Holder};
+use serde_json::json;
+
+use crate::{
+    objects::{create, installation, node, pod},
+    parallax::{binary, until},
+    plane, turn,
+};
+
+/// Asks as somebody; what was said of what is in the way.
+fn asked(plane: &ControlPlane, token: &str) -> String {
+    let kubeconfig = plane.kubeconfig("ann", "default", token).unwrap();
+    let output = Command::new(binary())
+        .args(["status", "--kubeconfig"])
+        .arg(kubeconfig)
+        .env_remove("PARALLAX_SERVER")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_them_all() {
+    let _turn = turn().await;
+    let Some(plane) = plane("the way of kubectl parallax").await else {
+        return;
+    };
+    let admin = plane.admin().await.unwrap();
+    let installation = installation();
+    installation.apply(&admin).await.unwrap();
+    let account = json!({"metadata": {"name": "ann"}});
+    create(
+        &Api::<ServiceAccount>::namespaced(admin.clone(), "default"),
+        account,
+    )
+    .await;
+    let holder = Holder {
+        namespace: "default",
+        account: "ann",
+        audience: None,
+        pod: None,
+    };
+    let token = holder.token(admin.clone()).await.unwrap();
+    let said = asked(&plane, "nobody-knows-this-token");
+    assert!(
+        said.contains("does not accept the kubeconfig's credentials"),
+        "{said}"
+    );
+
+    // One right after the other, of a Role of its own.
+    let subject = json!([{"kind": "ServiceAccount", "name": "ann", "namespace": "default"}]);
+    let bind = async |name: &str| {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        let binding = json!({"metadata": {"name": name}, "roleRef": role, "subjects": subject});
+        create(
+            &Api::<RoleBinding>::namespaced(admin.clone(), "parallax"),
+            binding,
+        )
+        .await;
+    };
+    let mut lacking = "services";
+    for (resource, verb, next) in [("services", "get", "pods"), ("pods", "list", "pods/portforward")] {
+        let said = asked(&plane, &token);
+        assert!(
+            said.contains(&format!("you may not {verb} {lacking} in the namespace parallax")),
+            "{said}"
+        );
+        assert!(said.contains("Role parallax-reach"), "{said}");
+        let rules = json!([{"apiGroups": [""], "resources": [resource], "verbs": [verb]}]);
+        let role = json!({"metadata": {"name": resource}, "rules": rules});
+        create(&Api::<Role>::namespaced(admin.clone(), "parallax"), role).await;
+        bind(resource).await;
+        lacking = next;
+        until(&format!("{resource} may be asked for"), async || {
+            (!asked(&plane, &token).contains(&format!("you may not {verb} {resource} "))).then_some(())
+        })
+        .await;
+    }
+    let said = asked(&plane, &token);
+    assert!(
+        said.contains("no Pod of the aggregator is ready in the namespace parallax"),
+        "{said}"
+    );
+
+    node(&admin, "n1", "127.0.0.1", json!({}), json!([])).await;
+    let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
+    let template = deployment.spec.unwrap().template;
+    let _: Pod = pod(&admin, "parallax", &template, ("aggregator-1", "n1"), "192.0.2.7").await;
+    until("the forwarded port is what is missing", async || {
+        asked(&plane, &token)
+            .contains("you may not create pods/portforward")
+            .then_some(())
+    })
+    .await;
+    bind("parallax-reach").await;
+    until("no right is missing", async || {
+        let said = asked(&plane, &token);
+        let reached = said.contains("cannot forward a port of the Pod parallax/aggregator-1");
+        (reached && said.contains("see whether its node is ready")).then_some(())
+    })
+    .await;
+}
