@@ -1,5 +1,6 @@
 //! The whole story: a healthy cluster, real probers and a real aggregator, a fault, and the verdict that must follow.
 
+mod api_server;
 mod report;
 mod status;
 
@@ -21,6 +22,7 @@ use crate::{
     lab::Lab,
     packets,
     parallax::{self, Aggregator},
+    publisher::Publisher,
     run_dir::RunDir,
     screen::Screen,
 };
@@ -94,9 +96,11 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         options,
         screen,
         aggregator: None,
+        publisher: None,
         lab: None,
         ended: None,
         instead: None,
+        known_revision: 0,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
@@ -126,10 +130,13 @@ struct Conductor {
     options: Options,
     screen: Screen,
     aggregator: Option<Aggregator>,
+    publisher: Option<Publisher>,
     lab: Option<Lab>,
     ended: Option<Report>,
     /// What was not possible, and what was done instead.
     instead: Option<String>,
+    /// Of the topology, when the API server went away.
+    known_revision: u64,
 }
 
 impl Conductor {
@@ -239,6 +246,7 @@ impl Conductor {
         let listen = parallax::free_address(self.options.listen)?;
         let run = RunDir::create(self.options.keep_log)?;
         let cluster = crate::cluster::Cluster::derive(incident)?;
+        self.publisher = Some(Publisher::start(&run, incident, &cluster).await?);
         let config = aggregator_config::write(&run, incident, &cluster, listen)?;
         let aggregator =
             Aggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref()).await?;
@@ -314,13 +322,32 @@ impl Conductor {
             if let Judgement::Wrong(wrong) = judgement {
                 return Ok(Some(wrong));
             }
+            let (goes, comes) = (
+                fault.ops.contains(&Op::ApiServerAway {}),
+                fault.ops.contains(&Op::ApiServerBack {}),
+            );
+            if goes {
+                self.set_reachable(false).await?;
+            }
             let lab = self.lab.as_mut().context("there is no lab")?;
             lab.fault(i).await?;
-            aggregator_config::publish(lab.run(), lab.cluster())?;
+            let publisher = self.publisher.as_mut().context("nobody publishes")?;
+            publisher.publish(lab.run(), lab.cluster())?;
+            if comes {
+                self.set_reachable(true).await?;
+            }
             if fault.ops.contains(&Op::RestartAggregator {}) {
                 self.restart_aggregator().await?;
             }
             self.screen.line(&format!("FAULT: {}", fault.name));
+            let wrong = match (goes, comes) {
+                (true, _) => self.notices_absence().await?,
+                (_, true) => self.notices_return().await?,
+                _ => None,
+            };
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
         }
         Ok(None)
     }

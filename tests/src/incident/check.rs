@@ -9,7 +9,7 @@ use std::{
 use parallax_model::ServiceKey;
 
 use super::{
-    Families, Incident, Op, Software,
+    Families, Incident, Op, PublishedBy, Software,
     check_service::{check_dual_stack, check_server, check_service},
 };
 use crate::cluster::{Cluster, addresses};
@@ -156,6 +156,13 @@ impl Incident {
                     ),
                 );
             }
+            let more = ingress.origin.is_some() || ingress.expect_status.is_some();
+            if more && self.topology.published_by == PublishedBy::ApiServer {
+                return wrong(
+                    field,
+                    "expected topology.publishedBy: file with an origin or a status",
+                );
+            }
             if let Some(origin) = &ingress.origin {
                 let known = self.topology.services.iter().any(|s| s.service == *origin);
                 if !known || entry.is_none_or(|entry| entry.server.software != Software::Nginx) {
@@ -179,6 +186,7 @@ impl Incident {
     fn check_faults(&self) -> Checked {
         let mut cluster =
             Cluster::derive(self).map_err(|error| InvalidIncident::new("topology", error.to_string()))?;
+        let mut reachable = true;
         for (i, fault) in self.faults.iter().enumerate() {
             if fault.ops.is_empty() {
                 return wrong(format!("faults[{i}].ops"), "expected at least one change");
@@ -189,6 +197,7 @@ impl Incident {
                 {
                     check_server(&format!("faults[{i}].ops[{j}].server"), written, server)?;
                 }
+                self.check_api_server(&format!("faults[{i}].ops[{j}]"), op, &mut reachable)?;
                 if self.dataplane.is_nftables()
                     && let Some(needs) = op.needs_own_kernel()
                 {
@@ -206,6 +215,29 @@ impl Incident {
             }
         }
         Ok(())
+    }
+
+    /// What is published by objects of the API has nothing that these cannot say, and an API server goes before it comes.
+    fn check_api_server(&self, field: &str, op: &Op, reachable: &mut bool) -> Checked {
+        let by_objects = self.topology.published_by == PublishedBy::ApiServer;
+        match op {
+            Op::ApiServerAway {} | Op::ApiServerBack {} if !by_objects => wrong(
+                field,
+                "expected topology.publishedBy: api-server, there is none to reach",
+            ),
+            Op::ApiServerAway {} | Op::ApiServerBack {} => {
+                let comes = *op == Op::ApiServerBack {};
+                if *reachable == comes {
+                    return wrong(field, "expected it to go away, then to come back");
+                }
+                *reachable = comes;
+                Ok(())
+            }
+            Op::NetworkPolicy { .. } if by_objects => {
+                wrong(field, "expected topology.publishedBy: file with a NetworkPolicy")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Every address and port of a Service.
@@ -291,6 +323,32 @@ mod tests {
         let error = error_of(&text);
         assert!(error.starts_with(&format!("x.yaml:{line}: ")), "{error}");
         assert!(error.contains("externalIPs"), "{error}");
+    }
+
+    #[test]
+    fn what_a_lab_of_this_sort_does_not_have_cannot_happen_in_it() {
+        let gone = "  - remove-endpoint: {service: ingress/ingress-nginx, pod: ingress-3}";
+        let of = |dataplane: &str, op: &str| {
+            let text = with("dataplane: ipvs-old", &format!("dataplane: {dataplane}"));
+            assert!(text.contains(gone));
+            error_of(&text.replacen(gone, &format!("  - {op}"), 1))
+        };
+        let clock = of("nftables", "step-clock: {seconds: 5}");
+        assert!(
+            clock.contains("faults[0].ops[0]: step-clock sets the clock of the whole machine"),
+            "{clock}"
+        );
+        let away = of("ipvs-old", "api-server-away: {}");
+        assert!(
+            away.contains("expected topology.publishedBy: api-server"),
+            "{away}"
+        );
+        let text = with("topology:\n", "topology:\n  publishedBy: api-server\n");
+        let back = error_of(&text.replacen(gone, "  - api-server-back: {}", 1));
+        assert!(
+            back.contains("expected it to go away, then to come back"),
+            "{back}"
+        );
     }
 
     #[test]
