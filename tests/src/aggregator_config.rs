@@ -13,25 +13,46 @@ use serde::Serialize;
 
 use crate::{
     cluster::{Cluster, addresses},
-    incident::{Dataplane, Incident, IpMode, ServicePort, TrafficPolicy},
+    incident::{Dataplane, Incident, IpMode, PublishedBy, ServicePort, TrafficPolicy},
+    objects,
     run_dir::RunDir,
 };
 
 const CONFIG: &str = "parallax.yaml";
 const TOPOLOGY: &str = "topology.yaml";
 
+/// The kubeconfig in the run's folder, where an API server publishes.
+pub const KUBECONFIG: &str = "kubeconfig.yaml";
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Config {
+struct Config<'a> {
     listen: String,
     interval_ms: u64,
     timeout_ms: u64,
-    topology: &'static str,
+    topology: Source,
+    /// A topology file has them itself.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    targets: &'a [TargetSpec],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     vantages: Vec<String>,
     resolvers: Resolvers,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     balancers: Vec<BalancerSpec>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Source {
+    File(&'static str),
+    Cluster { kubernetes: Kubernetes },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Kubernetes {
+    kubeconfig: &'static str,
+    prober_namespace: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -227,11 +248,22 @@ pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
 }
 
 fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> anyhow::Result<String> {
+    let (topology, targets): (Source, &[TargetSpec]) = match incident.topology.published_by {
+        PublishedBy::File => (Source::File(TOPOLOGY), &[]),
+        PublishedBy::ApiServer => {
+            let kubernetes = Kubernetes {
+                kubeconfig: KUBECONFIG,
+                prober_namespace: objects::NAMESPACE,
+            };
+            (Source::Cluster { kubernetes }, &cluster.targets)
+        }
+    };
     let config = Config {
         listen: listen.to_string(),
         interval_ms: incident.interval_ms,
         timeout_ms: incident.timeout_ms,
-        topology: TOPOLOGY,
+        topology,
+        targets,
         vantages: cluster
             .outside
             .iter()
@@ -251,14 +283,13 @@ fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> an
     serde_saphyr::to_string(&config).context("writing the configuration as YAML")
 }
 
-/// Writes both files; answers the configuration's path.
+/// Writes the configuration; answers its path.
 pub fn write(
     run: &RunDir,
     incident: &Incident,
     cluster: &Cluster,
     listen: SocketAddr,
 ) -> anyhow::Result<PathBuf> {
-    publish(run, cluster)?;
     let path = run.file(CONFIG);
     replace(&path, &config_yaml(incident, cluster, listen)?)?;
     Ok(path)

@@ -32,6 +32,10 @@ pub struct State {
     pub hazards: Vec<Notice>,
     /// What was counted.
     pub counters: Counters,
+    /// Why the cluster cannot be read, while that is so.
+    pub topology_error: Option<String>,
+    /// Grows with everything of use that changes in the cluster.
+    pub topology_revision: u64,
 }
 
 /// A finding or a hazard.

@@ -2,15 +2,17 @@
 //! that the lab's ground truth does not lean on the thing under test.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{BufRead, ErrorKind, Read, Write, stdin, stdout},
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
     time::Duration,
 };
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
+    control::MOST_BYTES,
     incident::{Sight, Way},
     origin::POD_HEADER,
 };
@@ -91,6 +93,38 @@ impl Answer {
             Sight::OwnNode => *self == Self::Echo { ttl: 64 },
         }
     }
+}
+
+/// Questions at once: what is dropped is waited for together.
+const AT_ONCE: usize = 16;
+
+/// Reads questions and writes answers, as lines of JSON.
+pub fn answer_questions() -> anyhow::Result<()> {
+    let mut asks = Vec::new();
+    for line in stdin().lock().take(MOST_BYTES).lines() {
+        let ask: Ask =
+            serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
+        asks.push(ask);
+    }
+    let mut out = stdout().lock();
+    for asks in asks.chunks(AT_ONCE) {
+        let answers: Vec<Answer> = std::thread::scope(|scope| {
+            let asking: Vec<_> = asks
+                .iter()
+                .map(|ask| scope.spawn(move || self::ask(ask)))
+                .collect();
+            let gone = |_| Answer::Other {
+                what: "the client ended".to_owned(),
+            };
+            let joined = asking.into_iter();
+            joined.map(|asking| asking.join().unwrap_or_else(gone)).collect()
+        });
+        for answer in answers {
+            serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
+            out.write_all(b"\n").context("writing an answer")?;
+        }
+    }
+    Ok(())
 }
 
 /// Tries one thing.

@@ -1,5 +1,7 @@
 //! The whole story: a healthy cluster, real probers and a real aggregator, a fault, and the verdict that must follow.
 
+mod api_server;
+mod faults;
 mod report;
 mod status;
 
@@ -15,12 +17,13 @@ use crate::{
     aggregator_config,
     api_client::State,
     client::Ask,
-    incident::{Incident, Look, Op, Outcome, Sight, Way},
+    incident::{Incident, Look, Outcome, Sight, Way},
     judge::{self, Judgement},
     kernel::{Ground, Kernel},
     lab::Lab,
     packets,
     parallax::{self, Aggregator},
+    publisher::Publisher,
     run_dir::RunDir,
     screen::Screen,
 };
@@ -94,9 +97,11 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         options,
         screen,
         aggregator: None,
+        publisher: None,
         lab: None,
         ended: None,
         instead: None,
+        known_revision: 0,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
@@ -126,10 +131,13 @@ struct Conductor {
     options: Options,
     screen: Screen,
     aggregator: Option<Aggregator>,
+    publisher: Option<Publisher>,
     lab: Option<Lab>,
     ended: Option<Report>,
     /// What was not possible, and what was done instead.
     instead: Option<String>,
+    /// Of the topology, when the API server went away.
+    known_revision: u64,
 }
 
 impl Conductor {
@@ -239,6 +247,7 @@ impl Conductor {
         let listen = parallax::free_address(self.options.listen)?;
         let run = RunDir::create(self.options.keep_log)?;
         let cluster = crate::cluster::Cluster::derive(incident)?;
+        self.publisher = Some(Publisher::start(&run, incident, &cluster).await?);
         let config = aggregator_config::write(&run, incident, &cluster, listen)?;
         let aggregator =
             Aggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref()).await?;
@@ -293,38 +302,6 @@ impl Conductor {
         )))
     }
 
-    /// Lets the faults happen, each at its time. Answers what was wrongly said before the first.
-    async fn faults(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
-        for (i, fault) in incident.faults.iter().enumerate() {
-            let file = fault.after_rounds;
-            let rounds = if i == 0 {
-                self.options.healthy_rounds.unwrap_or(file)
-            } else {
-                file
-            };
-            let wait = Duration::from_millis(incident.interval_ms) * rounds;
-            let expected = &incident.expected;
-            let judgement = if matches!(expected.outcome, Outcome::Quiet { .. }) && i > 0 {
-                self.watch(wait, |state| judge::quiet(expected, state)).await?
-            } else if i == 0 {
-                self.watch(wait, judge::healthy).await?
-            } else {
-                self.watch(wait, |_| Judgement::Waiting(String::new())).await?
-            };
-            if let Judgement::Wrong(wrong) = judgement {
-                return Ok(Some(wrong));
-            }
-            let lab = self.lab.as_mut().context("there is no lab")?;
-            lab.fault(i).await?;
-            aggregator_config::publish(lab.run(), lab.cluster())?;
-            if fault.ops.contains(&Op::RestartAggregator {}) {
-                self.restart_aggregator().await?;
-            }
-            self.screen.line(&format!("FAULT: {}", fault.name));
-        }
-        Ok(None)
-    }
-
     /// Looks at the aggregator until the judge has decided or the time is over.
     async fn watch(
         &mut self,
@@ -349,22 +326,6 @@ impl Conductor {
             }
             sleep(PAUSE.min(longest.saturating_sub(start.elapsed()))).await;
         }
-    }
-
-    async fn restart_aggregator(&mut self) -> anyhow::Result<()> {
-        let Some(aggregator) = self.aggregator.take() else {
-            bail!("there is no aggregator");
-        };
-        let address = aggregator.address();
-        aggregator.stop().await;
-        let lab = self.lab.as_ref().context("there is no lab")?;
-        let program = std::env::current_exe().context("finding the path of this program")?;
-        let parallax = parallax::beside(&program)?;
-        let config = aggregator_config::path(lab.run());
-        // A recording is one life of an aggregator: the second is not recorded.
-        let aggregator = Aggregator::start(&parallax, &config, address, lab.run(), None).await?;
-        self.aggregator = Some(aggregator);
-        Ok(())
     }
 
     async fn state(&mut self) -> anyhow::Result<State> {

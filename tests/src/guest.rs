@@ -40,17 +40,14 @@ impl<T: Read + Write> Stream for T {}
 /// Connects to the host and serves its orders until it stops or goes away. Without an address the standard input is the
 /// connection.
 pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
-    let stream: Box<dyn Stream> = match control {
-        Some(control) => {
-            let stream = TcpStream::connect(control)
-                .with_context(|| format!("connecting to the host at {control}"))?;
-            stream.set_nodelay(true)?;
-            Box::new(stream)
-        }
-        None => {
-            let input = std::io::stdin().as_fd().try_clone_to_owned();
-            Box::new(UnixStream::from(input.context("taking the standard input")?))
-        }
+    let stream: Box<dyn Stream> = if let Some(control) = control {
+        let stream =
+            TcpStream::connect(control).with_context(|| format!("connecting to the host at {control}"))?;
+        stream.set_nodelay(true)?;
+        Box::new(stream)
+    } else {
+        let input = std::io::stdin().as_fd().try_clone_to_owned();
+        Box::new(UnixStream::from(input.context("taking the standard input")?))
     };
     let mut host = BufReader::new(stream);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -24,8 +24,9 @@ pub use fault::{Fault, Op};
 pub use hosts::Hosts;
 pub use load::{LoadError, list, load, parse};
 pub use topology::{
-    Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, Record, Resolver,
-    ResolverSoftware, Server, Serves, Service, ServicePort, ServiceType, Software, Topology, TrafficPolicy,
+    Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, PublishedBy, Record,
+    Resolver, ResolverSoftware, Server, Serves, Service, ServicePort, ServiceType, Software, Topology,
+    TrafficPolicy,
 };
 
 /// One incident file.

@@ -12,6 +12,16 @@
 
 pub mod aggregator_config;
 pub mod api_client;
+// The API server that the aggregator's own tests have.
+#[path = "../../aggregator/tests/api_server/mod.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    reason = "written for tests: what it cannot do ends it, and here it is not asked to misbehave"
+)]
+mod api_server;
 pub mod certificates;
 pub mod client;
 pub mod cluster;
@@ -30,9 +40,11 @@ pub mod kernel;
 pub mod lab;
 pub mod machine;
 pub mod net;
+pub mod objects;
 pub mod origin;
 pub mod packets;
 pub mod parallax;
+pub mod publisher;
 pub mod run_dir;
 pub mod screen;
 pub mod suite;

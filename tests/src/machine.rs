@@ -28,7 +28,7 @@ impl Machine {
             .stderr(out)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("starting {:?}", command.as_std().get_program()))?;
+            .with_context(|| format!("starting {}", command.as_std().get_program().display()))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         Ok(Self { child, group, log })
     }

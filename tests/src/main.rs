@@ -1,7 +1,7 @@
 //! `parallax-lab`: incidents with real packets.
 
 use std::{
-    io::{BufRead, Read, Write, stdin, stdout},
+    io::{Write, stdout},
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -13,7 +13,6 @@ use clap::{Args, Parser, Subcommand};
 use parallax_lab::{
     client,
     conductor::{self, Ended, Options},
-    control::MOST_BYTES,
     dataplane::balancer,
     guest,
     incident::{self, Incident, LoadError},
@@ -288,7 +287,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             origin::serve(&listen, &pod, &node, manner).await.map(|()| 0)
         }
         Command::Balancer => balancer::serve().map(|()| 0),
-        Command::Client => answer_questions().map(|()| 0),
+        Command::Client => client::answer_questions().map(|()| 0),
     }
 }
 
@@ -358,37 +357,6 @@ async fn show_packets(lab: &mut Lab, incident: &Incident) -> anyhow::Result<bool
     }
     lab.check_processes().await?;
     Ok(ok)
-}
-
-/// Questions at once: what is dropped is waited for together.
-const AT_ONCE: usize = 16;
-
-fn answer_questions() -> anyhow::Result<()> {
-    let mut asks = Vec::new();
-    for line in stdin().lock().take(MOST_BYTES).lines() {
-        let ask: client::Ask =
-            serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
-        asks.push(ask);
-    }
-    let mut out = stdout().lock();
-    for asks in asks.chunks(AT_ONCE) {
-        let answers: Vec<client::Answer> = std::thread::scope(|scope| {
-            let asking: Vec<_> = asks
-                .iter()
-                .map(|ask| scope.spawn(move || client::ask(ask)))
-                .collect();
-            let gone = |_| client::Answer::Other {
-                what: "the client ended".to_owned(),
-            };
-            let joined = asking.into_iter();
-            joined.map(|asking| asking.join().unwrap_or_else(gone)).collect()
-        });
-        for answer in answers {
-            serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
-            out.write_all(b"\n").context("writing an answer")?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

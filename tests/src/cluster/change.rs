@@ -186,7 +186,7 @@ impl Cluster {
             Op::ResumeProber { node } => self.prober(node, ProberChange::Resume),
             Op::JoinNode { node } => self.set_present(node, true),
             Op::LeaveNode { node } => self.set_present(node, false),
-            Op::RestartAggregator {} => Ok(Effect::Outside),
+            Op::RestartAggregator {} | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
             Op::Hairpin { .. }
             | Op::BridgeNf { .. }
             | Op::BreakNode { .. }

@@ -188,8 +188,8 @@ impl Rules {
             }
         }
         if let Some(table) = &self.nft {
-            let none = nftables::Table::default();
-            let old = old.nft.as_ref().unwrap_or(&none);
+            let empty = nftables::Table::default();
+            let old = old.nft.as_ref().unwrap_or(&empty);
             commands.extend(table.commands_from(old, cluster, node));
         }
         commands

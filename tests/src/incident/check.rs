@@ -9,7 +9,7 @@ use std::{
 use parallax_model::ServiceKey;
 
 use super::{
-    Families, Incident, Op, Software,
+    Families, Incident, Op, PublishedBy, Software,
     check_service::{check_dual_stack, check_server, check_service},
 };
 use crate::cluster::{Cluster, addresses};
@@ -156,6 +156,13 @@ impl Incident {
                     ),
                 );
             }
+            let more = ingress.origin.is_some() || ingress.expect_status.is_some();
+            if more && self.topology.published_by == PublishedBy::ApiServer {
+                return wrong(
+                    field,
+                    "expected topology.publishedBy: file with an origin or a status",
+                );
+            }
             if let Some(origin) = &ingress.origin {
                 let known = self.topology.services.iter().any(|s| s.service == *origin);
                 if !known || entry.is_none_or(|entry| entry.server.software != Software::Nginx) {
@@ -179,6 +186,7 @@ impl Incident {
     fn check_faults(&self) -> Checked {
         let mut cluster =
             Cluster::derive(self).map_err(|error| InvalidIncident::new("topology", error.to_string()))?;
+        let mut reachable = true;
         for (i, fault) in self.faults.iter().enumerate() {
             if fault.ops.is_empty() {
                 return wrong(format!("faults[{i}].ops"), "expected at least one change");
@@ -189,6 +197,7 @@ impl Incident {
                 {
                     check_server(&format!("faults[{i}].ops[{j}].server"), written, server)?;
                 }
+                self.check_api_server(&format!("faults[{i}].ops[{j}]"), op, &mut reachable)?;
                 if self.dataplane.is_nftables()
                     && let Some(needs) = op.needs_own_kernel()
                 {
@@ -206,6 +215,29 @@ impl Incident {
             }
         }
         Ok(())
+    }
+
+    /// What is published by objects of the API has nothing that these cannot say, and an API server goes before it comes.
+    fn check_api_server(&self, field: &str, op: &Op, reachable: &mut bool) -> Checked {
+        let by_objects = self.topology.published_by == PublishedBy::ApiServer;
+        match op {
+            Op::ApiServerAway {} | Op::ApiServerBack {} if !by_objects => wrong(
+                field,
+                "expected topology.publishedBy: api-server, there is none to reach",
+            ),
+            Op::ApiServerAway {} | Op::ApiServerBack {} => {
+                let comes = *op == Op::ApiServerBack {};
+                if *reachable == comes {
+                    return wrong(field, "expected it to go away, then to come back");
+                }
+                *reachable = comes;
+                Ok(())
+            }
+            Op::NetworkPolicy { .. } if by_objects => {
+                wrong(field, "expected topology.publishedBy: file with a NetworkPolicy")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Every address and port of a Service.
@@ -256,99 +288,5 @@ fn namespace_name(field: &str, name: &str) -> Checked {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::parse;
-
-    const I1: &str = include_str!("../../incidents/i1.yaml");
-
-    fn error_of(text: &str) -> String {
-        parse(Path::new("x.yaml"), text).unwrap_err().to_string()
-    }
-
-    fn with(from: &str, to: &str) -> String {
-        assert!(I1.contains(from), "{from:?} is not in i1.yaml any more");
-        I1.replacen(from, to, 1)
-    }
-
-    #[test]
-    fn every_shipped_incident_is_sound_and_named_like_its_file() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
-        let ids = super::super::list(&folder).unwrap();
-        for id in ids {
-            super::super::load(&folder, &id).unwrap();
-        }
-    }
-
-    #[test]
-    fn an_unknown_field_is_refused_with_file_and_line() {
-        let text = with(
-            "    type: LoadBalancer\n",
-            "    type: LoadBalancer\n    externalIPs: []\n",
-        );
-        let line = text.lines().position(|l| l.contains("externalIPs")).unwrap() + 1;
-        let error = error_of(&text);
-        assert!(error.starts_with(&format!("x.yaml:{line}: ")), "{error}");
-        assert!(error.contains("externalIPs"), "{error}");
-    }
-
-    #[test]
-    fn a_contradiction_names_file_and_field() {
-        for (from, to, expected) in [
-            (
-                "timeoutMs: 3000",
-                "timeoutMs: 9000",
-                "x.yaml:11: timeoutMs: expected 1 to intervalMs (5000), got 9000",
-            ),
-            (
-                "pod: ingress-2, node: n2",
-                "pod: ingress-2, node: n9",
-                "topology.services[0].endpoints[1].node: there is no node n9",
-            ),
-            (
-                "pod: ingress-2, node: n2",
-                "pod: ingress-1, node: n2",
-                "endpoints[1].pod: the name \"ingress-1\" is taken",
-            ),
-            (
-                "clusterIP: 10.96.0.50",
-                "clusterIP: 10.244.0.50",
-                "services[0].clusterIP: expected an address of 10.96.0.0/12",
-            ),
-            (
-                "    loadBalancerIP: 203.0.113.10\n",
-                "",
-                "loadBalancerIP: expected exactly with type LoadBalancer",
-            ),
-            (
-                "front: 203.0.113.10:80",
-                "front: 203.0.113.10:81",
-                "verdict.front: 203.0.113.10:81 is no address",
-            ),
-            (
-                "members: 1",
-                "members: 2",
-                "verdict.members: expected at most the 1 hosts",
-            ),
-            (
-                "pod: ingress-4}\n\n",
-                "pod: ingress-9}\n\n",
-                "faults[0].ops[1]: the Service ingress/ingress-nginx has no pod ingress-9",
-            ),
-            (
-                "from: [n3, n4]",
-                "from: [n3, n7]",
-                "expected.packets.faulty[1].from: there is no node n7",
-            ),
-            (
-                "{name: n2, zone: z2}",
-                "{name: N2, zone: z2}",
-                "topology.nodes[1].name: expected at most 63 lower-case",
-            ),
-        ] {
-            let error = error_of(&with(from, to));
-            assert!(error.contains(expected), "{from} -> {to}: {error}");
-        }
-    }
-}
+#[path = "check_tests.rs"]
+mod tests;

@@ -197,6 +197,10 @@ pub enum Op {
     },
     /// The aggregator ends and starts again.
     RestartAggregator {},
+    /// The API server refuses the aggregator.
+    ApiServerAway {},
+    /// It can be reached again.
+    ApiServerBack {},
     /// Anything else: a command in a namespace (a node, a pod, or `cloud`).
     Command {
         /// The namespace.

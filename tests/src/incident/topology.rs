@@ -14,6 +14,9 @@ use super::Hosts;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Topology {
+    /// How the aggregator learns of the cluster; from a file where absent.
+    #[serde(default, skip_serializing_if = "PublishedBy::is_file")]
+    pub published_by: PublishedBy,
     /// The address families of nodes, pods and Services; IPv4 alone where absent.
     #[serde(default, skip_serializing_if = "Families::is_one")]
     pub families: Families,
@@ -43,6 +46,24 @@ pub struct Topology {
     /// Clients outside the cluster, each with a prober: `internet:NAME`, `vpc:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
+}
+
+/// How the aggregator learns of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PublishedBy {
+    /// It reads a file.
+    #[default]
+    File,
+    /// It watches an API server.
+    ApiServer,
+}
+
+impl PublishedBy {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_file(&self) -> bool {
+        *self == Self::File
+    }
 }
 
 /// Address families of a cluster.

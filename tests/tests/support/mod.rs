@@ -148,7 +148,7 @@ impl Cleanup {
                 return namespaces;
             }
             assert!(
-                start.elapsed() < Duration::from_secs(60),
+                start.elapsed() < Duration::from_mins(1),
                 "{} of {least} namespaces after a minute",
                 namespaces.len()
             );

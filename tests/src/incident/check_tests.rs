@@ -1,0 +1,120 @@
+use std::path::Path;
+
+use super::super::parse;
+
+const I1: &str = include_str!("../../incidents/i1.yaml");
+
+fn error_of(text: &str) -> String {
+    parse(Path::new("x.yaml"), text).unwrap_err().to_string()
+}
+
+fn with(from: &str, to: &str) -> String {
+    assert!(I1.contains(from), "{from:?} is not in i1.yaml any more");
+    I1.replacen(from, to, 1)
+}
+
+#[test]
+fn every_shipped_incident_is_sound_and_named_like_its_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
+    let ids = super::super::list(&folder).unwrap();
+    for id in ids {
+        super::super::load(&folder, &id).unwrap();
+    }
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_file_and_line() {
+    let text = with(
+        "    type: LoadBalancer\n",
+        "    type: LoadBalancer\n    externalIPs: []\n",
+    );
+    let line = text.lines().position(|l| l.contains("externalIPs")).unwrap() + 1;
+    let error = error_of(&text);
+    assert!(error.starts_with(&format!("x.yaml:{line}: ")), "{error}");
+    assert!(error.contains("externalIPs"), "{error}");
+}
+
+#[test]
+fn what_a_lab_of_this_sort_does_not_have_cannot_happen_in_it() {
+    let gone = "  - remove-endpoint: {service: ingress/ingress-nginx, pod: ingress-3}";
+    let of = |dataplane: &str, op: &str| {
+        let text = with("dataplane: ipvs-old", &format!("dataplane: {dataplane}"));
+        assert!(text.contains(gone));
+        error_of(&text.replacen(gone, &format!("  - {op}"), 1))
+    };
+    let clock = of("nftables", "step-clock: {seconds: 5}");
+    assert!(
+        clock.contains("faults[0].ops[0]: step-clock sets the clock of the whole machine"),
+        "{clock}"
+    );
+    let away = of("ipvs-old", "api-server-away: {}");
+    assert!(
+        away.contains("expected topology.publishedBy: api-server"),
+        "{away}"
+    );
+    let text = with("topology:\n", "topology:\n  publishedBy: api-server\n");
+    let back = error_of(&text.replacen(gone, "  - api-server-back: {}", 1));
+    assert!(
+        back.contains("expected it to go away, then to come back"),
+        "{back}"
+    );
+}
+
+#[test]
+fn a_contradiction_names_file_and_field() {
+    for (from, to, expected) in [
+        (
+            "timeoutMs: 3000",
+            "timeoutMs: 9000",
+            "x.yaml:11: timeoutMs: expected 1 to intervalMs (5000), got 9000",
+        ),
+        (
+            "pod: ingress-2, node: n2",
+            "pod: ingress-2, node: n9",
+            "topology.services[0].endpoints[1].node: there is no node n9",
+        ),
+        (
+            "pod: ingress-2, node: n2",
+            "pod: ingress-1, node: n2",
+            "endpoints[1].pod: the name \"ingress-1\" is taken",
+        ),
+        (
+            "clusterIP: 10.96.0.50",
+            "clusterIP: 10.244.0.50",
+            "services[0].clusterIP: expected an address of 10.96.0.0/12",
+        ),
+        (
+            "    loadBalancerIP: 203.0.113.10\n",
+            "",
+            "loadBalancerIP: expected exactly with type LoadBalancer",
+        ),
+        (
+            "front: 203.0.113.10:80",
+            "front: 203.0.113.10:81",
+            "verdict.front: 203.0.113.10:81 is no address",
+        ),
+        (
+            "members: 1",
+            "members: 2",
+            "verdict.members: expected at most the 1 hosts",
+        ),
+        (
+            "pod: ingress-4}\n\n",
+            "pod: ingress-9}\n\n",
+            "faults[0].ops[1]: the Service ingress/ingress-nginx has no pod ingress-9",
+        ),
+        (
+            "from: [n3, n4]",
+            "from: [n3, n7]",
+            "expected.packets.faulty[1].from: there is no node n7",
+        ),
+        (
+            "{name: n2, zone: z2}",
+            "{name: N2, zone: z2}",
+            "topology.nodes[1].name: expected at most 63 lower-case",
+        ),
+    ] {
+        let error = error_of(&with(from, to));
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
+}
