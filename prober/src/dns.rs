@@ -159,31 +159,74 @@ pub(crate) async fn ask(
     transport: Transport,
     deadline: Deadline,
 ) -> Result<Reply, Stop> {
-    let mut query = Message::query();
-    query.metadata.recursion_desired = true;
-    query.add_query(Query::query(question.name.clone(), question.wire_type()));
+    let query = query(&question.name, question.wire_type(), true);
     let id = query.metadata.id;
-    // The encoder fails on names beyond 255 bytes only, and `Question` holds none.
+    let read = |bytes: &[u8]| decode(bytes, id, question);
+    let (reply, tcp) = exchange(server, &query, transport, deadline, read).await?;
+    Ok(Reply { tcp, ..reply })
+}
+
+/// Asks one server once for records of any type, with all it says beside them. Without recursion it is asked for what it
+/// knows by itself.
+pub(crate) async fn ask_for(
+    server: SocketAddr,
+    name: &Name,
+    record: WireType,
+    recursion: bool,
+    deadline: Deadline,
+) -> Result<Message, Stop> {
+    let query = query(name, record, recursion);
+    let id = query.metadata.id;
+    let read = |bytes: &[u8]| {
+        let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
+        let ours = message.metadata.id == id && message.metadata.message_type == MessageType::Response;
+        match message.queries.as_slice() {
+            [asked] if ours && asked.name() == name && asked.query_type() == record => {
+                let truncated = message.metadata.truncation;
+                Ok((message, truncated))
+            }
+            _ => Err(NotAReply::Other),
+        }
+    };
+    let (message, _) = exchange(server, &query, Transport::Udp, deadline, read).await?;
+    Ok(message)
+}
+
+fn query(name: &Name, record: WireType, recursion: bool) -> Message {
+    let mut query = Message::query();
+    query.metadata.recursion_desired = recursion;
+    query.add_query(Query::query(name.clone(), record));
+    query
+}
+
+/// Sends a question and reads its answer, over TCP where that over UDP says that there is more; and whether it was TCP.
+async fn exchange<T>(
+    server: SocketAddr,
+    query: &Message,
+    transport: Transport,
+    deadline: Deadline,
+    read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
+) -> Result<(T, bool), Stop> {
+    // The encoder fails on names beyond 255 bytes only, and a `Name` holds none.
     let bytes = query
         .to_vec()
         .map_err(|error| Stop::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
     if transport == Transport::Udp {
-        let (reply, truncated) = over_udp(server, &bytes, id, question, deadline).await?;
+        let (reply, truncated) = over_udp(server, &bytes, deadline, &read).await?;
         if !truncated {
-            return Ok(reply);
+            return Ok((reply, false));
         }
     }
-    let (reply, _) = over_tcp(server, &bytes, id, question, deadline).await?;
-    Ok(Reply { tcp: true, ..reply })
+    let (reply, _) = over_tcp(server, &bytes, deadline, &read).await?;
+    Ok((reply, true))
 }
 
-async fn over_udp(
+async fn over_udp<T>(
     server: SocketAddr,
     query: &[u8],
-    id: u16,
-    question: &Question,
     deadline: Deadline,
-) -> Result<(Reply, bool), Stop> {
+    read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
+) -> Result<(T, bool), Stop> {
     let failed = |error: io::Error| Stop::io(Phase::Resolve, &error);
     let local: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -200,7 +243,7 @@ async fn over_udp(
             Ok(got) => got.map_err(failed)?,
             Err(Passed) => return Err(silence(stranger)),
         };
-        match decode(&buffer[..len], id, question) {
+        match read(&buffer[..len]) {
             Ok(answer) => return Ok(answer),
             // Anybody can send a wrong datagram; the right one may still come.
             Err(wrong) => stranger = Some(wrong),
@@ -216,13 +259,12 @@ fn silence(stranger: Option<NotAReply>) -> Stop {
     }
 }
 
-async fn over_tcp(
+async fn over_tcp<T>(
     server: SocketAddr,
     query: &[u8],
-    id: u16,
-    question: &Question,
     deadline: Deadline,
-) -> Result<(Reply, bool), Stop> {
+    read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
+) -> Result<(T, bool), Stop> {
     let exchange = async {
         let mut stream = connect::connect(server, deadline)
             .await
@@ -237,7 +279,7 @@ async fn over_tcp(
         let len = stream.read_u16().await.map_err(failed)?;
         let mut answer = vec![0; len.into()];
         stream.read_exact(&mut answer).await.map_err(failed)?;
-        decode(&answer, id, question).map_err(|wrong| silence(Some(wrong)))
+        read(&answer).map_err(|wrong| silence(Some(wrong)))
     };
     deadline
         .bound(exchange)
@@ -260,137 +302,5 @@ fn over_tcp_failed(stop: Stop) -> Stop {
 }
 
 #[cfg(test)]
-mod tests {
-    use hickory_proto::{
-        op::OpCode,
-        rr::{
-            Record,
-            rdata::{A, AAAA, CNAME},
-        },
-    };
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn question() -> Question {
-        Question::new("shop.example.test", RecordType::A).unwrap()
-    }
-
-    fn name(text: &str) -> Name {
-        let mut name = Name::from_ascii(text).unwrap();
-        name.set_fqdn(true);
-        name
-    }
-
-    fn reply(code: ResponseCode, answers: Vec<Record>) -> Vec<u8> {
-        let mut message = Message::response(7, OpCode::Query);
-        message.metadata.response_code = code;
-        message.add_query(Query::query(name("shop.example.test"), WireType::A));
-        message.add_answers(answers);
-        message.to_vec().unwrap()
-    }
-
-    fn a(owner: &str, ttl: u32, address: [u8; 4]) -> Record {
-        Record::from_rdata(name(owner), ttl, RData::A(A(address.into())))
-    }
-
-    #[test]
-    fn addresses_are_followed_over_aliases_in_any_order_with_the_smallest_ttl() {
-        let bytes = reply(
-            ResponseCode::NoError,
-            vec![
-                a("lb.example.test", 30, [203, 0, 113, 10]),
-                Record::from_rdata(
-                    name("shop.example.test"),
-                    20,
-                    RData::CNAME(CNAME(name("lb.example.test"))),
-                ),
-                a("stranger.example.test", 1, [6, 6, 6, 6]),
-                Record::from_rdata(name("lb.example.test"), 1, RData::AAAA(AAAA(Ipv6Addr::LOCALHOST))),
-            ],
-        );
-        let (reply, truncated) = decode(&bytes, 7, &question()).unwrap();
-        assert_eq!(reply.addresses, ["203.0.113.10".parse::<IpAddr>().unwrap()]);
-        assert_eq!((reply.ttl, reply.failure, truncated), (Some(20), None, false));
-    }
-
-    #[test]
-    fn aliases_in_a_circle_end() {
-        let circle = |from, to| Record::from_rdata(name(from), 5, RData::CNAME(CNAME(name(to))));
-        let bytes = reply(
-            ResponseCode::NoError,
-            vec![
-                circle("shop.example.test", "b.example.test"),
-                circle("b.example.test", "shop.example.test"),
-            ],
-        );
-        let (reply, _) = decode(&bytes, 7, &question()).unwrap();
-        assert_eq!(reply.failure, Some(FailureKind::NoAddress));
-    }
-
-    #[test]
-    fn each_response_code_has_its_kind() {
-        for (code, kind) in [
-            (ResponseCode::NXDomain, FailureKind::NxDomain),
-            (ResponseCode::ServFail, FailureKind::ServFail),
-            (ResponseCode::Refused, FailureKind::DnsRefused),
-            (ResponseCode::NotImp, FailureKind::ServFail),
-            (ResponseCode::NoError, FailureKind::NoAddress),
-        ] {
-            let (reply, _) = decode(&reply(code, vec![]), 7, &question()).unwrap();
-            assert_eq!(reply.failure, Some(kind), "{code}");
-        }
-    }
-
-    #[test]
-    fn addresses_behind_a_failure_code_are_none() {
-        let bytes = reply(
-            ResponseCode::ServFail,
-            vec![a("shop.example.test", 5, [1, 2, 3, 4])],
-        );
-        let (reply, _) = decode(&bytes, 7, &question()).unwrap();
-        assert_eq!((reply.addresses, reply.ttl), (vec![], None));
-        assert_eq!(reply.failure, Some(FailureKind::ServFail));
-    }
-
-    #[test]
-    fn another_id_another_question_or_a_query_is_no_reply() {
-        let bytes = reply(ResponseCode::NoError, vec![]);
-        assert_eq!(decode(&bytes, 8, &question()), Err(NotAReply::Other));
-        let other = Question::new("other.example.test", RecordType::A).unwrap();
-        assert_eq!(decode(&bytes, 7, &other), Err(NotAReply::Other));
-        let mut query = Message::query();
-        query.add_query(Query::query(name("shop.example.test"), WireType::A));
-        let id = query.metadata.id;
-        assert_eq!(
-            decode(&query.to_vec().unwrap(), id, &question()),
-            Err(NotAReply::Other)
-        );
-    }
-
-    #[test]
-    fn a_label_beyond_63_bytes_is_no_name() {
-        assert_eq!(Question::new(&"x".repeat(64), RecordType::A), Err(NotAName));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_decoded_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let _ = decode(&bytes, 7, &question());
-        }
-
-        #[test]
-        fn an_answer_with_flipped_bytes_is_decoded_without_panic(
-            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)
-        ) {
-            let mut bytes = reply(ResponseCode::NoError, vec![a("shop.example.test", 5, [1, 2, 3, 4])]);
-            for (place, value) in flips {
-                let place = place.index(bytes.len());
-                bytes[place] = value;
-            }
-            if let Ok((reply, _)) = decode(&bytes, 7, &question()) {
-                prop_assert!(reply.failure.is_some() || !reply.addresses.is_empty());
-            }
-        }
-    }
-}
+#[path = "dns_tests.rs"]
+mod tests;

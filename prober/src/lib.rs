@@ -8,7 +8,7 @@
 //!
 //! [`Agent`] is all of it; [`run`] makes a single probe without any plan or aggregator. [`resolve_all`], [`ask_ttl`] and
 //! [`validate`] are for people and the preflight: what a name leads to, who answers next door, and what cert-manager and
-//! the certificate authorities would make of a challenge.
+//! the certificate authorities would make of a challenge; [`names`] collects what is said of a name, CAA records included.
 
 mod agent;
 mod certificate;
@@ -27,6 +27,7 @@ mod http;
 mod jitter;
 mod laps;
 mod metrics;
+pub mod names;
 mod orders;
 mod plan_client;
 mod probe;
@@ -55,8 +56,8 @@ pub use control::{AggregatorRoots, Token};
 pub use facts::FactSources;
 pub use probe::{Context, SERVED_BY_HEADERS, run};
 pub use profile::{
-    AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, Profile, RedirectRules, Trim,
-    Validation, proxied_by, validate,
+    AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, LookupRule, Problem,
+    ProblemClass, Profile, RedirectRules, Trim, Validation, proxied_by, validate,
 };
 pub use resolve::{
     FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,

@@ -13,13 +13,18 @@ use std::{
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The two instants that matter.
+/// How many of the first bytes are kept: a frame header of HTTP/2.
+pub(crate) const FIRST: usize = 9;
+
+/// The two instants that matter, and what was said first.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Stamps {
     /// The beginning of the latest write that took bytes.
     pub(crate) last_write: Option<Instant>,
     /// The first read that brought bytes.
     pub(crate) first_read: Option<Instant>,
+    /// The first bytes that came, as many as the first read brought.
+    pub(crate) first: [u8; FIRST],
 }
 
 /// Stamps to be read while the stream is owned by somebody else.
@@ -65,7 +70,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
         let before = buf.filled().len();
         let result = Pin::new(&mut self.inner).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.stamps.0.lock().first_read.get_or_insert_with(Instant::now);
+            let mut stamps = self.stamps.0.lock();
+            if stamps.first_read.is_none() {
+                stamps.first_read = Some(Instant::now());
+                let came = &buf.filled()[before..];
+                let kept = came.len().min(FIRST);
+                stamps.first[..kept].copy_from_slice(&came[..kept]);
+            }
         }
         result
     }
@@ -125,5 +136,10 @@ mod tests {
         let read = stamps.get().first_read.unwrap();
         stream.read_u8().await.unwrap();
         assert_eq!(stamps.get().first_read, Some(read));
+        assert_eq!(
+            stamps.get().first[0],
+            b'x',
+            "what was read first, and no more of it"
+        );
     }
 }

@@ -289,7 +289,9 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
     rows.peek().is_some()
         && rows.all(|row| match expected.fails {
             Share::Always => (row.probes - row.failures) * 20 <= row.probes,
-            Share::Sometimes => row.failures * 20 > row.probes && (row.probes - row.failures) * 20 > row.probes,
+            Share::Sometimes => {
+                row.failures * 20 > row.probes && (row.probes - row.failures) * 20 > row.probes
+            }
             Share::Rarely => row.failures * 20 <= row.probes,
             Share::Never => row.failures == 0,
         })

@@ -9,9 +9,9 @@ mod families;
 #[cfg(test)]
 mod large;
 mod live;
-mod runs;
 #[cfg(test)]
 mod reference;
+mod runs;
 #[cfg(test)]
 mod tests;
 mod verdicts;

@@ -328,7 +328,10 @@ fn however_often_a_filter_drops_it_stays_the_likeliest_reason_of_a_balancer_sile
         s.info = Some(&info);
         s.kinds = [0.0; 10];
         s.kinds[0] = timeouts;
-        let ranked: Vec<&str> = rank(RegionKind::Vip, &s).iter().map(|(cause, _)| cause.id).collect();
+        let ranked: Vec<&str> = rank(RegionKind::Vip, &s)
+            .iter()
+            .map(|(cause, _)| cause.id)
+            .collect();
         assert_eq!(ranked[..2], ["F14", "F28"], "{timeouts} timeouts");
     }
 }

@@ -12,7 +12,7 @@ use parallax_model::{OwnFault, Phase};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Ask, Exchange, HEAD, book,
+    Ask, Exchange, HEAD, Reading, book,
     driver::{Driver, Tasks},
     read::read,
 };
@@ -80,9 +80,14 @@ where
     stamps.first_read = Some(Instant::now());
     let (head, body) = Response::into_parts(response);
     result.head = Some(head);
-    read(body, &mut driver, deadline, most, result, |_, error| {
-        of_http(error, Phase::Body, true)
-    })
+    read(
+        body,
+        &mut driver,
+        deadline,
+        Reading::Whole { most },
+        result,
+        |_, error| of_http(error, Phase::Body, true),
+    )
     .await
 }
 

@@ -34,7 +34,7 @@ use crate::{
     classify::{Stop, of_http},
     clock::{Deadline, Passed},
     laps::Laps,
-    stamped::{SharedStamps, Stamped, Stamps},
+    stamped::{FIRST, SharedStamps, Stamped, Stamps},
 };
 
 /// How much of an answer is kept for the content check.
@@ -65,6 +65,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) path: &'a str,
     pub(crate) user_agent: &'a str,
     pub(crate) accept: Option<&'a str>,
+    /// Says that a compressed answer is welcome; whoever asks so decompresses it.
+    pub(crate) gzip: bool,
     /// Media type and content of a POST.
     pub(crate) body: Option<(&'a str, &'a str)>,
     /// Asks to close. A server's last bytes may otherwise wait for our delayed ACK: 40 ms that no user sees (R5).
@@ -80,6 +82,7 @@ impl<'a> Asking<'a> {
             path,
             user_agent: USER_AGENT,
             accept: Some("*/*"),
+            gzip: false,
             body: None,
             close: true,
         }
@@ -94,6 +97,9 @@ impl<'a> Asking<'a> {
             .header(header::USER_AGENT, self.user_agent);
         if let Some(accept) = self.accept {
             builder = builder.header(header::ACCEPT, accept);
+        }
+        if self.gzip {
+            builder = builder.header(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         if self.close {
             builder = builder.header(header::CONNECTION, HeaderValue::from_static("close"));
@@ -120,6 +126,8 @@ pub(crate) struct Exchange {
     pub(crate) read: u64,
     /// Where it stopped early.
     pub(crate) stop: Option<Stop>,
+    /// The first bytes that came, whether or not they were HTTP.
+    pub(crate) first: [u8; FIRST],
 }
 
 impl Exchange {
@@ -129,19 +137,34 @@ impl Exchange {
 }
 
 /// How an exchange is made.
-#[derive(Debug, Default)]
-pub(crate) struct Manner {
+#[derive(Default)]
+pub(crate) struct Manner<'a> {
     /// More bytes than this are a failure.
     pub(crate) most: Option<u64>,
     /// Sent behind the first answer on the same connection.
     pub(crate) again: Option<Ask>,
+    /// What of an answer's content is read, from its head; otherwise all of it.
+    pub(crate) reading: Option<&'a (dyn Fn(&http::response::Parts) -> Reading + Sync)>,
+}
+
+/// What of an answer's content is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// All of it, up to a bound of our own. More than so many bytes are a failure, announced ones too.
+    Whole { most: Option<u64> },
+    /// So many bytes, whatever was announced; the rest is left where it is.
+    Upto(u64),
+    /// As many bytes for politeness, unless more are announced: what goes wrong with them is nobody's business.
+    Skimmed(u64),
+    /// None.
+    Nothing,
 }
 
 /// Sends the request over HTTP/1.1 and reads the answer, both under the deadline.
 pub(crate) async fn exchange<S>(
     stream: S,
     request: Ask,
-    manner: Manner,
+    manner: Manner<'_>,
     deadline: Deadline,
     laps: &mut Laps,
 ) -> Exchange
@@ -157,6 +180,7 @@ where
         book(laps, stamps.get(), Some(stop.phase));
     }
     result.stop = stop;
+    result.first = stamps.get().first;
     result
 }
 
@@ -211,7 +235,7 @@ impl Interims {
 async fn run<S>(
     stream: S,
     request: Ask,
-    manner: Manner,
+    manner: Manner<'_>,
     deadline: Deadline,
     stamps: &SharedStamps,
     laps: &mut Laps,
@@ -246,6 +270,7 @@ where
         let manner = Manner {
             most: manner.most,
             again: None,
+            reading: manner.reading,
         };
         let ready = deadline.bound(driver.drive_while_it_lasts(sender.ready())).await;
         match ready {
@@ -278,7 +303,7 @@ where
 async fn one<C>(
     sender: &mut SendRequest<Full<Bytes>>,
     mut request: Ask,
-    manner: &Manner,
+    manner: &Manner<'_>,
     driver: &mut Driver<'_, C>,
     deadline: Deadline,
     stamps: &SharedStamps,
@@ -309,8 +334,11 @@ where
         Ok(Some(Ok(response))) => response,
     };
     let (head, body) = Response::into_parts(response);
+    let reading = manner
+        .reading
+        .map_or(Reading::Whole { most: manner.most }, |of| of(&head));
     result.head = Some(head);
-    read(body, driver, deadline, manner.most, result, explain).await
+    read(body, driver, deadline, reading, result, explain).await
 }
 
 /// The phase an exchange is in, from what has moved.

@@ -4,32 +4,48 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use parallax_model::{FailureKind, Phase};
 
-use super::{Exchange, KEPT, READ, driver::Driver};
+use super::{Exchange, KEPT, READ, Reading, driver::Driver};
 use crate::{
     classify::Stop,
     clock::{Deadline, Passed},
 };
 
-/// Reads to the end or to the bound. Nothing is ever decompressed: a bomb stays as small as it travelled.
+/// Reads what is to be read. Nothing is ever decompressed here: a bomb stays as small as it travelled.
 pub(super) async fn read<C>(
     mut body: Incoming,
     driver: &mut Driver<'_, C>,
     deadline: Deadline,
-    most: Option<u64>,
+    reading: Reading,
     result: &mut Exchange,
     explain: impl Fn(&Driver<'_, C>, &hyper::Error) -> Stop,
 ) -> Result<(), Stop>
 where
     C: Future<Output = hyper::Result<()>>,
 {
-    // An announced size is believed, so that nothing of it need be read.
-    within(body.size_hint().lower(), most)?;
-    while most.is_some() || result.read < READ {
+    let (most, upto) = match reading {
+        // An announced size is believed, so that nothing of it need be read.
+        Reading::Whole { most } => {
+            within(body.size_hint().lower(), most)?;
+            (most, if most.is_some() { u64::MAX } else { READ })
+        }
+        Reading::Upto(bytes) => (None, bytes),
+        Reading::Skimmed(bytes)
+            if body
+                .size_hint()
+                .exact()
+                .is_none_or(|announced| announced <= bytes) =>
+        {
+            (None, bytes)
+        }
+        Reading::Skimmed(_) | Reading::Nothing => return Ok(()),
+    };
+    while result.read < upto {
         let frame = match deadline.bound(driver.drive(body.frame())).await {
-            Err(Passed) => return Err(Stop::timeout(Phase::Body)),
-            Ok(None) => return Ok(()),
-            Ok(Some(Err(error))) => return Err(explain(driver, &error)),
             Ok(Some(Ok(frame))) => frame,
+            Ok(None) => return Ok(()),
+            _ if matches!(reading, Reading::Skimmed(_)) => return Ok(()),
+            Err(Passed) => return Err(Stop::timeout(Phase::Body)),
+            Ok(Some(Err(error))) => return Err(explain(driver, &error)),
         };
         if let Some(data) = frame.data_ref() {
             let room = KEPT.saturating_sub(result.kept.len()).min(data.len());

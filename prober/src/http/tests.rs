@@ -115,6 +115,7 @@ async fn each_request_of_a_kept_connection_is_one_write_on_a_socket_that_sends_a
     let manner = Manner {
         most: None,
         again: Some(asking.request().unwrap()),
+        reading: None,
     };
     let exchange = exchange(
         watched,

@@ -41,7 +41,9 @@ impl Probe<'_> {
                 status: Some(status),
             };
             let next = match &rules {
-                Some(rules) => trail.next(&at, head, rules).map_err(with_status)?,
+                Some(rules) => trail
+                    .next(&at, head, rules)
+                    .map_err(|refused| with_status(refused.into()))?,
                 None => None,
             };
             let Some(next) = next else {
@@ -132,6 +134,7 @@ impl Probe<'_> {
         let manner = Manner {
             most: spec.max_body,
             again,
+            reading: None,
         };
         Ok(match stream {
             Either::Right(tls) if http2 => {

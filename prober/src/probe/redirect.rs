@@ -1,5 +1,7 @@
 //! Where an answer sends us, and whether we go there. Pure; the rules are data, for targets and for client profiles.
 
+use std::{borrow::Cow, net::IpAddr};
+
 use http::{StatusCode, header, response::Parts};
 use parallax_model::{FailureKind, HostName, Phase, RedirectPolicy, Scheme};
 use url::Url;
@@ -73,47 +75,138 @@ impl Rules {
         }
     }
 
-    fn allow(&self, url: &Url, to: &Place) -> Result<(), String> {
+    fn allow(&self, url: &Url, to: &Place) -> Result<(), Refusal> {
         if !self.schemes.is_empty() && !self.schemes.contains(&to.scheme) {
-            return Err(format!("to the scheme {}", to.scheme));
+            return Err(Refusal::Scheme(to.scheme.to_string()));
         }
         match &self.ports {
-            Ports::Only(ports) if !ports.contains(&to.port) => return Err(format!("to port {}", to.port)),
+            Ports::Only(ports) if !ports.contains(&to.port) => return Err(Refusal::Port(to.port)),
             _ => {}
         }
-        if self
-            .longest_path
-            .is_some_and(|longest| url.path().len() > longest)
-        {
-            return Err("with too long a path".to_owned());
-        }
         match &self.hosts {
-            Hosts::Any => Ok(()),
-            Hosts::Only(hosts) if hosts.contains(&to.host) => Ok(()),
-            Hosts::Only(_) => Err(format!("to another host, {}", to.host)),
-            Hosts::Public => public(&to.host),
+            Hosts::Any => {}
+            Hosts::Only(hosts) if hosts.contains(&to.host) => {}
+            Hosts::Only(_) => return Err(Refusal::OtherHost(to.host.clone())),
+            Hosts::Public => public(&to.host)?,
+        }
+        match self.longest_path {
+            Some(longest) if url.path().len() > longest => Err(Refusal::TooLong),
+            _ => Ok(()),
         }
     }
 }
 
-/// The host rules of Boulder's `va/http.go`. It also wants a registered top-level domain; that list changes weekly and
-/// a name outside it does not resolve in public anyway.
-fn public(host: &str) -> Result<(), String> {
+/// Names that no registry of the public DNS holds (RFC 6761, RFC 6762, RFC 7686, RFC 9476, and ICANN's `internal`).
+const NOT_PUBLIC: &[&str] = &[
+    "alt",
+    "example",
+    "internal",
+    "invalid",
+    "local",
+    "localhost",
+    "onion",
+    "test",
+];
+
+/// The host rules of Boulder's `va/http.go`. It wants a top-level domain that IANA has registered; that list changes
+/// weekly, and a name that is in neither list does not resolve in public anyway.
+fn public(host: &str) -> Result<(), Refusal> {
+    if host.ends_with(".well-known") {
+        return Err(Refusal::MissingSlash(host.to_owned()));
+    }
     if let Ok(address) = host.parse() {
         return if reserved(address) {
-            Err(format!("to the reserved address {host}"))
+            Err(Refusal::Reserved(address))
         } else {
             Ok(())
         };
     }
-    if host.ends_with(".well-known") {
-        return Err(format!("to {host}, where a slash is missing"));
+    match host.trim_end_matches('.').rsplit_once('.') {
+        Some((_, top)) if !NOT_PUBLIC.contains(&top) => Ok(()),
+        _ => Err(Refusal::NotPublic(host.to_owned())),
     }
-    if host.contains('.') {
-        Ok(())
-    } else {
-        Err(format!("to {host}, which is no public name"))
+}
+
+/// Why a redirect is not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// So many were followed, and no more are.
+    TooMany(usize),
+    /// Its status is none that may send a client elsewhere.
+    Status,
+    /// It leads to what is no URL.
+    NoUrl,
+    Scheme(String),
+    Port(u16),
+    TooLong,
+    /// A URL without a host.
+    NoHost,
+    /// A host like `shop.example.org.well-known`.
+    MissingSlash(String),
+    Reserved(IpAddr),
+    NotPublic(String),
+    OtherHost(String),
+    /// Back to a URL that was seen.
+    Loop(String),
+}
+
+/// A redirect that is not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    status: u16,
+    pub(crate) why: Refusal,
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        let kind = match &refused.why {
+            Refusal::TooMany(_) => FailureKind::RedirectTooMany,
+            Refusal::Loop(_) => FailureKind::RedirectLoop,
+            _ => FailureKind::RedirectRefused,
+        };
+        let to = match &refused.why {
+            Refusal::TooMany(most) => {
+                return Self::new(Phase::Check, kind).because(format!("at most {most} are followed"));
+            }
+            Refusal::Loop(to) => {
+                return Self::new(Phase::Check, kind).because(tamed(&format!("back to {to}")));
+            }
+            Refusal::Status => "which must not be used here".to_owned(),
+            Refusal::NoUrl => "to what is no URL".to_owned(),
+            Refusal::Scheme(scheme) => format!("to the scheme {scheme}"),
+            Refusal::Port(port) => format!("to port {port}"),
+            Refusal::TooLong => "with too long a path".to_owned(),
+            Refusal::NoHost => "to a URL without a host".to_owned(),
+            Refusal::MissingSlash(host) => format!("to {host}, where a slash is missing"),
+            Refusal::Reserved(address) => format!("to the reserved address {address}"),
+            Refusal::NotPublic(host) => format!("to {host}, which is no public name"),
+            Refusal::OtherHost(host) => format!("to another host, {host}"),
+        };
+        Self::new(Phase::Check, kind).because(tamed(&format!("redirected by {} {to}", refused.status)))
     }
+}
+
+/// Where an answer says to go; nowhere where it says nothing, or nothing but an empty text.
+pub(crate) fn location(head: &Parts) -> Option<Cow<'_, str>> {
+    let value = head.headers.get(header::LOCATION)?.as_bytes();
+    (!value.is_empty()).then(|| String::from_utf8_lossy(value))
+}
+
+/// The host and port of a location as they were written, and what follows; absent where it is relative.
+pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = location.split_once("//")?;
+    let absolute = scheme.strip_suffix(':').is_some_and(|scheme| {
+        !scheme.is_empty()
+            && scheme
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    });
+    if !absolute && !scheme.is_empty() {
+        return None;
+    }
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    Some((host, tail))
 }
 
 /// The way of one probe so far.
@@ -128,43 +221,36 @@ impl Trail {
     }
 
     /// Where the answer sends us; nowhere where it is none to be followed.
-    pub(crate) fn next(&mut self, at: &Place, head: &Parts, rules: &Rules) -> Result<Option<Place>, Stop> {
+    pub(crate) fn next(&mut self, at: &Place, head: &Parts, rules: &Rules) -> Result<Option<Place>, Refused> {
         let status = head.status.as_u16();
-        let refused = |why: String| {
-            Err(Stop::new(Phase::Check, FailureKind::RedirectRefused)
-                .because(tamed(&format!("redirected by {status} {why}"))))
-        };
+        let refused = |why| Err(Refused { status, why });
         if !rules.codes.contains(&status) {
             return Ok(None);
         }
-        let Some(location) = head.headers.get(header::LOCATION) else {
+        let Some(location) = location(head) else {
             return Ok(None);
         };
         if self.seen.len() > rules.most {
-            return Err(Stop::new(Phase::Check, FailureKind::RedirectTooMany)
-                .because(format!("at most {} are followed", rules.most)));
+            return refused(Refusal::TooMany(rules.most));
         }
         if rules.refused_codes.contains(&status) {
-            return refused("which must not be used here".to_owned());
+            return refused(Refusal::Status);
         }
-        let target = location
-            .to_str()
-            .ok()
-            .and_then(|location| Url::parse(&at.url()).ok()?.join(location).ok());
-        let Some(url) = target else {
-            return refused("to what is no URL".to_owned());
+        // The URL library, like a browser, would take the first part of the path for the host.
+        if written(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
+            return refused(Refusal::NoHost);
+        }
+        let target = Url::parse(&at.url()).and_then(|here| here.join(&location));
+        let Ok(url) = target else {
+            return refused(Refusal::NoUrl);
         };
         let Some(to) = Place::of_url(&url) else {
-            return refused(format!("to the scheme {}", url.scheme()));
+            return refused(Refusal::Scheme(url.scheme().to_owned()));
         };
-        if let Err(why) = rules.allow(&url, &to) {
-            return refused(why);
-        }
+        rules.allow(&url, &to).map_err(|why| Refused { status, why })?;
         let next = to.url();
         if rules.notices_loops && self.seen.contains(&next) {
-            return Err(
-                Stop::new(Phase::Check, FailureKind::RedirectLoop).because(tamed(&format!("back to {next}")))
-            );
+            return refused(Refusal::Loop(next));
         }
         self.seen.push(next);
         Ok(Some(to))
@@ -212,7 +298,7 @@ mod tests {
         Trail::begin(&at)
             .next(&at, &head(status, location), rules)
             .map(|to| to.map(|to| to.url()))
-            .map_err(|stop| match stop.fault {
+            .map_err(|refused| match Stop::from(refused).fault {
                 crate::classify::Fault::Target(kind) => kind,
                 crate::classify::Fault::Own(own) => panic!("{own}"),
             })
@@ -238,6 +324,26 @@ mod tests {
             assert_eq!(goes(&rules, 301, location), expected, "{location}");
         }
         assert_eq!(goes(&rules, 304, "/x"), Ok(None), "no redirect");
+        assert_eq!(goes(&rules, 301, ""), Ok(None), "it leads nowhere");
+        assert_eq!(goes(&rules, 301, "http:///login"), refused, "the path is no host");
+    }
+
+    #[test]
+    fn the_parts_of_a_location_are_as_they_were_written() {
+        for (location, expected) in [
+            ("/x", None),
+            ("x//y", None),
+            ("?u=http://other/", None),
+            ("//cdn.example.test/x", Some(("cdn.example.test", "/x"))),
+            ("http://SHOP.example.test:80", Some(("SHOP.example.test:80", ""))),
+            (
+                "https://user@[2001:db8::1]:443?x",
+                Some(("[2001:db8::1]:443", "?x")),
+            ),
+            ("http:///x", Some(("", "/x"))),
+        ] {
+            assert_eq!(written(location), expected, "{location}");
+        }
     }
 
     #[test]
@@ -272,8 +378,8 @@ mod tests {
                 .unwrap()
                 .unwrap();
         }
-        let stop = trail.next(&at, &head(302, "/2"), &rules).unwrap_err();
-        assert_eq!(stop.fault, FailureKind::RedirectTooMany.into());
+        let refused = trail.next(&at, &head(302, "/2"), &rules).unwrap_err();
+        assert_eq!(Stop::from(refused).fault, FailureKind::RedirectTooMany.into());
     }
 
     proptest! {

@@ -5,10 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, Scope, SearchManner};
+use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, Scope};
 use tokio::time;
 
-use super::{AddressRule, Profile};
+use super::{
+    AddressRule, ClientProfile, Profile, answer,
+    problem::{self, Problem, Scene},
+};
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
@@ -17,10 +20,9 @@ use crate::{
     probe::{
         Context,
         place::{Place, bracketed},
-        redirect::Trail,
-        reserved::reserved,
+        redirect::{Refusal, Trail, location, written},
     },
-    resolve::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
+    resolve::{Resolution, ResolverChoice},
     result::{Hop, tamed},
 };
 
@@ -44,6 +46,9 @@ pub struct Validation {
     pub outcome: Outcome,
     /// What a library or the kernel said of a failure: bounded, without control characters.
     pub detail: Option<String>,
+    /// The failure as the certificate authority itself would report it; absent for a success, for a client that is none,
+    /// and for a fault of this machine.
+    pub problem: Option<Problem>,
     /// Passes that succeeded.
     pub passes: u32,
     /// What the challenge's own name resolved to in the last pass.
@@ -99,17 +104,7 @@ pub(crate) async fn validate_within(
     let mut took = Duration::ZERO;
     loop {
         let begun = Instant::now();
-        let mut fetch = Fetch {
-            profile,
-            choice,
-            scope,
-            context,
-            deadline: Deadline::within(profile.timeout),
-            dials: Vec::new(),
-            hops: Vec::new(),
-            resolution: None,
-            trail: Trail::begin(&place(challenge)),
-        };
+        let mut fetch = Fetch::begin(profile, challenge, choice, scope, context);
         let ended = fetch.fetch(challenge).await;
         took += begun.elapsed();
         passes += u32::from(ended.is_ok());
@@ -117,22 +112,238 @@ pub(crate) async fn validate_within(
             time::sleep(profile.pause).await;
             continue;
         }
-        let (outcome, detail) = match ended {
-            Ok(status) => (Outcome::Ok { status: Some(status) }, None),
-            Err((stop, status)) => {
+        let (outcome, detail, problem) = match ended {
+            Ok(status) => (Outcome::Ok { status: Some(status) }, None, None),
+            Err(Failed {
+                stop,
+                status,
+                refusal,
+            }) => {
+                fetch.scene.address = fetch.dials.last().map(|dial| dial.address);
+                let problem = problem::of(profile.client, &stop, status, refusal.as_ref(), &fetch.scene);
                 let detail = stop.detail.as_deref().map(tamed);
-                (stop.outcome(status), detail)
+                (stop.outcome(status), detail, problem)
             }
         };
         return Validation {
             outcome,
             detail,
+            problem,
             passes,
-            resolution: fetch.resolution,
+            resolution: fetch.first,
             dials: fetch.dials,
             hops: fetch.hops,
             took: took.into(),
         };
+    }
+}
+
+/// A fetch that ended before its end.
+struct Failed {
+    stop: Stop,
+    status: Option<u16>,
+    refusal: Option<Refusal>,
+}
+
+impl From<Stop> for Failed {
+    fn from(stop: Stop) -> Self {
+        Self {
+            stop,
+            status: None,
+            refusal: None,
+        }
+    }
+}
+
+pub(super) struct Fetch<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) choice: &'a ResolverChoice,
+    pub(super) scope: Option<&'a Scope>,
+    pub(super) context: &'a Context,
+    pub(super) deadline: Deadline,
+    pub(super) dials: Vec<DialTried>,
+    pub(super) scene: Scene,
+    hops: Vec<Hop>,
+    /// What the challenge's own name led to.
+    first: Option<Resolution>,
+    /// Kept over a fallback to IPv4, as Boulder keeps its records: a redirect seen before is then a loop.
+    trail: Trail,
+}
+
+impl<'a> Fetch<'a> {
+    fn begin(
+        profile: &'a Profile,
+        challenge: &Challenge,
+        choice: &'a ResolverChoice,
+        scope: Option<&'a Scope>,
+        context: &'a Context,
+    ) -> Self {
+        let place = place(challenge);
+        let authority = first_authority(profile, &place);
+        Self {
+            profile,
+            choice,
+            scope,
+            context,
+            deadline: Deadline::within(profile.timeout),
+            dials: Vec::new(),
+            scene: Scene {
+                first_url: url(&place, &authority),
+                url: url(&place, &authority),
+                expected: challenge.expected.clone(),
+                ..Scene::default()
+            },
+            hops: Vec::new(),
+            first: None,
+            trail: Trail::begin(&place),
+        }
+    }
+
+    async fn fetch(&mut self, challenge: &Challenge) -> Result<u16, Failed> {
+        let first = place(challenge);
+        let dialling = self.dialling();
+        let found = self.resolve(&first.host, dialling).await;
+        self.first.clone_from(&self.scene.resolution);
+        let addresses = found?;
+        let ended = self.walk(&first, &addresses, dialling, challenge).await;
+        let fallback = addresses.iter().find(|address| address.is_ipv4()).copied();
+        let was_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
+        match (ended, fallback) {
+            (Err(failed), Some(v4))
+                if self.profile.addresses == AddressRule::V6ThenV4OnDialError
+                    && was_v6
+                    && failed.stop.phase == Phase::Connect =>
+            {
+                self.walk(&first, &[v4], dialling, challenge).await
+            }
+            (ended, _) => ended,
+        }
+    }
+
+    /// The end of finding an address and connecting to it.
+    fn dialling(&self) -> Deadline {
+        match (self.profile.named_resolvers_timeout, self.choice) {
+            (Some(timeout), ResolverChoice::Servers(_)) => self.deadline.at_most(timeout),
+            _ => self.deadline,
+        }
+    }
+
+    /// From the first URL along the redirects to the answer that counts.
+    async fn walk(
+        &mut self,
+        first: &Place,
+        addresses: &[IpAddr],
+        mut dialling: Deadline,
+        challenge: &Challenge,
+    ) -> Result<u16, Failed> {
+        self.scene.url.clone_from(&self.scene.first_url);
+        let rules = self.profile.rules();
+        let mut at = first.clone();
+        let mut authority = first_authority(self.profile, first);
+        let mut addresses = addresses.to_vec();
+        loop {
+            self.scene.location = None;
+            let exchange = self.get(&at, &authority, &addresses, dialling).await?;
+            let status = exchange.status();
+            let with = |stop| Failed {
+                stop,
+                status,
+                refusal: None,
+            };
+            self.scene.first_bytes = exchange.first;
+            if let Some(stop) = exchange.stop {
+                let stop = if exchange.head.is_none() {
+                    headless(stop)
+                } else {
+                    stop
+                };
+                return Err(with(stop));
+            }
+            let Some(head) = exchange.head else {
+                return Err(Stop::new(Phase::FirstByte, FailureKind::Eof).into());
+            };
+            let next = self.trail.next(&at, &head, &rules);
+            self.scene.location = location(&head).map(std::borrow::Cow::into_owned);
+            let next = next.map_err(|refused| Failed {
+                refusal: Some(refused.why.clone()),
+                ..with(refused.into())
+            })?;
+            let Some(next) = next else {
+                let status = head.status.as_u16();
+                let whole = exchange.read == exchange.kept.len() as u64;
+                let content = answer::content(self.profile, &head, exchange.kept).map_err(with)?;
+                let judged = answer::judged(self.profile, status, &content, whole, &challenge.expected);
+                self.scene.content = content;
+                return judged.map(|()| status).map_err(with);
+            };
+            self.hops.push(Hop {
+                url: at.url(),
+                status: head.status.as_u16(),
+                front: None,
+            });
+            if self.deadline.left().is_zero() {
+                return Err(Stop::timeout(Phase::Connect).into());
+            }
+            at = next;
+            self.scene.url = match self.scene.location.as_deref().and_then(written) {
+                Some((host, tail)) => {
+                    authority = match self.profile.client {
+                        ClientProfile::Boulder => host.to_ascii_lowercase(),
+                        _ => host.to_owned(),
+                    };
+                    format!("{}://{authority}{tail}", at.scheme)
+                }
+                None => url(&at, &authority),
+            };
+            dialling = self.dialling();
+            addresses = self.resolve(&at.host, dialling).await.map_err(with)?;
+        }
+    }
+
+    async fn get(
+        &mut self,
+        at: &Place,
+        authority: &str,
+        addresses: &[IpAddr],
+        dialling: Deadline,
+    ) -> Result<Exchange, Stop> {
+        let asking = Asking {
+            user_agent: self.profile.user_agent,
+            accept: self.profile.accept,
+            gzip: self.profile.gzip,
+            ..Asking::get(authority, &at.path)
+        };
+        let request = asking.request()?;
+        let tcp = self.dial(at, addresses, dialling).await?;
+        let stream = self.secured(at, tcp).await?;
+        let reading = |head: &::http::response::Parts| answer::reading(self.profile, head);
+        let manner = Manner {
+            reading: Some(&reading),
+            ..Manner::default()
+        };
+        Ok(http::exchange(stream, request, manner, self.deadline, &mut Laps::start()).await)
+    }
+}
+
+/// To these clients an answer begins with its whole head: what breaks off before is no answer.
+fn headless(stop: Stop) -> Stop {
+    let kind = match &stop.fault {
+        Fault::Target(FailureKind::BodyStalled) => FailureKind::FirstByteTimeout,
+        Fault::Target(FailureKind::BodyCut)
+            if stop
+                .detail
+                .as_deref()
+                .is_some_and(|detail| detail.contains("reset by peer")) =>
+        {
+            FailureKind::Reset
+        }
+        Fault::Target(FailureKind::BodyCut) => FailureKind::Eof,
+        _ => return stop,
+    };
+    Stop {
+        phase: Phase::FirstByte,
+        fault: kind.into(),
+        ..stop
     }
 }
 
@@ -145,154 +356,14 @@ fn place(challenge: &Challenge) -> Place {
     }
 }
 
-type Stopped = (Stop, Option<u16>);
-
-pub(super) struct Fetch<'a> {
-    pub(super) profile: &'a Profile,
-    choice: &'a ResolverChoice,
-    pub(super) scope: Option<&'a Scope>,
-    pub(super) context: &'a Context,
-    pub(super) deadline: Deadline,
-    pub(super) dials: Vec<DialTried>,
-    hops: Vec<Hop>,
-    resolution: Option<Resolution>,
-    /// Kept over a fallback to IPv4, as Boulder keeps its records: a redirect seen before is then a loop.
-    trail: Trail,
-}
-
-impl Fetch<'_> {
-    async fn fetch(&mut self, challenge: &Challenge) -> Result<u16, Stopped> {
-        let first = place(challenge);
-        let addresses = self
-            .resolve(&first.host, true)
-            .await
-            .map_err(|stop| (stop, None))?;
-        let ended = self.walk(&first, &addresses, challenge).await;
-        let fallback = addresses.iter().find(|address| address.is_ipv4()).copied();
-        let was_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
-        match (ended, fallback) {
-            (Err((stop, _)), Some(v4))
-                if self.profile.addresses == AddressRule::V6ThenV4OnDialError
-                    && was_v6
-                    && stop.phase == Phase::Connect =>
-            {
-                self.walk(&first, &[v4], challenge).await
-            }
-            (ended, _) => ended,
-        }
-    }
-
-    /// From the first URL along the redirects to the answer that counts.
-    async fn walk(
-        &mut self,
-        first: &Place,
-        addresses: &[IpAddr],
-        challenge: &Challenge,
-    ) -> Result<u16, Stopped> {
-        let rules = self.profile.rules();
-        let mut at = first.clone();
-        let mut addresses = addresses.to_vec();
-        loop {
-            let exchange = self.get(&at, &addresses).await.map_err(|stop| (stop, None))?;
-            let status = exchange.status();
-            if let Some(stop) = exchange.stop {
-                return Err((stop, status));
-            }
-            let Some(head) = exchange.head else {
-                return Err((Stop::new(Phase::FirstByte, FailureKind::Eof), None));
-            };
-            let next = self
-                .trail
-                .next(&at, &head, &rules)
-                .map_err(|stop| (stop, status))?;
-            let Some(next) = next else {
-                let status = head.status.as_u16();
-                return match self.judged(status, &exchange.kept, exchange.read, challenge) {
-                    Ok(()) => Ok(status),
-                    Err(kind) => Err((Stop::new(Phase::Check, kind), Some(status))),
-                };
-            };
-            self.hops.push(Hop {
-                url: at.url(),
-                status: head.status.as_u16(),
-                front: None,
-            });
-            at = next;
-            addresses = self
-                .resolve(&at.host, false)
-                .await
-                .map_err(|stop| (stop, status))?;
-        }
-    }
-
-    fn judged(&self, status: u16, kept: &[u8], read: u64, challenge: &Challenge) -> Result<(), FailureKind> {
-        if status != 200 {
-            return Err(FailureKind::Status);
-        }
-        let right = read == kept.len() as u64
-            && std::str::from_utf8(kept)
-                .is_ok_and(|body| self.profile.body.trim.cut(body) == challenge.expected);
-        if right {
-            Ok(())
-        } else {
-            Err(FailureKind::WrongBody)
-        }
-    }
-
-    /// Addresses a connection may be tried to, IPv6 first.
-    async fn resolve(&mut self, host: &str, first: bool) -> Result<Vec<IpAddr>, Stop> {
-        let left = self.deadline.left();
-        let found = resolve_all(self.context, host, self.choice, SearchManner::Glibc, left).await;
-        let mut addresses: Vec<IpAddr> = found.addresses.iter().map(|found| found.address).collect();
-        let failure = found.failure().cloned();
-        if first {
-            self.resolution = Some(found);
-        }
-        if let Some(failure) = failure {
-            return Err(unresolved(&failure));
-        }
-        if !self.profile.reserved_allowed {
-            addresses.retain(|address| !reserved(*address));
-        }
-        if addresses.is_empty() {
-            return Err(Stop::new(Phase::Resolve, FailureKind::NoAddress).because(format!(
-                "{host} has private or reserved addresses only, which this client does not use"
-            )));
-        }
-        addresses.sort_by_key(IpAddr::is_ipv4);
-        Ok(addresses)
-    }
-
-    async fn get(&mut self, at: &Place, addresses: &[IpAddr]) -> Result<Exchange, Stop> {
-        let authority = if self.profile.host_with_port {
-            bracketed(&at.host, Some(at.port))
-        } else {
-            at.authority()
-        };
-        let asking = Asking {
-            user_agent: self.profile.user_agent,
-            accept: self.profile.accept,
-            ..Asking::get(&authority, &at.path)
-        };
-        let request = asking.request()?;
-        let stream = self.dial(at, addresses).await?;
-        let manner = Manner {
-            most: self.profile.body.most,
-            again: None,
-        };
-        Ok(http::exchange(stream, request, manner, self.deadline, &mut Laps::start()).await)
+fn first_authority(profile: &Profile, first: &Place) -> String {
+    if profile.host_with_port {
+        bracketed(&first.host, Some(first.port))
+    } else {
+        first.authority()
     }
 }
 
-fn unresolved(failure: &FamilyAnswer) -> Stop {
-    let (fault, detail): (Fault, _) = match failure {
-        FamilyAnswer::Failed { kind, detail } => (kind.clone().into(), detail.clone()),
-        FamilyAnswer::NotAsked { own, detail } => ((*own).into(), detail.clone()),
-        FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => (FailureKind::NoAddress.into(), None),
-    };
-    let stop = Stop::new(Phase::Resolve, fault);
-    match detail {
-        Some(detail) => stop.because(detail),
-        None => stop,
-    }
+fn url(at: &Place, authority: &str) -> String {
+    format!("{}://{authority}{}", at.scheme, at.path)
 }

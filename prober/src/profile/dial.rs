@@ -7,8 +7,8 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use parallax_model::{FailureKind, OwnFault, Phase, Scheme};
-use tokio::time;
+use parallax_model::{FailureKind, OwnFault, Phase, Scheme, Scope};
+use tokio::{net::TcpStream, time};
 
 use super::{
     AddressRule,
@@ -16,116 +16,148 @@ use super::{
 };
 use crate::{
     classify::{Fault, Stop},
-    laps::Laps,
-    probe::{
-        leg::{Leg, Opening, Stream},
-        place::Place,
-    },
+    clock::Deadline,
+    connect,
+    probe::{leg::Stream, place::Place},
     tls::Handshake,
 };
 
 /// How long the one family has before the other one is tried beside it (Go's `FallbackDelay`).
 const HEAD_START: Duration = Duration::from_millis(300);
 
-type Dialled = (Vec<DialTried>, Result<Stream, Stop>);
+/// The least an address is given of the time for all of them, while there is so much (Go's `partialDeadline`).
+const LEAST: Duration = Duration::from_secs(2);
+
+/// What all addresses of one dial have in common.
+#[derive(Debug, Clone, Copy)]
+struct Dialling<'a> {
+    port: u16,
+    deadline: Deadline,
+    scope: Option<&'a Scope>,
+}
+
+type Dialled = (Vec<DialTried>, Result<TcpStream, Stop>);
 
 impl Fetch<'_> {
     /// Connects as the profile says; every address that was tried is kept.
-    pub(super) async fn dial(&mut self, at: &Place, addresses: &[IpAddr]) -> Result<Stream, Stop> {
-        match self.profile.addresses {
-            AddressRule::Raced => self.race(at, addresses).await,
+    pub(super) async fn dial(
+        &mut self,
+        at: &Place,
+        addresses: &[IpAddr],
+        deadline: Deadline,
+    ) -> Result<TcpStream, Stop> {
+        let deadline = match self.profile.dial_timeout {
+            Some(timeout) => deadline.at_most(timeout),
+            None => deadline,
+        };
+        let dialling = Dialling {
+            port: at.port,
+            deadline,
+            scope: self.scope,
+        };
+        let (tried, opened) = match self.profile.addresses {
+            AddressRule::Raced => race(dialling, addresses).await,
             AddressRule::V6ThenV4OnDialError | AddressRule::FirstOnly => {
-                let (tried, opened) = self
-                    .one_after_the_other(at, &addresses[..addresses.len().min(1)])
-                    .await;
-                self.dials.extend(tried);
-                opened
-            }
-        }
-    }
-
-    /// IPv6 first, IPv4 beside it after the head start or as soon as IPv6 has failed.
-    async fn race(&mut self, at: &Place, addresses: &[IpAddr]) -> Result<Stream, Stop> {
-        let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
-        let (first, second) = if v6.is_empty() { (v4, v6) } else { (v6, v4) };
-        let (tried, opened) = {
-            let this = &*self;
-            let mut lead = pin!(this.one_after_the_other(at, &first));
-            match time::timeout(HEAD_START, &mut lead).await {
-                Ok(ended) => or_else(ended, this.one_after_the_other(at, &second)).await,
-                Err(_) if second.is_empty() => lead.await,
-                Err(_) => match select(lead, pin!(this.one_after_the_other(at, &second))).await {
-                    Either::Left((ended, other)) => or_else(ended, other).await,
-                    Either::Right(((mut tried, Ok(stream)), _)) => {
-                        tried.insert(0, overtaken(at, &first));
-                        (tried, Ok(stream))
-                    }
-                    Either::Right((ended, lead)) => or_else(ended, lead).await,
-                },
+                let first = &addresses[..addresses.len().min(1)];
+                one_after_the_other(dialling, first).await
             }
         };
         self.dials.extend(tried);
         opened
     }
 
-    async fn one_after_the_other(&self, at: &Place, addresses: &[IpAddr]) -> Dialled {
-        let mut tried = Vec::new();
-        let mut ended = Err(Stop::new(Phase::Resolve, FailureKind::NoAddress));
-        for address in addresses {
-            let address = SocketAddr::new(*address, at.port);
-            // Boxed: two of these race, and a preflight is not counted in microseconds.
-            ended = Box::pin(self.open(at, address)).await;
-            let outcome = match &ended {
-                // Nothing was connected to, so nothing is known of the address.
-                Err(Stop {
-                    fault: Fault::Own(_), ..
-                }) => continue,
-                Err(Stop {
-                    phase: Phase::Connect,
-                    fault: Fault::Target(kind),
-                    ..
-                }) => DialOutcome::Failed(kind.clone()),
-                _ => DialOutcome::Connected,
-            };
-            let done = outcome == DialOutcome::Connected;
-            tried.push(DialTried { address, outcome });
-            if done {
-                break;
-            }
+    /// Shakes hands where the scheme wants it. After a redirect nobody of them verifies the certificate.
+    pub(super) async fn secured(&self, at: &Place, tcp: TcpStream) -> Result<Stream, Stop> {
+        if at.scheme == Scheme::Http {
+            return Ok(Stream::Left(tcp));
         }
-        (tried, ended)
-    }
-
-    async fn open(&self, at: &Place, address: SocketAddr) -> Result<Stream, Stop> {
-        if let Some(why) = self.scope.and_then(|scope| scope.refuses(address.ip())) {
-            return Err(Stop::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
-                "{} is {}, which may not be asked for",
-                address.ip(),
-                why.words()
-            )));
-        }
-        let deadline = match self.profile.dial_timeout {
+        let deadline = match self.profile.handshake_timeout {
             Some(timeout) => self.deadline.at_most(timeout),
             None => self.deadline,
         };
-        let opening = Opening {
-            // After a redirect nobody of them verifies the certificate.
-            tls: (at.scheme == Scheme::Https).then_some(Handshake {
-                host: &at.host,
-                alpn: &[],
-                verify: false,
-            }),
-            ..Opening::default()
+        let handshake = Handshake {
+            host: &at.host,
+            alpn: &[],
+            verify: false,
         };
-        Leg::default()
-            .open(self.context, address, opening, deadline, &mut Laps::start())
-            .await
+        let shaken = self.context.tls.connect(handshake, tcp, deadline).await;
+        Ok(Stream::Right(shaken.result?))
     }
 }
 
-/// The other family's turn after a dial error. Once connected the race is over: a failed handshake has no second try.
+/// IPv6 first, IPv4 beside it after the head start or as soon as IPv6 has failed.
+async fn race(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Dialled {
+    let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
+    let (first, second) = if v6.is_empty() { (v4, v6) } else { (v6, v4) };
+    let mut lead = pin!(one_after_the_other(dialling, &first));
+    match time::timeout(HEAD_START, &mut lead).await {
+        Ok(ended) => or_else(ended, one_after_the_other(dialling, &second)).await,
+        Err(_) if second.is_empty() => lead.await,
+        Err(_) => match select(lead, pin!(one_after_the_other(dialling, &second))).await {
+            Either::Left((ended, other)) => or_else(ended, other).await,
+            Either::Right(((mut tried, Ok(stream)), _)) => {
+                tried.insert(0, overtaken(dialling.port, &first));
+                (tried, Ok(stream))
+            }
+            Either::Right((ended, lead)) => or_else(ended, lead).await,
+        },
+    }
+}
+
+/// Each address has its share of the time that is left.
+async fn one_after_the_other(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Dialled {
+    let deadline = dialling.deadline;
+    let mut tried = Vec::new();
+    let mut ended = Err(Stop::new(Phase::Resolve, FailureKind::NoAddress));
+    for (n, address) in addresses.iter().enumerate() {
+        let address = SocketAddr::new(*address, dialling.port);
+        if deadline.left().is_zero() {
+            // Even a connection that would stand at once comes too late.
+            ended = Err(Stop::timeout(Phase::Connect));
+            break;
+        }
+        let share = share(deadline.left(), addresses.len() - n);
+        ended = match refused(address.ip(), dialling.scope) {
+            Some(stop) => Err(stop),
+            None => connect::connect(address, deadline.at_most(share)).await.result,
+        };
+        let outcome = match &ended {
+            Ok(_) => DialOutcome::Connected,
+            Err(Stop {
+                fault: Fault::Target(kind),
+                ..
+            }) => DialOutcome::Failed(kind.clone()),
+            // Nothing was connected to, so nothing is known of the address.
+            Err(Stop {
+                fault: Fault::Own(_), ..
+            }) => continue,
+        };
+        tried.push(DialTried { address, outcome });
+        if ended.is_ok() {
+            break;
+        }
+    }
+    (tried, ended)
+}
+
+/// An address that may not be asked for, be it a name or a redirect that leads there.
+fn refused(address: IpAddr, scope: Option<&Scope>) -> Option<Stop> {
+    let why = scope?.refuses(address)?;
+    Some(Stop::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
+        "{address} is {}, which may not be asked for",
+        why.words()
+    )))
+}
+
+/// What one of so many addresses may take of the time that is left.
+fn share(left: Duration, addresses: usize) -> Duration {
+    let equal = left / u32::try_from(addresses).unwrap_or(u32::MAX).max(1);
+    if equal < LEAST { left.min(LEAST) } else { equal }
+}
+
+/// The other family's turn after a dial error.
 async fn or_else((mut tried, opened): Dialled, rest: impl Future<Output = Dialled>) -> Dialled {
-    if !matches!(&opened, Err(stop) if stop.phase == Phase::Connect) {
+    if opened.is_ok() {
         return (tried, opened);
     }
     let (more, later) = rest.await;
@@ -137,9 +169,33 @@ async fn or_else((mut tried, opened): Dialled, rest: impl Future<Output = Dialle
 }
 
 /// The family that had not answered by then.
-fn overtaken(at: &Place, first: &[IpAddr]) -> DialTried {
+fn overtaken(port: u16, first: &[IpAddr]) -> DialTried {
     DialTried {
-        address: SocketAddr::new(first.first().copied().unwrap_or(IpAddr::from([0; 4])), at.port),
+        address: SocketAddr::new(first.first().copied().unwrap_or(IpAddr::from([0; 4])), port),
         outcome: DialOutcome::Overtaken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_several_addresses_has_its_share_of_the_time_but_never_less_than_two_seconds() {
+        for (left, addresses, expected) in [
+            (10_000, 1, 10_000),
+            (10_000, 2, 5_000),
+            (10_000, 5, 2_000),
+            (10_000, 8, 2_000),
+            (1_500, 3, 1_500),
+            (0, 2, 0),
+        ] {
+            let share = share(Duration::from_millis(left), addresses);
+            assert_eq!(
+                share,
+                Duration::from_millis(expected),
+                "{left} ms for {addresses}"
+            );
+        }
     }
 }

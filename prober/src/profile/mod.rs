@@ -4,15 +4,20 @@
 //! Read in the sources of cert-manager (`pkg/issuer/acme/http/http.go`, 1.21), Boulder (`va/http.go`, August 2026) and
 //! Pebble 2.4.0 (`va/va.go`).
 
+mod answer;
 mod client;
 mod dial;
+mod go;
+mod lookup;
+mod problem;
 mod proxy;
 
 use std::time::Duration;
 
-pub(crate) use self::client::validate_within;
+pub(crate) use self::{client::validate_within, problem::dns_problem};
 pub use self::{
     client::{Challenge, DialOutcome, DialTried, Validation, validate},
+    problem::{Problem, ProblemClass},
     proxy::proxied_by,
 };
 use crate::{
@@ -22,6 +27,7 @@ use crate::{
 
 /// One client's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub struct Profile {
     /// What it is called.
     pub client: ClientProfile,
@@ -29,12 +35,21 @@ pub struct Profile {
     pub user_agent: &'static str,
     /// Its `Accept` header, where it sends one.
     pub accept: Option<&'static str>,
-    /// Whether `Host` carries the port even where it is the scheme's own.
+    /// Whether the first request's `Host` carries the port though it is the scheme's own. Behind an absolute redirect it
+    /// is what that one says, in all of them.
     pub host_with_port: bool,
+    /// Whether it asks for a compressed answer and decompresses it, as Go's client does by itself.
+    pub gzip: bool,
     /// Deadline of one fetch with all its redirects.
     pub timeout: Duration,
-    /// Deadline of one connect, and of one TLS handshake, where it has its own.
+    /// Deadline of one connect, where it has its own.
     pub dial_timeout: Option<Duration>,
+    /// Deadline of one TLS handshake, where it has its own.
+    pub handshake_timeout: Option<Duration>,
+    /// Time for finding a name's address *and* connecting to it, where resolvers were named to it.
+    pub named_resolvers_timeout: Option<Duration>,
+    /// When a name leads nowhere.
+    pub lookup: LookupRule,
     /// Which of a host's addresses it connects to.
     pub addresses: AddressRule,
     /// Whether it connects to private and reserved addresses.
@@ -62,6 +77,18 @@ pub enum ClientProfile {
     Boulder,
     /// Its test server.
     Pebble,
+}
+
+/// When a name leads nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupRule {
+    /// When neither family has an address, whatever became of the two questions.
+    EitherFamily,
+    /// Also when one of the two questions gets no answer in this time. Any response code is an answer.
+    BothAnswered {
+        /// Time for both.
+        within: Duration,
+    },
 }
 
 /// Which addresses a client connects to.
@@ -96,8 +123,10 @@ pub struct RedirectRules {
 /// When a body is the right one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyRule {
-    /// Most bytes; one more fails whatever they are.
+    /// Most bytes; one more fails whatever they are. What lies behind that one is not read.
     pub most: Option<u64>,
+    /// Whether it is read before the status is looked at.
+    pub before_status: bool,
     /// What is cut off its end before it is compared.
     pub trim: Trim,
 }
@@ -141,8 +170,12 @@ impl Profile {
             user_agent: USER_AGENT,
             accept: Some("*/*"),
             host_with_port: false,
+            gzip: false,
             timeout: Duration::from_secs(10),
             dial_timeout: None,
+            handshake_timeout: None,
+            named_resolvers_timeout: None,
+            lookup: LookupRule::EitherFamily,
             addresses: AddressRule::Raced,
             reserved_allowed: true,
             redirects: RedirectRules {
@@ -155,6 +188,7 @@ impl Profile {
             },
             body: BodyRule {
                 most: None,
+                before_status: false,
                 trim: Trim::WhiteSpace,
             },
             passes: 1,
@@ -164,12 +198,15 @@ impl Profile {
     }
 
     /// `http.Client{Timeout: 10s}` with Go's own redirect policy: an error once ten requests have been made, any host
-    /// and port, no notice of loops. Five passes, two seconds apart.
+    /// and port, no notice of loops. Five passes, two seconds apart. Where solver nameservers are given, a dialer of
+    /// three seconds finds and connects.
     const fn cert_manager() -> Self {
         Self {
             client: ClientProfile::CertManager,
             user_agent: "cert-manager-challenges/v1.21.1 (linux/amd64) cert-manager/parallax-preflight",
             accept: None,
+            gzip: true,
+            named_resolvers_timeout: Some(Duration::from_secs(3)),
             addresses: AddressRule::Raced,
             redirects: RedirectRules {
                 most: 9,
@@ -181,6 +218,7 @@ impl Profile {
             },
             body: BodyRule {
                 most: None,
+                before_status: false,
                 trim: Trim::Nothing,
             },
             passes: 5,
@@ -196,8 +234,10 @@ impl Profile {
         Self {
             client: ClientProfile::Boulder,
             user_agent: "Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)",
+            gzip: true,
             timeout: Duration::from_millis(19_800),
             dial_timeout: Some(Duration::from_secs(10)),
+            handshake_timeout: Some(Duration::from_secs(10)),
             addresses: AddressRule::V6ThenV4OnDialError,
             reserved_allowed: false,
             redirects: RedirectRules {
@@ -210,6 +250,7 @@ impl Profile {
             },
             body: BodyRule {
                 most: Some(127),
+                before_status: false,
                 trim: Trim::WhiteSpace,
             },
             ..Self::generic()
@@ -222,7 +263,12 @@ impl Profile {
             client: ClientProfile::Pebble,
             user_agent: "LetsEncrypt-Pebble-VA (https://github.com/letsencrypt/pebble)",
             host_with_port: true,
+            gzip: true,
             timeout: Duration::from_secs(15),
+            // Its DNS library waits so long for each of the two answers, and asks once.
+            lookup: LookupRule::BothAnswered {
+                within: Duration::from_secs(2),
+            },
             addresses: AddressRule::FirstOnly,
             redirects: RedirectRules {
                 most: 9,
@@ -234,6 +280,7 @@ impl Profile {
             },
             body: BodyRule {
                 most: None,
+                before_status: true,
                 trim: Trim::LineEnds,
             },
             ..Self::generic()

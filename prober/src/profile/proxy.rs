@@ -1,49 +1,97 @@
-//! The proxy a Go client would use for a plain request: `HTTP_PROXY` and `NO_PROXY` of *its* environment
+//! The proxy a Go client would use for a request: `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of *its* environment
 //! (`golang.org/x/net/http/httpproxy`). It is noted, not imitated: a verdict says that the real client goes another way.
 
 use std::net::IpAddr;
 
-/// The proxy for `http://host/`, from the environment of the client in question; absent where it goes straight.
-pub fn proxied_by(environment: impl Fn(&str) -> Option<String>, host: &str) -> Option<String> {
+use parallax_model::Scheme;
+
+/// The proxy for a request of this scheme to this host and port, from the environment of the client in question; absent
+/// where it goes straight. Behind a redirect to https it is another variable's.
+pub fn proxied_by(
+    environment: impl Fn(&str) -> Option<String>,
+    scheme: Scheme,
+    host: &str,
+    port: u16,
+) -> Option<String> {
     let read = |names: [&str; 2]| {
         names
             .iter()
             .find_map(|name| environment(name).filter(|value| !value.is_empty()))
     };
-    let proxy = read(["HTTP_PROXY", "http_proxy"])?;
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let proxy = read(match scheme {
+        Scheme::Http => ["HTTP_PROXY", "http_proxy"],
+        Scheme::Https => ["HTTPS_PROXY", "https_proxy"],
+    })?;
+    let host = host
+        .trim_matches(['[', ']'])
+        .trim_end_matches('.')
+        .to_ascii_lowercase();
     // Go never sends requests for this machine through a proxy.
     let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let excepted =
-        read(["NO_PROXY", "no_proxy"]).is_some_and(|list| list.split(',').any(|entry| covers(entry, &host)));
+    let excepted = read(["NO_PROXY", "no_proxy"])
+        .is_some_and(|list| list.split(',').any(|entry| covers(entry, &host, port)));
     (!loopback && !excepted).then_some(proxy)
 }
 
-/// `*`, a name and everything below it, a name behind a dot for what is below it only, or an address.
-fn covers(entry: &str, host: &str) -> bool {
+/// `*`, an address, a network, a name and everything below it, or a name behind a dot for what is below it only; names
+/// and addresses may have a port, which must then be that of the request.
+fn covers(entry: &str, host: &str, port: u16) -> bool {
     let entry = entry.trim().to_ascii_lowercase();
-    let entry = entry
-        .split_once(':')
-        .filter(|(_, port)| *port == "80")
-        .map_or(entry.as_str(), |(name, _)| name);
+    if entry.is_empty() {
+        return false;
+    }
+    if entry == "*" {
+        return true;
+    }
     if let Some((network, bits)) = entry.split_once('/') {
         return in_network(network, bits, host);
     }
-    match entry.trim_start_matches('*') {
-        "" => !entry.is_empty(),
-        below if below.starts_with('.') => host.ends_with(below),
-        name => host == name || host.ends_with(&format!(".{name}")),
+    let (name, wanted) = with_port(&entry);
+    if wanted.is_some_and(|wanted| wanted != port) {
+        return false;
+    }
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return host.parse() == Ok(address);
+    }
+    let name = name
+        .strip_prefix('*')
+        .filter(|rest| rest.starts_with('.'))
+        .unwrap_or(name);
+    match name.strip_prefix('.') {
+        Some(_) => host.ends_with(name),
+        None => host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.')),
+    }
+}
+
+/// An entry with its port, where it has one. An IPv6 address has many colons and, with a port, brackets.
+fn with_port(entry: &str) -> (&str, Option<u16>) {
+    let split = entry
+        .rsplit_once(':')
+        .filter(|(name, _)| !name.contains(':') || name.ends_with(']'))
+        .and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    match split {
+        Some((name, port)) => (name.trim_matches(['[', ']']), Some(port)),
+        None => (entry.trim_matches(['[', ']']), None),
     }
 }
 
 fn in_network(network: &str, bits: &str, host: &str) -> bool {
-    let (Ok(IpAddr::V4(network)), Ok(bits), Ok(IpAddr::V4(host))) =
-        (network.parse(), bits.parse::<u32>(), host.parse())
-    else {
+    let (Ok(network), Ok(bits), Ok(host)) = (
+        network.parse::<IpAddr>(),
+        bits.parse::<u32>(),
+        host.parse::<IpAddr>(),
+    ) else {
         return false;
     };
-    let mask = u32::MAX.checked_shl(32_u32.saturating_sub(bits)).unwrap_or(0);
-    u32::from(network) & mask == u32::from(host) & mask
+    let (network, host, width) = match (network, host) {
+        (IpAddr::V4(network), IpAddr::V4(host)) => (u32::from(network).into(), u32::from(host).into(), 32),
+        (IpAddr::V6(network), IpAddr::V6(host)) => (u128::from(network), u128::from(host), 128),
+        _ => return false,
+    };
+    let Some(ignored) = u32::checked_sub(width, bits) else {
+        return false;
+    };
+    u128::checked_shr(network ^ host, ignored).unwrap_or(0) == 0
 }
 
 #[cfg(test)]
@@ -58,7 +106,7 @@ mod tests {
                 "NO_PROXY" => Some(no_proxy.to_owned()),
                 _ => None,
             };
-            proxied_by(environment, host).is_some()
+            proxied_by(environment, Scheme::Http, host, 80).is_some()
         };
         for (no_proxy, host, expected) in [
             ("", "shop.example.org", true),
@@ -71,9 +119,33 @@ mod tests {
             ("10.0.0.0/8", "11.1.2.3", true),
             ("", "localhost", false),
             ("shop.example.org:80", "shop.example.org", false),
+            ("shop.example.org:443", "shop.example.org", true),
+            ("*.example.org", "shop.example.org", false),
+            ("example.org", "SHOP.example.org.", false),
+            ("10.1.2.3:80", "10.1.2.3", false),
+            ("10.1.2.3", "10.1.2.30", true),
+            ("2001:db8::/32", "2001:db8::7", false),
+            ("2001:db8::/32", "2001:db9::7", true),
+            ("10.0.0.0/8", "2001:db8::7", true),
+            ("2001:db8::7", "[2001:db8::7]", false),
+            ("[2001:db8::7]:80", "2001:db8::7", false),
+            ("0.0.0.0/0", "10.1.2.3", false),
+            ("10.0.0.0/40", "10.1.2.3", true),
         ] {
             assert_eq!(proxied(no_proxy, host), expected, "{no_proxy} {host}");
         }
-        assert_eq!(proxied_by(|_| None, "shop.example.org"), None);
+        assert_eq!(proxied_by(|_| None, Scheme::Http, "shop.example.org", 80), None);
+    }
+
+    #[test]
+    fn behind_a_redirect_to_https_the_other_variable_holds() {
+        let environment = |name: &str| match name {
+            "http_proxy" => Some("http://plain:3128".to_owned()),
+            "HTTPS_PROXY" => Some("http://secure:3128".to_owned()),
+            _ => None,
+        };
+        let proxied = |scheme, port| proxied_by(environment, scheme, "shop.example.org", port);
+        assert_eq!(proxied(Scheme::Http, 80).as_deref(), Some("http://plain:3128"));
+        assert_eq!(proxied(Scheme::Https, 443).as_deref(), Some("http://secure:3128"));
     }
 }

@@ -4,7 +4,7 @@ use http::Response;
 
 use super::*;
 use crate::{
-    classify::Fault,
+    classify::{Fault, Stop},
     probe::{place::Place, redirect::Trail},
 };
 
@@ -81,7 +81,7 @@ fn each_client_gives_up_after_its_own_number_of_redirects() {
                 .0;
             match trail.next(&at, &head, &rules) {
                 Ok(next) => at = next.unwrap(),
-                Err(stop) => break stop.fault,
+                Err(refused) => break Stop::from(refused).fault,
             }
             followed += 1;
         };

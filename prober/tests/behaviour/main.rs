@@ -17,6 +17,7 @@ mod profile;
 mod redirect;
 mod resolve;
 mod runs;
+mod selfcheck;
 mod servers;
 mod several;
 mod suite;

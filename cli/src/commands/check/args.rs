@@ -66,6 +66,12 @@ pub(crate) struct Args {
     /// The whole answer, byte for byte; with a profile, after what that client cuts off its end.
     #[arg(long, value_name = "TEXT", conflicts_with = "contains")]
     pub(super) expect_body: Option<String>,
+    /// The authority that CAA records must allow, by the name it goes by in them; with `--profile ca`.
+    #[arg(long, value_name = "NAME", default_value = "letsencrypt.org")]
+    pub(super) caa_issuer: String,
+    /// The account that will ask it, where CAA records are bound to one; with `--profile ca`.
+    #[arg(long, value_name = "URI")]
+    pub(super) account_uri: Option<String>,
     /// Days that every certificate of the chain must still be valid.
     #[arg(long, value_name = "DAYS")]
     pub(super) days_left: Option<u16>,

@@ -10,6 +10,7 @@ use parallax_prober::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    caa,
     escape::shown,
     judge::Finding,
     names::{Answer, Source},
@@ -43,12 +44,16 @@ pub(super) fn document(report: &Report<'_>) -> Value {
             profile,
             manners,
             fetched,
+            caa,
         } => {
             document["profile"] = json!({
                 "client": client(profile.client),
                 "manners": manners,
                 "fetches": fetched.iter().map(fetch).collect::<Vec<_>>(),
             });
+            if let Some(caa) = caa {
+                document["profile"]["caa"] = caa.json();
+            }
         }
     }
     document
@@ -248,6 +253,9 @@ fn fetch(fetched: &Validation) -> Value {
     let mut value = outcome(&fetched.outcome);
     if let Some(detail) = &fetched.detail {
         value["detail"] = json!(shown(detail));
+    }
+    if let Some(told) = &fetched.problem {
+        value["problem"] = caa::problem(told);
     }
     value["took_us"] = json!(fetched.took.0);
     value["dns"] = fetched.resolution.as_ref().map_or(Value::Null, resolution);

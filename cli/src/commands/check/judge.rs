@@ -10,6 +10,7 @@ use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{FamilyAnswer, Validation};
 
 use super::{
+    caa::Caa,
     facts::Facts,
     findings::{self, Findings},
     round::{Reached, Round},
@@ -108,7 +109,12 @@ pub(super) fn rounds(subject: &Subject, rounds: &[Round], rules: Rules) -> Judge
 }
 
 /// Judges fetches of another client.
-pub(super) fn fetches(subject: &Subject, fetched: &[Validation], rules: Rules) -> Judgement {
+pub(super) fn fetches(
+    subject: &Subject,
+    fetched: &[Validation],
+    caa: Option<&Caa>,
+    rules: Rules,
+) -> Judgement {
     let looks = fetched
         .iter()
         .map(|one| {
@@ -132,6 +138,9 @@ pub(super) fn fetches(subject: &Subject, fetched: &[Validation], rules: Rules) -
             };
             found.outcome(&one.outcome, facts, Vec::new(), Level::Failure);
             findings::of_dials(one, &mut found);
+            if let Some(caa) = caa {
+                caa.found(&mut found);
+            }
             found
         })
         .collect();

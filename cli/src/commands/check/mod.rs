@@ -6,6 +6,7 @@
 //! ```
 
 mod args;
+mod caa;
 mod escape;
 mod facts;
 mod findings;

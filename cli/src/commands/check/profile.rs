@@ -1,11 +1,13 @@
 //! One fetch as another client makes it.
 
-use parallax_model::{FailureKind, HttpProbe, Outcome, Phase};
+use std::net::IpAddr;
+
+use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, Scheme};
 use parallax_prober::{
     AddressRule, Challenge, ClientProfile, Context, Profile, ResolverChoice, Validation, proxied_by, validate,
 };
 
-use super::args::Args;
+use super::{args::Args, caa::Caa};
 
 /// Who fetches, and what must come.
 #[derive(Debug, Clone)]
@@ -13,6 +15,8 @@ pub(super) struct Fetcher {
     pub(super) profile: Profile,
     choice: ResolverChoice,
     expected: Option<String>,
+    issuer: String,
+    account_uri: Option<String>,
 }
 
 impl Fetcher {
@@ -38,6 +42,8 @@ impl Fetcher {
                 ResolverChoice::Servers(resolvers)
             },
             expected: args.expect_body.clone(),
+            issuer: args.caa_issuer.clone(),
+            account_uri: args.account_uri.clone(),
         })
     }
 
@@ -58,8 +64,18 @@ impl Fetcher {
             } = fetched.outcome
         {
             fetched.outcome = Outcome::Ok { status };
+            fetched.problem = None;
         }
         fetched
+    }
+
+    /// The CAA records of the name, for an authority that looks at them. An address has none.
+    pub(super) async fn caa(&self, host: &str, context: &Context) -> Option<Caa> {
+        if self.profile.client != ClientProfile::Boulder || host.parse::<IpAddr>().is_ok() {
+            return None;
+        }
+        let account = self.account_uri.as_deref();
+        Some(Caa::of(host, &self.issuer, account, &self.choice, context).await)
     }
 
     /// What this client does otherwise than a careful one.
@@ -115,7 +131,7 @@ impl Fetcher {
         }
         let environment = |name: &str| std::env::var(name).ok();
         if profile.honours_proxy_environment
-            && let Some(proxy) = proxied_by(environment, host)
+            && let Some(proxy) = proxied_by(environment, Scheme::Http, host, 80)
         {
             said.push(format!(
                 "with this environment it would go through the proxy {proxy:?}; this look does not"

@@ -7,6 +7,7 @@ use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    caa::Caa,
     judge::{self, Judgement, Rules},
     profile::Fetcher,
     progress::Progress,
@@ -50,6 +51,8 @@ pub(super) enum Seen<'a> {
         profile: &'a Profile,
         manners: Vec<String>,
         fetched: Vec<Validation>,
+        /// Absent where nobody asks for it, or where it was stopped before.
+        caa: Option<Caa>,
     },
 }
 
@@ -64,11 +67,17 @@ impl Looking {
             let fetched = self
                 .repeated(stop, async |_| client.fetch(probe, &self.context).await)
                 .await;
-            let judgement = judge::fetches(subject, &fetched, rules);
+            let caa = tokio::select! {
+                biased;
+                () = stop.cancelled() => None,
+                caa = client.caa(subject.host(), &self.context) => caa,
+            };
+            let judgement = judge::fetches(subject, &fetched, caa.as_ref(), rules);
             let seen = Seen::Fetches {
                 profile: &client.profile,
                 manners: client.manners(subject.host()),
                 fetched,
+                caa,
             };
             (seen, judgement)
         } else {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use parallax_aggregator::preflight::{Controller, Difference, Leader, Reaches, controller, egress};
 use parallax_model::NodeName;
+use parallax_model::Scheme;
 use parallax_prober::proxied_by;
 use serde_json::{Value, json};
 
@@ -191,7 +192,7 @@ fn proxy(found: &Controller, host: &str) -> Option<String> {
         ));
     }
     let environment = |name: &str| found.environment.get(name).cloned().flatten();
-    proxied_by(environment, host).map(|proxy| {
+    proxied_by(environment, Scheme::Http, host, 80).map(|proxy| {
         format!("goes through the proxy {proxy} for this name (its environment; NO_PROXY does not except it)")
     })
 }

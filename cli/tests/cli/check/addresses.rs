@@ -172,3 +172,42 @@ fn a_profile_compares_the_answer_only_where_it_is_told_what_to_expect() {
     fetched(&["--expect-body=token.key"]).holds(0, &["is fetched"]);
     fetched(&["--expect-body=another"]).holds(1, &["content is not what was expected"]);
 }
+
+#[test]
+fn caa_records_that_forbid_the_authority_fail_its_profile_in_its_own_words() {
+    let dns = Dns::start(|name, record| match (name, record) {
+        ("example.test", RecordType::CAA) => Say::Issue("ca.example.net"),
+        (_, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Addresses(&[]),
+    });
+    let as_ca = |extra: &[&str]| {
+        let url = "http://shop.example.test/";
+        check([&[&*resolver(&dns), "--profile=ca", url], extra].concat())
+    };
+    as_ca(&[]).holds(
+        1,
+        &[
+            "the CAA records of example.test allow ca.example.net only, not letsencrypt.org",
+            "CAA         letsencrypt.org may not issue, by example.test (0 issue \"ca.example.net\")",
+            "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance",
+            "dns: no valid A records found for shop.example.test; no valid AAAA records found for shop.example.test",
+        ],
+    );
+    let allowed = as_ca(&["--caa-issuer=ca.example.net"]);
+    allowed.holds(1, &["ca.example.net may issue, by example.test"]);
+    allowed.lacks("prevents issuance");
+}
+
+#[test]
+fn a_resolver_that_fails_on_caa_records_fails_the_authority_and_no_other_client() {
+    let dns = Dns::start(|_, record| match record {
+        RecordType::CAA => Say::Fails,
+        RecordType::A => Say::Addresses(&["127.0.0.1"]),
+        _ => Say::Addresses(&[]),
+    });
+    let server = Server::http(|_| answer("200 OK", "", "token.key"));
+    let url = format!("http://shop.example.test:{}/", server.addr.port());
+    check([&resolver(&dns), "--profile=cert-manager", &url]).holds(0, &["is fetched"]);
+    check([&resolver(&dns), "--profile=ca", &url])
+        .holds(1, &["SERVFAIL looking up CAA for shop.example.test"]);
+}

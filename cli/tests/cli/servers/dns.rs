@@ -8,14 +8,16 @@ use std::{
 use hickory_proto::{
     op::{Message, OpCode, ResponseCode},
     rr::{
-        RData, Record, RecordType,
-        rdata::{A, AAAA},
+        Name, RData, Record, RecordType,
+        rdata::{A, AAAA, CAA},
     },
 };
 
 /// How to answer one question.
 pub(crate) enum Say {
     Addresses(&'static [&'static str]),
+    /// A CAA record that lets this authority issue.
+    Issue(&'static str),
     NoSuchName,
     Fails,
     Nothing,
@@ -78,6 +80,11 @@ fn reply(query: &Message, script: &impl Fn(&str, RecordType) -> Say) -> Option<M
         Say::Nothing => return None,
         Say::NoSuchName => answer.metadata.response_code = ResponseCode::NXDomain,
         Say::Fails => answer.metadata.response_code = ResponseCode::ServFail,
+        Say::Issue(authority) => {
+            let authority = Name::from_ascii(authority).unwrap();
+            let caa = RData::CAA(CAA::new_issue(false, Some(authority), Vec::new()));
+            answer.add_answer(Record::from_rdata(question.name().clone(), 30, caa));
+        }
         Say::Addresses(addresses) => {
             for address in addresses {
                 let data = match address.parse().unwrap() {

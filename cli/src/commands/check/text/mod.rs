@@ -56,12 +56,23 @@ pub(super) fn report(report: &Report<'_>, style: Style) -> String {
     }
     match &report.seen {
         Seen::Addresses(rounds) => seen(rounds, report, style, &mut text),
-        Seen::Fetches { manners, fetched, .. } => {
+        Seen::Fetches {
+            manners,
+            fetched,
+            caa,
+            ..
+        } => {
             for said in manners {
                 line(&mut text, "", said);
             }
             if let Some(last) = fetched.last() {
                 fetch(last, &mut text);
+            }
+            if let Some(caa) = caa {
+                line(&mut text, "CAA", &caa.line());
+                if let Some(told) = caa.told() {
+                    line(&mut text, "it says", &told);
+                }
             }
         }
     }

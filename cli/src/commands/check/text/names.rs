@@ -106,4 +106,8 @@ pub(super) fn fetch(fetched: &Validation, text: &mut String) {
         let word = if n == 0 { "redirects" } else { "" };
         line(text, word, &format!("{}  {}", shown(&hop.url), hop.status));
     }
+    if let Some(problem) = &fetched.problem {
+        let said = format!("{}: {}", problem.class.label(), shown(&problem.detail));
+        line(text, "it says", &said);
+    }
 }

@@ -1,0 +1,203 @@
+//! What the CAA records of a name mean for a certificate of it.
+
+use std::time::Duration;
+
+use parallax_model::FailureKind;
+use parallax_prober::{
+    Context, Problem, ResolverChoice,
+    names::{CaaAnswer, CaaAsk, CaaAt, CaaRefusal, CaaVerdict, caa_of, judge_caa},
+};
+use serde_json::{Value, json};
+
+use super::{escape::shown, findings::Findings, judge::Level, words::Explained};
+
+/// Time for all questions.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The records forbid it.
+const CAA: &str = "caa";
+/// They allow it to some accounts.
+const CAA_ACCOUNT: &str = "caa_account";
+/// It cannot be known what they say.
+const CAA_UNKNOWN: &str = "caa_unknown";
+
+/// The records, and what they mean.
+#[derive(Debug)]
+pub(super) struct Caa {
+    host: String,
+    issuer: String,
+    climbed: Vec<CaaAt>,
+    verdict: CaaVerdict,
+}
+
+impl Caa {
+    /// Asks for the records of a name and of all above it.
+    pub(super) async fn of(
+        host: &str,
+        issuer: &str,
+        account_uri: Option<&str>,
+        choice: &ResolverChoice,
+        context: &Context,
+    ) -> Self {
+        let climbed = caa_of(context, host, choice, DEADLINE).await;
+        let ask = CaaAsk {
+            issuer,
+            wildcard: false,
+            method: "http-01",
+            account_uri,
+        };
+        Self {
+            host: host.to_owned(),
+            issuer: issuer.to_owned(),
+            verdict: judge_caa(&climbed, ask),
+            climbed,
+        }
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        self.verdict.problem(&self.host)
+    }
+
+    /// What is found of it.
+    pub(super) fn found(&self, found: &mut Findings) {
+        let issuer = &self.issuer;
+        let (level, id, what, likely) = match &self.verdict {
+            CaaVerdict::Unrestricted => return,
+            CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => return,
+            CaaVerdict::Allowed { at, accounts } => (
+                Level::Warning,
+                CAA_ACCOUNT,
+                format!("the CAA records of {at} allow {issuer} for the account {} only", list(accounts)),
+                "--account-uri says which account asks".to_owned(),
+            ),
+            CaaVerdict::Forbidden { at, why } => {
+                let (what, likely) = forbidden(at, issuer, why);
+                (Level::Failure, CAA, what, likely)
+            }
+            CaaVerdict::Unknown { at, kind } => (
+                if *kind == FailureKind::ServFail { Level::Failure } else { Level::Warning },
+                CAA_UNKNOWN,
+                format!("the CAA records of {at} cannot be looked up ({}), and without an answer nothing is issued", kind.label()),
+                "the name servers of the zone fail on records of the type CAA, or the resolver does; --resolver asks another one".to_owned(),
+            ),
+        };
+        let likely = vec![likely];
+        found.add(level, id, Vec::new(), Explained { what, likely });
+    }
+
+    /// One line for people.
+    pub(super) fn line(&self) -> String {
+        let issuer = &self.issuer;
+        let said = match &self.verdict {
+            CaaVerdict::Unrestricted => {
+                let top = self.climbed.last().map_or("", |last| &last.name);
+                return format!("none up to {top}: any authority may issue");
+            }
+            CaaVerdict::Allowed { at, accounts } if accounts.is_empty() => {
+                format!("{issuer} may issue, by {at}")
+            }
+            CaaVerdict::Allowed { at, .. } => format!("{issuer} may issue for some accounts, by {at}"),
+            CaaVerdict::Forbidden { at, .. } => format!("{issuer} may not issue, by {at}"),
+            CaaVerdict::Unknown { at, .. } => return format!("not known of {at}"),
+        };
+        format!("{said} ({})", shown(&self.records()))
+    }
+
+    fn records(&self) -> String {
+        let deciding = self.climbed.iter().find_map(|at| match &at.answer {
+            CaaAnswer::Records(records) => Some(records),
+            _ => None,
+        });
+        let said: Vec<String> = deciding.into_iter().flatten().map(ToString::to_string).collect();
+        said.join("; ")
+    }
+
+    /// What the authority would say of it; absent where it would issue.
+    pub(super) fn told(&self) -> Option<String> {
+        self.problem()
+            .map(|problem| format!("{}: {}", problem.class.label(), shown(&problem.detail)))
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let mut value = json!({
+            "issuer": shown(&self.issuer),
+            "climbed": self.climbed.iter().map(|at| json!({
+                "name": shown(&at.name),
+                "answer": match &at.answer {
+                    CaaAnswer::Records(_) => "records",
+                    CaaAnswer::None => "none",
+                    CaaAnswer::Failed(kind) => kind.label(),
+                },
+                "records": match &at.answer {
+                    CaaAnswer::Records(records) => records.iter().map(|record| json!({
+                        "flags": record.flags,
+                        "tag": shown(&record.tag),
+                        "value": shown(&record.value),
+                    })).collect(),
+                    _ => Vec::new(),
+                },
+            })).collect::<Vec<_>>(),
+            "verdict": match &self.verdict {
+                CaaVerdict::Unrestricted => "unrestricted",
+                CaaVerdict::Allowed { .. } => "allowed",
+                CaaVerdict::Forbidden { .. } => "forbidden",
+                CaaVerdict::Unknown { .. } => "unknown",
+            },
+        });
+        if let Some(told) = self.problem() {
+            value["problem"] = problem(&told);
+        }
+        value
+    }
+}
+
+/// A problem as the authority would report it.
+pub(super) fn problem(told: &Problem) -> Value {
+    let mut value = json!(told);
+    value["detail"] = json!(shown(&told.detail));
+    value
+}
+
+fn forbidden(at: &str, issuer: &str, why: &CaaRefusal) -> (String, String) {
+    match why {
+        CaaRefusal::CriticalTag(tag) => (
+            format!(
+                "the CAA records of {at} have the critical tag {:?}, which {issuer} does not know",
+                shown(tag)
+            ),
+            "without its critical flag (0 instead of 128) the record is passed over".to_owned(),
+        ),
+        CaaRefusal::Others(others) if others.is_empty() => (
+            format!("the CAA records of {at} allow no authority at all"),
+            format!("{at} CAA 0 issue {issuer:?} allows this one"),
+        ),
+        CaaRefusal::Others(others) => (
+            format!(
+                "the CAA records of {at} allow {} only, not {issuer}",
+                list(others)
+            ),
+            format!("{at} CAA 0 issue {issuer:?} allows this one too"),
+        ),
+        CaaRefusal::OtherAccount(accounts) => (
+            format!(
+                "the CAA records of {at} allow {issuer} for the account {} only",
+                list(accounts)
+            ),
+            "the account is another one, as of another issuer or cluster: add its URI in a record of its own"
+                .to_owned(),
+        ),
+        CaaRefusal::OtherMethod(methods) => (
+            format!(
+                "the CAA records of {at} allow {issuer} with {} only, not with http-01",
+                list(methods)
+            ),
+            "add http-01 to validationmethods, or use a solver of such a method".to_owned(),
+        ),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
+    names.join(", ")
+}

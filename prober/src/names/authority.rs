@@ -1,0 +1,158 @@
+//! The zone's own servers: found from the nearest name above that has some, and down every referral from there.
+
+use std::net::{IpAddr, SocketAddr};
+
+use futures_util::future::join_all;
+use hickory_proto::{
+    op::Message,
+    rr::{Name, RData, RecordType},
+};
+use parallax_model::FailureKind;
+
+use super::{
+    caa::caa_names,
+    view::{View, Who, kind, of_code, view},
+    wire,
+};
+use crate::{clock::Deadline, dns::ask_for};
+
+/// Servers of a zone that are asked. More of them say the same, or their operator has found out before us.
+const SERVERS: usize = 4;
+
+/// Referrals that are followed; each leads at least one label down.
+const REFERRALS: usize = 8;
+
+const PORT: u16 = 53;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Zone {
+    name: Name,
+    servers: Vec<(Name, IpAddr)>,
+}
+
+/// What the servers of the name's zone say, each on its own and of its own knowledge.
+pub(super) async fn views(
+    name: &str,
+    guide: SocketAddr,
+    deadline: Deadline,
+) -> Result<Vec<View>, FailureKind> {
+    let Some(wire) = wire(name) else {
+        return Err(FailureKind::NxDomain);
+    };
+    let mut zone = enclosing(name, guide, deadline).await?;
+    for _ in 0..REFERRALS {
+        match below(&zone, &wire, guide, deadline).await {
+            Some(deeper) => zone = deeper,
+            None => break,
+        }
+    }
+    let text = |name: &Name| name.to_ascii().trim_end_matches('.').to_owned();
+    let views = zone.servers.iter().map(|(server, address)| {
+        let who = Who::Authority {
+            zone: text(&zone.name),
+            server: text(server),
+        };
+        view(name, who, SocketAddr::new(*address, PORT), false, deadline)
+    });
+    Ok(join_all(views).await)
+}
+
+/// The nearest zone that the guide knows servers of: of the name, or of one above it.
+async fn enclosing(name: &str, guide: SocketAddr, deadline: Deadline) -> Result<Zone, FailureKind> {
+    let mut last = FailureKind::NoAddress;
+    for above in caa_names(name) {
+        let Some(wire) = wire(&above) else { continue };
+        let message = match ask_for(guide, &wire, RecordType::NS, true, deadline).await {
+            Ok(message) => message,
+            Err(stop) => return Err(kind(&stop)),
+        };
+        let servers = servers(message.answers.iter(), &wire);
+        if servers.is_empty() {
+            last = of_code(message.metadata.response_code);
+            continue;
+        }
+        let servers = addresses(servers, &message, guide, deadline).await;
+        if servers.is_empty() {
+            return Err(FailureKind::NoAddress);
+        }
+        return Ok(Zone { name: wire, servers });
+    }
+    Err(last)
+}
+
+/// Where the first server that answers sends one for this name; nowhere where it speaks for it itself.
+async fn below(zone: &Zone, name: &Name, guide: SocketAddr, deadline: Deadline) -> Option<Zone> {
+    for (_, address) in &zone.servers {
+        let asked = ask_for(
+            SocketAddr::new(*address, PORT),
+            name,
+            RecordType::A,
+            false,
+            deadline,
+        )
+        .await;
+        let Ok(message) = asked else { continue };
+        if message.metadata.authoritative || !message.answers.is_empty() {
+            return None;
+        }
+        let cut = message
+            .authorities
+            .iter()
+            .find(|one| {
+                one.record_type() == RecordType::NS && one.name != zone.name && zone.name.zone_of(&one.name)
+            })?
+            .name
+            .clone();
+        let servers = servers(message.authorities.iter(), &cut);
+        let servers = addresses(servers, &message, guide, deadline).await;
+        return (!servers.is_empty()).then_some(Zone { name: cut, servers });
+    }
+    None
+}
+
+fn servers<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zone: &Name) -> Vec<Name> {
+    let mut servers: Vec<Name> = records
+        .filter(|one| one.name == *zone)
+        .filter_map(|one| match &one.data {
+            RData::NS(server) => Some(server.0.to_lowercase()),
+            _ => None,
+        })
+        .collect();
+    servers.sort_unstable();
+    servers.truncate(SERVERS);
+    servers
+}
+
+/// One address of each: that which came along, or what the guide knows.
+async fn addresses(
+    servers: Vec<Name>,
+    message: &Message,
+    guide: SocketAddr,
+    deadline: Deadline,
+) -> Vec<(Name, IpAddr)> {
+    let found = join_all(servers.into_iter().map(async |server| {
+        let glue = message.additionals.iter().find_map(|one| match &one.data {
+            RData::A(a) if one.name == server => Some(a.0.into()),
+            _ => None,
+        });
+        if let Some(address) = glue {
+            return Some((server, address));
+        }
+        for record in [RecordType::A, RecordType::AAAA] {
+            let Ok(message) = ask_for(guide, &server, record, true, deadline).await else {
+                continue;
+            };
+            let address = message.answers.iter().find_map(|one| match &one.data {
+                RData::A(a) => Some(a.0.into()),
+                RData::AAAA(aaaa) => Some(aaaa.0.into()),
+                _ => None,
+            });
+            if let Some(address) = address {
+                return Some((server, address));
+            }
+        }
+        None
+    }))
+    .await;
+    found.into_iter().flatten().collect()
+}

@@ -1,0 +1,330 @@
+//! Which certificate authority may issue for a name (RFC 8659, RFC 8657), as Boulder reads it (`va/caa.go`). Pure.
+
+use std::fmt;
+
+use parallax_model::FailureKind;
+use serde::Serialize;
+
+use crate::profile::{Problem, ProblemClass, dns_problem};
+
+/// One CAA record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct CaaRecord {
+    /// Its flags: 128 says that who does not know its tag must not issue.
+    pub flags: u8,
+    /// What it is about.
+    pub tag: String,
+    /// What it says.
+    pub value: String,
+}
+
+impl fmt::Display for CaaRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {:?}",
+            self.flags,
+            self.tag.to_ascii_lowercase(),
+            self.value
+        )
+    }
+}
+
+/// What became of the question for a name's CAA records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaaAnswer {
+    /// These.
+    Records(Vec<CaaRecord>),
+    /// There are none.
+    None,
+    /// No answer: there may be some.
+    Failed(FailureKind),
+}
+
+/// A name on the way up, with what became of its question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CaaAt {
+    /// The name.
+    pub name: String,
+    /// Its records.
+    pub answer: CaaAnswer,
+}
+
+/// What is to be issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaaAsk<'a> {
+    /// The name the authority goes by in such records (`caaIdentities` of its directory), as `letsencrypt.org`.
+    pub issuer: &'a str,
+    /// Whether the certificate is for a wildcard.
+    pub wildcard: bool,
+    /// How the name is validated, as `http-01`.
+    pub method: &'a str,
+    /// The account, where it is known.
+    pub account_uri: Option<&'a str>,
+}
+
+/// Whether it may be issued.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum CaaVerdict {
+    /// No name up to the top has such records.
+    Unrestricted,
+    /// The records of this name allow it.
+    Allowed {
+        /// The name.
+        at: String,
+        /// The accounts it is allowed to, where whose account asks is not known; none where it does not matter.
+        accounts: Vec<String>,
+    },
+    /// The records of this name forbid it.
+    Forbidden {
+        /// The name.
+        at: String,
+        /// Why.
+        why: CaaRefusal,
+    },
+    /// It cannot be known what this name says, and so it is not issued.
+    Unknown {
+        /// The name.
+        at: String,
+        /// What became of the question.
+        kind: FailureKind,
+    },
+}
+
+/// Why records forbid it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaaRefusal {
+    /// A record with this tag is critical, and the authority does not know it.
+    CriticalTag(String),
+    /// Only these may issue; nobody where there are none.
+    Others(Vec<String>),
+    /// The authority may issue, but to these accounts alone.
+    OtherAccount(Vec<String>),
+    /// The authority may issue, but by these methods alone.
+    OtherMethod(Vec<String>),
+}
+
+impl CaaVerdict {
+    /// The problem Boulder would report of it.
+    #[must_use]
+    pub fn problem(&self, name: &str) -> Option<Problem> {
+        let (class, said) = match self {
+            Self::Unrestricted | Self::Allowed { .. } => return None,
+            Self::Forbidden { at, .. } => (
+                ProblemClass::Caa,
+                format!("CAA record for {at} prevents issuance"),
+            ),
+            Self::Unknown { at, kind } => (ProblemClass::Dns, dns_problem(kind, "CAA", at)),
+        };
+        Some(Problem::new(
+            class,
+            &format!("While processing CAA for {name}: {said}"),
+        ))
+    }
+}
+
+/// The names whose records count, from the name itself to its top-level domain; the nearest that has some decides.
+#[must_use]
+pub fn caa_names(name: &str) -> Vec<String> {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    let name = name.strip_prefix("*.").unwrap_or(&name);
+    let mut names = Vec::new();
+    let mut rest = Some(name).filter(|name| !name.is_empty());
+    while let Some(at) = rest {
+        names.push(at.to_owned());
+        rest = at
+            .split_once('.')
+            .map(|(_, above)| above)
+            .filter(|above| !above.is_empty());
+    }
+    names
+}
+
+/// Whether the authority may issue. `climbed` is what became of the questions for [`caa_names`], in that order.
+#[must_use]
+pub fn judge_caa(climbed: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
+    for CaaAt { name, answer } in climbed {
+        match answer {
+            CaaAnswer::None => {}
+            CaaAnswer::Records(records) if records.is_empty() => {}
+            CaaAnswer::Records(records) => return of_set(name, records, ask),
+            // There may be records behind it, so none further up count.
+            CaaAnswer::Failed(kind) => {
+                return CaaVerdict::Unknown {
+                    at: name.clone(),
+                    kind: kind.clone(),
+                };
+            }
+        }
+    }
+    CaaVerdict::Unrestricted
+}
+
+fn of_set(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
+    let at = name.to_owned();
+    if let Some(unknown) = records.iter().find(|record| critical_unknown(record)) {
+        let why = CaaRefusal::CriticalTag(unknown.tag.clone());
+        return CaaVerdict::Forbidden { at, why };
+    }
+    let of = |tag: &str| -> Vec<&CaaRecord> {
+        records
+            .iter()
+            .filter(|record| record.tag.eq_ignore_ascii_case(tag))
+            .collect()
+    };
+    let mut relevant = of("issue");
+    let wild = of("issuewild");
+    if ask.wildcard && !wild.is_empty() {
+        relevant = wild;
+    }
+    let mut accounts = Vec::new();
+    if relevant.is_empty() {
+        return CaaVerdict::Allowed { at, accounts };
+    }
+    let (mut others, mut other_accounts, mut other_methods) = (Vec::new(), Vec::new(), Vec::new());
+    for property in relevant.iter().filter_map(|record| Property::read(&record.value)) {
+        if property.issuer != ask.issuer {
+            others.extend((!property.issuer.is_empty()).then(|| property.issuer.to_owned()));
+            continue;
+        }
+        let bound = match property.account(ask.account_uri) {
+            Held::Yes => None,
+            Held::Unknown(account) => Some(account),
+            Held::No(accounts) => {
+                other_accounts.extend(accounts);
+                continue;
+            }
+        };
+        if let Held::No(methods) = property.method(ask.method) {
+            other_methods.extend(methods);
+            continue;
+        }
+        match bound {
+            None => {
+                return CaaVerdict::Allowed {
+                    at,
+                    accounts: Vec::new(),
+                };
+            }
+            Some(account) => accounts.push(account),
+        }
+    }
+    if !accounts.is_empty() {
+        return CaaVerdict::Allowed { at, accounts };
+    }
+    let why = if !other_methods.is_empty() {
+        CaaRefusal::OtherMethod(other_methods)
+    } else if !other_accounts.is_empty() {
+        CaaRefusal::OtherAccount(other_accounts)
+    } else {
+        CaaRefusal::Others(others)
+    };
+    CaaVerdict::Forbidden { at, why }
+}
+
+/// Many take bit 1 for the critical one, so Boulder takes it for that too.
+fn critical_unknown(record: &CaaRecord) -> bool {
+    const KNOWN: &[&str] = &["issue", "issuewild", "iodef", "issuemail", "issuevmc"];
+    record.flags & (128 | 1) != 0 && !KNOWN.iter().any(|known| record.tag.eq_ignore_ascii_case(known))
+}
+
+/// The value of an `issue` or `issuewild`.
+#[derive(Debug, PartialEq, Eq)]
+struct Property<'a> {
+    issuer: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+enum Held {
+    Yes,
+    /// It depends on this account.
+    Unknown(String),
+    /// Only these would do.
+    No(Vec<String>),
+}
+
+impl<'a> Property<'a> {
+    /// Absent where it is not of the form: then it allows nobody.
+    fn read(value: &'a str) -> Option<Self> {
+        let trim = |text: &'a str| text.trim_matches([' ', '\t']);
+        let mut parts = value.split(';');
+        let issuer = trim(parts.next()?);
+        let rest: Vec<&str> = parts.collect();
+        // A semicolon alone is how "nobody" is written.
+        if let [only] = rest.as_slice()
+            && trim(only).is_empty()
+        {
+            return Some(Self {
+                issuer,
+                parameters: Vec::new(),
+            });
+        }
+        let parameters = rest
+            .into_iter()
+            .map(|parameter| {
+                let (tag, value) = parameter.split_once('=')?;
+                let (tag, value) = (trim(tag), trim(value));
+                let right = tag.bytes().all(|byte| byte.is_ascii_alphanumeric())
+                    && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';');
+                right.then_some((tag, value))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self { issuer, parameters })
+    }
+
+    fn values(&self, tag: &str) -> Vec<&'a str> {
+        self.parameters
+            .iter()
+            .filter_map(|(name, value)| (*name == tag).then_some(*value))
+            .collect()
+    }
+
+    fn account(&self, wanted: Option<&str>) -> Held {
+        match (self.values("accounturi").as_slice(), wanted) {
+            ([], _) => Held::Yes,
+            ([only], Some(wanted)) if *only == wanted => Held::Yes,
+            ([only], None) => Held::Unknown((*only).to_owned()),
+            // Two of them can never hold both.
+            (some, _) => Held::No(some.iter().map(|uri| (*uri).to_owned()).collect()),
+        }
+    }
+
+    fn method(&self, wanted: &str) -> Held {
+        let label = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        let values = self.values("validationmethods");
+        let all = || {
+            values
+                .iter()
+                .flat_map(|value| value.split(','))
+                .map(str::to_owned)
+                .collect()
+        };
+        match values.as_slice() {
+            [] => Held::Yes,
+            [only] => {
+                for method in only.split(',') {
+                    if !label(method) {
+                        return Held::No(all());
+                    }
+                    if method == wanted {
+                        return Held::Yes;
+                    }
+                }
+                Held::No(all())
+            }
+            _ => Held::No(all()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "caa_tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+//! What one server says of a name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+};
+
+use hickory_proto::{
+    op::{Message, ResponseCode},
+    rr::{Name, RData, RecordType},
+};
+use parallax_model::FailureKind;
+use serde::Serialize;
+
+use super::{
+    caa::{CaaAnswer, CaaRecord},
+    wire,
+};
+use crate::{
+    classify::{Fault, Stop},
+    clock::Deadline,
+    dns::ask_for,
+    result::tamed,
+};
+
+/// Whose server it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// The cluster's own resolver.
+    Cluster,
+    /// A resolver that sees what the world sees.
+    Public,
+    /// A server of the zone itself.
+    Authority {
+        /// The zone.
+        zone: String,
+        /// The server's name.
+        server: String,
+    },
+}
+
+/// What one server says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct View {
+    /// Whose it is.
+    pub who: Who,
+    /// Where it was asked.
+    pub server: SocketAddr,
+    /// Of IPv4.
+    pub a: RecordAnswer,
+    /// Of IPv6.
+    pub aaaa: RecordAnswer,
+    /// The aliases from the name on, each with where the one before leads.
+    pub aliases: Vec<String>,
+    /// CAA records of the name itself.
+    pub caa: CaaAnswer,
+}
+
+/// What became of a question for addresses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordAnswer {
+    /// These addresses, sorted.
+    Addresses(Vec<IpAddr>),
+    /// The name exists and has none.
+    None,
+    /// There is no such name.
+    NoName,
+    /// No answer that says anything.
+    Failed(FailureKind),
+}
+
+/// Asks a server for everything, at once.
+pub(super) async fn view(
+    name: &str,
+    who: Who,
+    server: SocketAddr,
+    recursion: bool,
+    deadline: Deadline,
+) -> View {
+    let (a, aaaa, caa) = tokio::join!(
+        addresses(name, RecordType::A, server, recursion, deadline),
+        addresses(name, RecordType::AAAA, server, recursion, deadline),
+        caa(name, server, recursion, deadline),
+    );
+    let (a, of_a) = a;
+    let (aaaa, of_aaaa) = aaaa;
+    View {
+        who,
+        server,
+        a,
+        aaaa,
+        aliases: if of_a.is_empty() { of_aaaa } else { of_a },
+        caa,
+    }
+}
+
+async fn addresses(
+    name: &str,
+    record: RecordType,
+    server: SocketAddr,
+    recursion: bool,
+    deadline: Deadline,
+) -> (RecordAnswer, Vec<String>) {
+    let Some(wire) = wire(name) else {
+        return (RecordAnswer::NoName, Vec::new());
+    };
+    let message = match ask_for(server, &wire, record, recursion, deadline).await {
+        Ok(message) => message,
+        Err(stop) => return (RecordAnswer::Failed(kind(&stop)), Vec::new()),
+    };
+    let (owners, aliases) = followed(&message, &wire);
+    let mut addresses: Vec<IpAddr> = message
+        .answers
+        .iter()
+        .filter(|one| owners.contains(&one.name.to_lowercase()))
+        .filter_map(|one| match &one.data {
+            RData::A(a) => Some(a.0.into()),
+            RData::AAAA(aaaa) => Some(aaaa.0.into()),
+            _ => None,
+        })
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let answer = match message.metadata.response_code {
+        ResponseCode::NoError if addresses.is_empty() => RecordAnswer::None,
+        ResponseCode::NoError => RecordAnswer::Addresses(addresses),
+        ResponseCode::NXDomain => RecordAnswer::NoName,
+        code => RecordAnswer::Failed(of_code(code)),
+    };
+    (answer, aliases)
+}
+
+/// The CAA records of one name; those of a name it is an alias of are its own.
+pub(super) async fn caa(name: &str, server: SocketAddr, recursion: bool, deadline: Deadline) -> CaaAnswer {
+    let Some(wire) = wire(name) else {
+        return CaaAnswer::None;
+    };
+    let message = match ask_for(server, &wire, RecordType::CAA, recursion, deadline).await {
+        Ok(message) => message,
+        Err(stop) => return CaaAnswer::Failed(kind(&stop)),
+    };
+    let (owners, _) = followed(&message, &wire);
+    let records: Vec<CaaRecord> = message
+        .answers
+        .iter()
+        .filter(|one| owners.contains(&one.name.to_lowercase()))
+        .filter_map(|one| match &one.data {
+            RData::CAA(caa) => Some(CaaRecord {
+                flags: caa.flags(),
+                tag: tamed(&caa.tag),
+                value: tamed(&String::from_utf8_lossy(&caa.value)),
+            }),
+            _ => None,
+        })
+        .collect();
+    match message.metadata.response_code {
+        ResponseCode::NoError if records.is_empty() => CaaAnswer::None,
+        ResponseCode::NoError => CaaAnswer::Records(records),
+        // A name that was removed in between has no records; a top-level domain that is gone is another matter.
+        ResponseCode::NXDomain if wire.num_labels() > 1 => CaaAnswer::None,
+        code => CaaAnswer::Failed(of_code(code)),
+    }
+}
+
+/// The name and what it is an alias of, in the order in which they lead to each other.
+fn followed(message: &Message, name: &Name) -> (BTreeSet<Name>, Vec<String>) {
+    let links: BTreeMap<Name, Name> = message
+        .answers
+        .iter()
+        .filter_map(|one| match &one.data {
+            RData::CNAME(alias) => Some((one.name.to_lowercase(), alias.0.to_lowercase())),
+            _ => None,
+        })
+        .collect();
+    let mut at = name.to_lowercase();
+    let mut owners = BTreeSet::from([at.clone()]);
+    let mut aliases = Vec::new();
+    while let Some(next) = links.get(&at) {
+        if !owners.insert(next.clone()) {
+            break;
+        }
+        aliases.push(next.to_ascii().trim_end_matches('.').to_owned());
+        at = next.clone();
+    }
+    (owners, aliases)
+}
+
+pub(super) fn of_code(code: ResponseCode) -> FailureKind {
+    match code {
+        ResponseCode::NXDomain => FailureKind::NxDomain,
+        ResponseCode::Refused => FailureKind::DnsRefused,
+        _ => FailureKind::ServFail,
+    }
+}
+
+/// Faults of this machine count as a resolver out of reach: about the name nothing is known either way.
+pub(super) fn kind(stop: &Stop) -> FailureKind {
+    match &stop.fault {
+        Fault::Target(kind) => kind.clone(),
+        Fault::Own(_) => FailureKind::ResolverUnreachable,
+    }
+}

@@ -1,0 +1,83 @@
+//! What a client reads of an answer, and when it is the right one. Pure.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use http::{header, response::Parts};
+use parallax_model::{FailureKind, Phase};
+
+use super::Profile;
+use crate::{
+    classify::Stop,
+    http::{KEPT, Reading},
+    probe::redirect::{CODES, location},
+};
+
+/// What cert-manager reads at most; the others' bounds are smaller or none.
+const MOST: u64 = 1024 * 1024;
+
+/// How much of a redirect's content Go reads before it goes on.
+const SKIMMED: u64 = 2 << 10;
+
+/// What of an answer is read.
+pub(super) fn reading(profile: &Profile, head: &Parts) -> Reading {
+    if CODES.contains(&head.status.as_u16()) && location(head).is_some() {
+        return Reading::Skimmed(SKIMMED);
+    }
+    if head.status != 200 && !profile.body.before_status {
+        return Reading::Nothing;
+    }
+    match profile.body.most {
+        // How much comes of it is known once it is decompressed.
+        Some(_) if compressed(profile, head) => Reading::Upto(KEPT as u64),
+        Some(most) => Reading::Upto(most + 1),
+        None => Reading::Upto(MOST),
+    }
+}
+
+/// The content as the client sees it. `whole` says that nothing of what came was left out.
+pub(super) fn content(profile: &Profile, head: &Parts, kept: Vec<u8>) -> Result<Vec<u8>, Stop> {
+    if !compressed(profile, head) || kept.is_empty() {
+        return Ok(kept);
+    }
+    let mut plain = Vec::new();
+    GzDecoder::new(kept.as_slice())
+        .take(profile.body.most.map_or(MOST, |most| most + 1))
+        .read_to_end(&mut plain)
+        .map_err(|error| Stop::new(Phase::Body, FailureKind::BodyCut).because(format!("gzip: {error}")))?;
+    Ok(plain)
+}
+
+fn compressed(profile: &Profile, head: &Parts) -> bool {
+    profile.gzip
+        && head
+            .headers
+            .get(header::CONTENT_ENCODING)
+            .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip"))
+}
+
+/// Whether a whole answer is the right one.
+pub(super) fn judged(
+    profile: &Profile,
+    status: u16,
+    content: &[u8],
+    whole: bool,
+    expected: &str,
+) -> Result<(), Stop> {
+    let failed = |kind| Stop::new(Phase::Check, kind);
+    if status != 200 {
+        return Err(failed(FailureKind::Status));
+    }
+    if let Some(most) = profile.body.most
+        && content.len() as u64 > most
+    {
+        return Err(failed(FailureKind::BodyTooLarge).because(format!("at most {most} bytes are allowed")));
+    }
+    let right =
+        whole && std::str::from_utf8(content).is_ok_and(|content| profile.body.trim.cut(content) == expected);
+    if right {
+        Ok(())
+    } else {
+        Err(failed(FailureKind::WrongBody))
+    }
+}

@@ -1,0 +1,119 @@
+//! Which addresses a client finds for a host.
+
+use std::net::{IpAddr, SocketAddr};
+
+use parallax_model::{FailureKind, Phase, SearchManner};
+
+use super::{ClientProfile, LookupRule, client::Fetch};
+use crate::{
+    classify::{Fault, Stop},
+    clock::Deadline,
+    probe::reserved::reserved,
+    resolve::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
+};
+
+impl Fetch<'_> {
+    /// Addresses a connection may be tried to, IPv6 first.
+    pub(super) async fn resolve(&mut self, host: &str, deadline: Deadline) -> Result<Vec<IpAddr>, Stop> {
+        let found = match (self.profile.client, self.choice) {
+            (ClientProfile::CertManager, ResolverChoice::Servers(servers)) if servers.len() > 1 => {
+                self.in_rotation(host, servers, deadline).await
+            }
+            _ => self.ask(host, self.choice, deadline).await,
+        };
+        let ended = usable(&found, self.profile.lookup, self.profile.reserved_allowed, host);
+        host.clone_into(&mut self.scene.host);
+        self.scene.resolution = Some(found);
+        ended
+    }
+
+    async fn ask(&self, host: &str, choice: &ResolverChoice, deadline: Deadline) -> Resolution {
+        let deadline = match self.profile.lookup {
+            LookupRule::EitherFamily => deadline,
+            LookupRule::BothAnswered { within } => deadline.at_most(within),
+        };
+        resolve_all(self.context, host, choice, SearchManner::Glibc, deadline.left()).await
+    }
+
+    /// cert-manager turns to the next of its solver nameservers with every question, and a name is two questions. Which
+    /// of the two comes first is a race there; here it is IPv4. No question is asked again at another one.
+    async fn in_rotation(&self, host: &str, servers: &[SocketAddr], deadline: Deadline) -> Resolution {
+        let at = |n: usize| ResolverChoice::Servers(servers.get(n).copied().into_iter().collect());
+        let (first, second) = (at(0), at(1));
+        let (a, aaaa) = tokio::join!(
+            self.ask(host, &first, deadline),
+            self.ask(host, &second, deadline)
+        );
+        let mut addresses = a.addresses;
+        addresses.retain(|found| found.address.is_ipv4());
+        addresses.extend(aaaa.addresses.into_iter().filter(|found| found.address.is_ipv6()));
+        let mut tried = a.tried;
+        for one in &mut tried {
+            one.aaaa = FamilyAnswer::Unneeded;
+        }
+        tried.extend(aaaa.tried.into_iter().map(|mut one| {
+            one.a = FamilyAnswer::Unneeded;
+            one
+        }));
+        Resolution {
+            addresses,
+            a: a.a,
+            aaaa: aaaa.aaaa,
+            tried,
+        }
+    }
+}
+
+/// The addresses a client of these rules goes on with.
+fn usable(
+    found: &Resolution,
+    rule: LookupRule,
+    reserved_allowed: bool,
+    host: &str,
+) -> Result<Vec<IpAddr>, Stop> {
+    if matches!(rule, LookupRule::BothAnswered { .. })
+        && let Some(silent) = [&found.aaaa, &found.a]
+            .into_iter()
+            .find(|family| unanswered(family))
+    {
+        return Err(unresolved(silent));
+    }
+    if let Some(failure) = found.failure() {
+        return Err(unresolved(failure));
+    }
+    let mut addresses: Vec<IpAddr> = found.addresses.iter().map(|found| found.address).collect();
+    if !reserved_allowed {
+        addresses.retain(|address| !reserved(*address));
+    }
+    if addresses.is_empty() {
+        return Err(Stop::new(Phase::Resolve, FailureKind::NoAddress).because(format!(
+            "{host} has private or reserved addresses only, which this client does not use"
+        )));
+    }
+    addresses.sort_by_key(IpAddr::is_ipv4);
+    Ok(addresses)
+}
+
+fn unanswered(family: &FamilyAnswer) -> bool {
+    match family {
+        FamilyAnswer::Failed { kind, .. } => !matches!(
+            kind,
+            FailureKind::NoAddress | FailureKind::NxDomain | FailureKind::ServFail | FailureKind::DnsRefused
+        ),
+        FamilyAnswer::NotAsked { .. } => true,
+        FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => false,
+    }
+}
+
+fn unresolved(failure: &FamilyAnswer) -> Stop {
+    let (fault, detail): (Fault, _) = match failure {
+        FamilyAnswer::Failed { kind, detail } => (kind.clone().into(), detail.clone()),
+        FamilyAnswer::NotAsked { own, detail } => ((*own).into(), detail.clone()),
+        FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => (FailureKind::NoAddress.into(), None),
+    };
+    let stop = Stop::new(Phase::Resolve, fault);
+    match detail {
+        Some(detail) => stop.because(detail),
+        None => stop,
+    }
+}

@@ -1,0 +1,396 @@
+//! A failure in the certificate authority's own words: the type and the detail a client of it reads in the challenge.
+//!
+//! Boulder's are those of `va.detailedError`, `va/http.go`, `va/dns.go` and `bdns/problem.go`, Pebble's those of `va/va.go`
+//! and of the errors of Go it passes on. Texts that tell of a local port or of Go's insides are given without that part.
+
+use std::net::SocketAddr;
+
+use parallax_model::{FailureKind, Phase};
+use serde::Serialize;
+
+use super::{
+    ClientProfile,
+    go::{alert, quoted, speaks_http2},
+};
+use crate::{
+    classify::{Fault, Stop},
+    probe::redirect::Refusal,
+    resolve::{FamilyAnswer, Resolution},
+    stamped::FIRST,
+};
+
+/// Longest [`Problem::detail`], in characters. They quote a URL, and the key authorization twice.
+const MAX_DETAIL: usize = 1000;
+
+/// What a certificate authority would report (RFC 8555 §6.7).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub class: ProblemClass,
+    /// Its sentence: bounded, without control characters.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A problem of this type; the sentence is tamed.
+    #[must_use]
+    pub fn new(class: ProblemClass, detail: &str) -> Self {
+        Self {
+            class,
+            detail: detail
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .take(MAX_DETAIL)
+                .collect(),
+        }
+    }
+}
+
+/// The types that an HTTP-01 validation can end with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum ProblemClass {
+    /// The server could not be connected to, or did not speak as it should.
+    #[serde(rename = "urn:ietf:params:acme:error:connection")]
+    Connection,
+    /// A lookup failed.
+    #[serde(rename = "urn:ietf:params:acme:error:dns")]
+    Dns,
+    /// It answered with something else than the key authorization.
+    #[serde(rename = "urn:ietf:params:acme:error:unauthorized")]
+    Unauthorized,
+    /// TLS ended with an alert.
+    #[serde(rename = "urn:ietf:params:acme:error:tls")]
+    Tls,
+    /// CAA records forbid the issuance.
+    #[serde(rename = "urn:ietf:params:acme:error:caa")]
+    Caa,
+    /// The authority blames itself. Pebble does so where an answer breaks off.
+    #[serde(rename = "urn:ietf:params:acme:error:serverInternal")]
+    ServerInternal,
+}
+
+impl ProblemClass {
+    /// The last word of its URN.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Dns => "dns",
+            Self::Unauthorized => "unauthorized",
+            Self::Tls => "tls",
+            Self::Caa => "caa",
+            Self::ServerInternal => "serverInternal",
+        }
+    }
+}
+
+/// Where a fetch stood when it ended.
+#[derive(Debug, Default)]
+pub(super) struct Scene {
+    /// The first URL.
+    pub(super) first_url: String,
+    /// The URL that was fetched last.
+    pub(super) url: String,
+    /// Where its answer leads, as it was written.
+    pub(super) location: Option<String>,
+    /// The address that was dialled last.
+    pub(super) address: Option<SocketAddr>,
+    /// The host that was looked up last, and what it led to.
+    pub(super) host: String,
+    pub(super) resolution: Option<Resolution>,
+    /// The first bytes of the answer, whatever they were.
+    pub(super) first_bytes: [u8; FIRST],
+    /// The answer's content.
+    pub(super) content: Vec<u8>,
+    /// What it should be.
+    pub(super) expected: String,
+}
+
+/// The failure as the client in question reports it; absent where it is no authority, or where the fault is ours.
+pub(super) fn of(
+    client: ClientProfile,
+    stop: &Stop,
+    status: Option<u16>,
+    refusal: Option<&Refusal>,
+    scene: &Scene,
+) -> Option<Problem> {
+    let Fault::Target(kind) = &stop.fault else {
+        return None;
+    };
+    let failure = Failure {
+        phase: stop.phase,
+        kind,
+        detail: stop.detail.as_deref().unwrap_or_default(),
+        status: status.unwrap_or_default(),
+        refusal,
+        scene,
+    };
+    match client {
+        ClientProfile::Boulder => Some(failure.by_boulder()),
+        ClientProfile::Pebble => Some(failure.by_pebble()),
+        ClientProfile::Generic | ClientProfile::CertManager => None,
+    }
+}
+
+struct Failure<'a> {
+    phase: Phase,
+    kind: &'a FailureKind,
+    detail: &'a str,
+    status: u16,
+    refusal: Option<&'a Refusal>,
+    scene: &'a Scene,
+}
+
+const SLOW: &str = "Timeout after connect (your server may be slow or overloaded)";
+const OTHER: &str = "Error getting validation data";
+
+impl Failure<'_> {
+    fn by_boulder(&self) -> Problem {
+        let scene = self.scene;
+        let at = scene
+            .address
+            .map_or_else(String::new, |address| format!("{}: ", address.ip()));
+        match (self.phase, self.kind) {
+            (Phase::Resolve, _) => {
+                let said = self.unresolved();
+                // A name that a redirect leads to is looked up while the redirect is judged.
+                match &scene.location {
+                    Some(location) => {
+                        Problem::new(ProblemClass::Dns, &format!("{at}Fetching {location}: {said}"))
+                    }
+                    None => Problem::new(ProblemClass::Dns, &said),
+                }
+            }
+            (Phase::Body, _) => Problem::new(
+                ProblemClass::Unauthorized,
+                &format!("{at}Error reading HTTP response body: {}", self.broken_body()),
+            ),
+            (Phase::Check, FailureKind::Status) => Problem::new(
+                ProblemClass::Unauthorized,
+                &format!("{at}Invalid response from {}: {}", scene.url, self.status),
+            ),
+            (Phase::Check, FailureKind::BodyTooLarge) => Problem::new(
+                ProblemClass::Unauthorized,
+                &format!(
+                    "{at}Invalid response from {}: {}",
+                    scene.url,
+                    quoted(&scene.content)
+                ),
+            ),
+            (Phase::Check, FailureKind::WrongBody) => {
+                let got = scene.content.trim_ascii_end();
+                Problem::new(
+                    ProblemClass::Unauthorized,
+                    &format!(
+                        "The key authorization file from the server did not match this challenge. Expected {} (got {})",
+                        quoted(scene.expected.as_bytes()),
+                        quoted(got)
+                    ),
+                )
+            }
+            _ => {
+                let (class, said) = self.fetching();
+                let url = match self.refusal {
+                    Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
+                    None => &scene.url,
+                };
+                Problem::new(class, &format!("{at}Fetching {url}: {said}"))
+            }
+        }
+    }
+
+    /// What became of a request, for Boulder.
+    fn fetching(&self) -> (ProblemClass, String) {
+        let connection = |said: &str| (ProblemClass::Connection, said.to_owned());
+        if let Some(refusal) = self.refusal {
+            return connection(&refused(refusal));
+        }
+        match self.kind {
+            FailureKind::ConnectTimeout => connection("Timeout during connect (likely firewall problem)"),
+            FailureKind::Refused => connection("Connection refused"),
+            FailureKind::Reset => connection("Connection reset by peer"),
+            FailureKind::Unreachable if self.detail.contains("Network is unreachable") => {
+                connection("Network unreachable")
+            }
+            FailureKind::FirstByteTimeout | FailureKind::TlsTimeout => connection(SLOW),
+            FailureKind::TlsAlert => match alert(self.detail) {
+                Some(alert) => (ProblemClass::Tls, format!("remote error: tls: {alert}")),
+                None => connection(OTHER),
+            },
+            FailureKind::Malformed if speaks_http2(self.scene.first_bytes) => {
+                connection("Server is speaking HTTP/2 over HTTP")
+            }
+            _ => connection(OTHER),
+        }
+    }
+
+    /// Both families of the name, each with what became of it.
+    fn unresolved(&self) -> String {
+        let host = &self.scene.host;
+        let Some(found) = &self.scene.resolution else {
+            return format!("no valid A records found for {host}; no valid AAAA records found for {host}");
+        };
+        let of = |record: &str, family: &FamilyAnswer| {
+            let kind = match family {
+                FamilyAnswer::Failed { kind, .. } => kind,
+                FamilyAnswer::Addresses(_) | FamilyAnswer::NotAsked { .. } | FamilyAnswer::Unneeded => {
+                    &FailureKind::NoAddress
+                }
+            };
+            if *kind == FailureKind::NoAddress {
+                return format!("no valid {record} records found for {host}");
+            }
+            dns_problem(kind, record, host)
+        };
+        format!("{}; {}", of("A", &found.a), of("AAAA", &found.aaaa))
+    }
+
+    fn broken_body(&self) -> &str {
+        match self.kind {
+            FailureKind::BodyStalled => "context deadline exceeded",
+            _ if self.detail.starts_with("gzip: ") => "gzip: invalid header",
+            _ if self.detail.contains("reset by peer") => "read: connection reset by peer",
+            _ => "unexpected EOF",
+        }
+    }
+
+    fn by_pebble(&self) -> Problem {
+        let scene = self.scene;
+        match (self.phase, self.kind) {
+            (Phase::Body, FailureKind::BodyStalled) => Problem::new(
+                ProblemClass::ServerInternal,
+                "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
+            ),
+            (Phase::Body, _) => Problem::new(ProblemClass::ServerInternal, self.broken_body()),
+            (Phase::Check, FailureKind::Status) => Problem::new(
+                ProblemClass::Unauthorized,
+                &format!(
+                    "Non-200 status code from HTTP: {} returned {}",
+                    scene.first_url, self.status
+                ),
+            ),
+            (Phase::Check, FailureKind::WrongBody | FailureKind::BodyTooLarge) => Problem::new(
+                ProblemClass::Unauthorized,
+                &format!(
+                    "The key authorization file from the server did not match this challenge {} != {}",
+                    quoted(scene.expected.as_bytes()),
+                    quoted(cut(&scene.content))
+                ),
+            ),
+            _ => {
+                let url = match self.refusal {
+                    Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
+                    None => &scene.url,
+                };
+                let said = self.fetching_for_pebble();
+                Problem::new(
+                    ProblemClass::Connection,
+                    &format!("Get {}: {said}", quoted(url.as_bytes())),
+                )
+            }
+        }
+    }
+
+    fn fetching_for_pebble(&self) -> String {
+        let scene = self.scene;
+        let dialling = |why: &str| {
+            let address = scene
+                .address
+                .map_or_else(String::new, |address| format!(" {address}"));
+            format!("dial tcp{address}: connect: {why}")
+        };
+        match self.refusal {
+            Some(Refusal::TooMany(_)) => return "stopped after 10 redirects".to_owned(),
+            Some(Refusal::Scheme(scheme)) => {
+                return format!("unsupported protocol scheme {}", quoted(scheme.as_bytes()));
+            }
+            Some(Refusal::NoHost) => return "http: no Host in request URL".to_owned(),
+            Some(_) => return "failed to parse Location header".to_owned(),
+            None => {}
+        }
+        match (self.phase, self.kind) {
+            (
+                Phase::Resolve,
+                FailureKind::NoAddress
+                | FailureKind::NxDomain
+                | FailureKind::ServFail
+                | FailureKind::DnsRefused,
+            ) => format!("could not resolve URL {}", quoted(scene.first_url.as_bytes())),
+            (Phase::Resolve, _) => format!(
+                "error occurred while resolving URL {}: i/o timeout",
+                quoted(scene.first_url.as_bytes())
+            ),
+            (_, FailureKind::Refused) => dialling("connection refused"),
+            (_, FailureKind::Unreachable) if self.detail.contains("Network is unreachable") => {
+                dialling("network is unreachable")
+            }
+            (_, FailureKind::Unreachable) => dialling("no route to host"),
+            (_, FailureKind::Prohibited) => dialling("permission denied"),
+            (_, FailureKind::ConnectTimeout | FailureKind::FirstByteTimeout | FailureKind::TlsTimeout) => {
+                "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned()
+            }
+            (_, FailureKind::Reset) => "read: connection reset by peer".to_owned(),
+            (_, FailureKind::NotTls) => "http: server gave HTTP response to HTTPS client".to_owned(),
+            (_, FailureKind::TlsAlert) => {
+                format!("remote error: tls: {}", alert(self.detail).unwrap_or("alert"))
+            }
+            (_, FailureKind::Malformed) => "malformed HTTP response".to_owned(),
+            _ => "EOF".to_owned(),
+        }
+    }
+}
+
+/// What Boulder says of a lookup that failed (`bdns.Error`).
+pub(crate) fn dns_problem(kind: &FailureKind, record: &str, host: &str) -> String {
+    let (what, hint) = match kind {
+        FailureKind::NxDomain => ("NXDOMAIN", " - check that a DNS record exists for this domain"),
+        FailureKind::ServFail => ("SERVFAIL", " - the domain's nameservers may be malfunctioning"),
+        FailureKind::DnsRefused => ("REFUSED", ""),
+        FailureKind::ResolveTimeout => ("query timed out", ""),
+        FailureKind::ResolverUnreachable => ("networking error", ""),
+        _ => ("server failure at resolver", ""),
+    };
+    format!("DNS problem: {what} looking up {record} for {host}{hint}")
+}
+
+fn refused(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::TooMany(_) => "Too many redirects".to_owned(),
+        Refusal::Status => "received disallowed redirect status code".to_owned(),
+        Refusal::Scheme(scheme) => format!(
+            "Invalid protocol scheme in redirect target. Only \"http\" and \"https\" protocol schemes are supported, not {}",
+            quoted(scheme.as_bytes())
+        ),
+        Refusal::Port(port) => {
+            format!("Invalid port in redirect target. Only ports 80 and 443 are supported, not {port}")
+        }
+        Refusal::NoHost => "Invalid empty host in redirect target".to_owned(),
+        Refusal::MissingSlash(host) => format!(
+            "Invalid host in redirect target {}. Check webserver config for missing '/' in redirect target.",
+            quoted(host.as_bytes())
+        ),
+        Refusal::Reserved(_) => {
+            "Invalid host in redirect target: IP address is in a reserved address block".to_owned()
+        }
+        Refusal::NotPublic(_) => {
+            "Invalid host in redirect target, must end in IANA registered TLD".to_owned()
+        }
+        Refusal::TooLong => "Redirect target too long".to_owned(),
+        Refusal::Loop(_) => "Redirect loop detected".to_owned(),
+        // Go cannot read the location, or there is no such rule.
+        Refusal::NoUrl | Refusal::OtherHost(_) => OTHER.to_owned(),
+    }
+}
+
+fn cut(content: &[u8]) -> &[u8] {
+    let end = content
+        .iter()
+        .rposition(|byte| !matches!(byte, b'\n' | b'\r' | b'\t'))
+        .map_or(0, |last| last + 1);
+    &content[..end]
+}
+
+#[cfg(test)]
+#[path = "problem_tests.rs"]
+mod tests;

@@ -1,0 +1,242 @@
+//! The dictionary: each failure in the authority's own words.
+
+use super::*;
+use crate::resolve::Resolution;
+
+const AT: &str = "http://shop.example.org/.well-known/acme-challenge/t";
+
+fn scene() -> Scene {
+    Scene {
+        first_url: AT.to_owned(),
+        url: AT.to_owned(),
+        address: Some("192.0.2.7:80".parse().unwrap()),
+        host: "shop.example.org".to_owned(),
+        expected: "t.key".to_owned(),
+        content: b"other\n".to_vec(),
+        ..Scene::default()
+    }
+}
+
+fn said(client: ClientProfile, stop: &Stop, status: Option<u16>, scene: &Scene) -> (ProblemClass, String) {
+    let problem = of(client, stop, status, None, scene).unwrap();
+    (problem.class, problem.detail)
+}
+
+#[test]
+fn a_fetch_that_fails_is_told_as_boulder_tells_it() {
+    use FailureKind as K;
+    use Phase as P;
+    use ProblemClass::{Connection, Tls, Unauthorized};
+    let fetching = |text: &str| format!("192.0.2.7: Fetching {AT}: {text}");
+    for (phase, kind, detail, class, expected) in [
+        (
+            P::Connect,
+            K::ConnectTimeout,
+            "",
+            Connection,
+            fetching("Timeout during connect (likely firewall problem)"),
+        ),
+        (P::Connect, K::Refused, "", Connection, fetching("Connection refused")),
+        (
+            P::Connect,
+            K::Unreachable,
+            "Network is unreachable (os error 101)",
+            Connection,
+            fetching("Network unreachable"),
+        ),
+        (
+            P::Connect,
+            K::Unreachable,
+            "No route to host (os error 113)",
+            Connection,
+            fetching("Error getting validation data"),
+        ),
+        (
+            P::FirstByte,
+            K::FirstByteTimeout,
+            "",
+            Connection,
+            fetching("Timeout after connect (your server may be slow or overloaded)"),
+        ),
+        (
+            P::Tls,
+            K::TlsTimeout,
+            "",
+            Connection,
+            fetching("Timeout after connect (your server may be slow or overloaded)"),
+        ),
+        (P::FirstByte, K::Reset, "", Connection, fetching("Connection reset by peer")),
+        (P::FirstByte, K::Eof, "", Connection, fetching("Error getting validation data")),
+        (P::FirstByte, K::Malformed, "", Connection, fetching("Error getting validation data")),
+        // `va.detailedError` has a sentence for it, but Go's client replaces the error it looks for: that one is of
+        // tls-alpn-01 alone.
+        (P::Tls, K::NotTls, "", Connection, fetching("Error getting validation data")),
+        (
+            P::Tls,
+            K::TlsAlert,
+            "received fatal alert: UnrecognisedName",
+            Tls,
+            fetching("remote error: tls: unrecognized name"),
+        ),
+        (
+            P::Body,
+            K::BodyCut,
+            "",
+            Unauthorized,
+            "192.0.2.7: Error reading HTTP response body: unexpected EOF".to_owned(),
+        ),
+        (
+            P::Body,
+            K::BodyStalled,
+            "",
+            Unauthorized,
+            "192.0.2.7: Error reading HTTP response body: context deadline exceeded".to_owned(),
+        ),
+        (
+            P::Check,
+            K::Status,
+            "",
+            Unauthorized,
+            format!("192.0.2.7: Invalid response from {AT}: 404"),
+        ),
+        (
+            P::Check,
+            K::BodyTooLarge,
+            "",
+            Unauthorized,
+            format!("192.0.2.7: Invalid response from {AT}: \"other\\n\""),
+        ),
+        (
+            P::Check,
+            K::WrongBody,
+            "",
+            Unauthorized,
+            "The key authorization file from the server did not match this challenge. Expected \"t.key\" (got \"other\")"
+                .to_owned(),
+        ),
+    ] {
+        let stop = Stop::new(phase, kind).because(detail);
+        let got = said(ClientProfile::Boulder, &stop, Some(404), &scene());
+        assert_eq!(got, (class, expected));
+    }
+}
+
+#[test]
+fn a_refused_redirect_is_told_as_boulder_tells_it_with_the_location_as_it_was_written() {
+    for (refusal, expected) in [
+        (Refusal::TooMany(11), "Too many redirects"),
+        (Refusal::Status, "received disallowed redirect status code"),
+        (
+            Refusal::Scheme("ftp".to_owned()),
+            "Invalid protocol scheme in redirect target. Only \"http\" and \"https\" protocol schemes are supported, not \"ftp\"",
+        ),
+        (
+            Refusal::Port(8080),
+            "Invalid port in redirect target. Only ports 80 and 443 are supported, not 8080",
+        ),
+        (Refusal::NoHost, "Invalid empty host in redirect target"),
+        (
+            Refusal::MissingSlash("a.test.well-known".to_owned()),
+            "Invalid host in redirect target \"a.test.well-known\". Check webserver config for missing '/' in redirect target.",
+        ),
+        (
+            Refusal::NotPublic("shop".to_owned()),
+            "Invalid host in redirect target, must end in IANA registered TLD",
+        ),
+        (Refusal::TooLong, "Redirect target too long"),
+        (Refusal::Loop(AT.to_owned()), "Redirect loop detected"),
+    ] {
+        let scene = Scene {
+            location: Some("/there".to_owned()),
+            ..scene()
+        };
+        let stop = Stop::new(Phase::Check, FailureKind::RedirectRefused);
+        let problem = of(ClientProfile::Boulder, &stop, Some(301), Some(&refusal), &scene).unwrap();
+        assert_eq!(
+            (problem.class, problem.detail),
+            (
+                ProblemClass::Connection,
+                format!("192.0.2.7: Fetching /there: {expected}")
+            )
+        );
+    }
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_told_of_both_families() {
+    let failed = |kind| FamilyAnswer::Failed { kind, detail: None };
+    for (a, aaaa, expected) in [
+        (
+            failed(FailureKind::NxDomain),
+            failed(FailureKind::NxDomain),
+            "DNS problem: NXDOMAIN looking up A for shop.example.org - check that a DNS record exists for this domain; \
+             DNS problem: NXDOMAIN looking up AAAA for shop.example.org - check that a DNS record exists for this domain",
+        ),
+        (
+            FamilyAnswer::Addresses(1),
+            failed(FailureKind::NoAddress),
+            "no valid A records found for shop.example.org; no valid AAAA records found for shop.example.org",
+        ),
+        (
+            failed(FailureKind::ServFail),
+            failed(FailureKind::ResolveTimeout),
+            "DNS problem: SERVFAIL looking up A for shop.example.org - the domain's nameservers may be malfunctioning; \
+             DNS problem: query timed out looking up AAAA for shop.example.org",
+        ),
+    ] {
+        let scene = Scene {
+            resolution: Some(Resolution {
+                addresses: Vec::new(),
+                a,
+                aaaa,
+                tried: Vec::new(),
+            }),
+            ..scene()
+        };
+        let stop = Stop::new(Phase::Resolve, FailureKind::NoAddress);
+        let got = said(ClientProfile::Boulder, &stop, None, &scene);
+        assert_eq!(got, (ProblemClass::Dns, expected.to_owned()), "of the first name");
+        let scene = Scene {
+            location: Some("http://shop.example.org/x".to_owned()),
+            ..scene
+        };
+        let got = said(ClientProfile::Boulder, &stop, Some(301), &scene);
+        let fetching = format!("192.0.2.7: Fetching http://shop.example.org/x: {expected}");
+        assert_eq!(got, (ProblemClass::Dns, fetching), "of one a redirect leads to");
+    }
+}
+
+#[test]
+fn http2_without_tls_is_recognised_by_its_first_frame() {
+    for (first, is) in [
+        ([0, 0, 0x12, 4, 0, 0, 0, 0, 0], true),
+        ([0, 0, 0, 4, 0, 0, 0, 0, 0], true),
+        // Go would write these lengths as `$` and `\f`, which Boulder does not look for.
+        ([0, 0, 0x24, 4, 0, 0, 0, 0, 0], false),
+        ([0, 0, 0x0c, 4, 0, 0, 0, 0, 0], false),
+        (*b"SSH-2.0-O", false),
+    ] {
+        let scene = Scene {
+            first_bytes: first,
+            ..scene()
+        };
+        let stop = Stop::new(Phase::FirstByte, FailureKind::Malformed);
+        let (_, detail) = said(ClientProfile::Boulder, &stop, None, &scene);
+        assert_eq!(
+            detail.ends_with("Server is speaking HTTP/2 over HTTP"),
+            is,
+            "{first:?}"
+        );
+    }
+}
+
+#[test]
+fn clients_that_are_no_authority_and_faults_of_our_own_have_no_problem() {
+    let refused = Stop::new(Phase::Connect, FailureKind::Refused);
+    assert_eq!(
+        of(ClientProfile::CertManager, &refused, None, None, &scene()),
+        None
+    );
+    let own = Stop::new(Phase::Connect, parallax_model::OwnFault::NoFamily);
+    assert_eq!(of(ClientProfile::Boulder, &own, None, None, &scene()), None);
+}

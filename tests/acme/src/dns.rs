@@ -1,0 +1,153 @@
+//! The name server of a test: every name is its own zone, and unknown ones do not exist.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, thread, time::Duration};
+
+use anyhow::Context;
+use hickory_proto::{
+    op::{Message, OpCode, ResponseCode},
+    rr::{
+        RData, Record, RecordType,
+        rdata::{A, AAAA},
+    },
+};
+use parking_lot::Mutex;
+use tokio::{net::UdpSocket, task::JoinSet, time};
+use tokio_util::sync::CancellationToken;
+
+/// Where it listens.
+pub(crate) const ADDRESS: &str = "127.0.0.1:53";
+
+/// What is said of one family of one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Say {
+    Addresses(Vec<IpAddr>),
+    Code(ResponseCode),
+    Nothing,
+    Late(Duration, Vec<IpAddr>),
+}
+
+/// Both families.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Zone {
+    pub(crate) a: Say,
+    pub(crate) aaaa: Say,
+}
+
+/// All names, by their lower-case text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Zones(Arc<Mutex<BTreeMap<String, Zone>>>);
+
+impl Zones {
+    pub(crate) fn set(&self, name: String, zone: Zone) {
+        self.0.lock().insert(name, zone);
+    }
+
+    fn say(&self, name: &str, record: RecordType) -> Say {
+        match (self.0.lock().get(name), record) {
+            (Some(zone), RecordType::A) => zone.a.clone(),
+            (Some(zone), RecordType::AAAA) => zone.aaaa.clone(),
+            (Some(_), _) => Say::Code(ResponseCode::NoError),
+            (None, _) => Say::Code(ResponseCode::NXDomain),
+        }
+    }
+
+    async fn answer_all(self, socket: UdpSocket) -> anyhow::Result<()> {
+        let socket = Arc::new(socket);
+        let mut answers = JoinSet::new();
+        let mut buffer = [0; 1500];
+        loop {
+            let (length, peer) = socket
+                .recv_from(&mut buffer)
+                .await
+                .context("receiving a DNS question")?;
+            let query = Message::from_vec(&buffer[..length]).context("reading a DNS question")?;
+            let question = query.queries.first().context("a DNS message without question")?;
+            let name = question.name().to_lowercase().to_ascii();
+            let say = self.say(name.trim_end_matches('.'), question.query_type());
+            let wait = match say {
+                Say::Nothing => continue,
+                Say::Late(wait, _) => wait,
+                Say::Addresses(_) | Say::Code(_) => Duration::ZERO,
+            };
+            let answer = answer(&query, &say).to_vec().context("writing a DNS answer")?;
+            let socket = Arc::clone(&socket);
+            while answers.try_join_next().is_some() {}
+            answers.spawn(async move {
+                time::sleep(wait).await;
+                // Whoever asked may be gone.
+                let _ = socket.send_to(&answer, peer).await;
+            });
+        }
+    }
+}
+
+/// The name server on a thread of its own, so that the other work of the test makes it no slow one. It ends when it is
+/// dropped.
+#[derive(Debug)]
+pub(crate) struct Names {
+    stop: CancellationToken,
+    thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Names {
+    pub(crate) fn serve(zones: Zones) -> anyhow::Result<Self> {
+        let socket = std::net::UdpSocket::bind(ADDRESS).context("listening for DNS questions")?;
+        socket
+            .set_nonblocking(true)
+            .context("setting up the DNS socket")?;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("starting the name server's runtime")?;
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                let socket = UdpSocket::from_std(socket).context("setting up the DNS socket")?;
+                tokio::select! {
+                    () = stopped.cancelled() => Ok(()),
+                    ended = zones.answer_all(socket) => ended,
+                }
+            })
+        });
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        match self.thread.take().map(thread::JoinHandle::join) {
+            Some(Ok(Err(error))) => eprintln!("the name server: {error:#}"),
+            Some(Err(_)) => eprintln!("the name server has panicked"),
+            _ => {}
+        }
+    }
+}
+
+fn answer(query: &Message, say: &Say) -> Message {
+    let mut answer = Message::response(query.metadata.id, OpCode::Query);
+    answer.metadata.recursion_available = true;
+    answer.metadata.recursion_desired = true;
+    let question = query.queries[0].clone();
+    let addresses = match say {
+        Say::Addresses(addresses) | Say::Late(_, addresses) => addresses.as_slice(),
+        Say::Code(code) => {
+            answer.metadata.response_code = *code;
+            &[]
+        }
+        Say::Nothing => &[],
+    };
+    for address in addresses {
+        let data = match address {
+            IpAddr::V4(v4) => RData::A(A(*v4)),
+            IpAddr::V6(v6) => RData::AAAA(AAAA(*v6)),
+        };
+        answer.add_answer(Record::from_rdata(question.name().clone(), 5, data));
+    }
+    answer.add_query(question);
+    answer
+}

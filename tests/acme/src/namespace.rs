@@ -1,0 +1,161 @@
+//! A test in a network namespace of its own: real ports 80 and 443, addresses of the public internet that lead nowhere
+//! but back, and nothing of the machine around it.
+
+use std::{
+    env,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    process::Command,
+};
+
+use anyhow::{Context, bail, ensure};
+
+/// Set inside.
+const INSIDE: &str = "PARALLAX_ACME_INSIDE";
+
+/// `skip` leaves these tests out, loudly.
+const SWITCH: &str = "PARALLAX_ACME";
+
+/// Every address of these networks is this machine's own: whatever listens there answers, and nothing else refuses.
+const OWN: [(&str, &str); 2] = [("-4", "9.0.0.0/8"), ("-6", "2600:1f18::/32")];
+
+/// What is sent here is never heard of again.
+const LOST: [(&str, &str); 2] = [("-4", "11.0.0.0/8"), ("-6", "2600:1f19::/32")];
+
+/// No route leads here.
+const UNREACHABLE: [(&str, &str); 2] = [("-4", "12.0.0.0/8"), ("-6", "2600:1f1a::/32")];
+
+/// Runs the test's body in a fresh namespace: the test starts itself there once more, by its name.
+///
+/// # Panics
+/// Where the body fails, and where no namespace can be made: a test that did not run did not pass.
+pub fn inside(test: &str, body: impl AsyncFnOnce() -> anyhow::Result<()>) {
+    if env::var(SWITCH).is_ok_and(|switch| switch == "skip") {
+        eprintln!("SKIPPED {test}: {SWITCH}=skip; nothing was held against Pebble");
+        return;
+    }
+    let ended = if env::var_os(INSIDE).is_some() {
+        within(body)
+    } else {
+        start_again(test)
+    };
+    if let Err(error) = ended {
+        panic!("{error:#}");
+    }
+}
+
+fn start_again(test: &str) -> anyhow::Result<()> {
+    let own = env::current_exe().context("finding the test's own program")?;
+    let root = Command::new("id")
+        .arg("-u")
+        .output()
+        .context("running id")?
+        .stdout
+        .starts_with(b"0\n");
+    let mut command = Command::new("unshare");
+    command.arg("--net");
+    if !root {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let status = command
+        .arg("--")
+        .arg(own)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .status()
+        .context("running unshare(1) of util-linux")?;
+    ensure!(
+        status.success(),
+        "the test failed in its network namespace, or none can be made here ({status}): it needs root or user \
+         namespaces; {SWITCH}=skip leaves it out"
+    );
+    Ok(())
+}
+
+fn within(body: impl AsyncFnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    set_up().context("setting up the network namespace")?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?
+        .block_on(body())
+}
+
+fn set_up() -> anyhow::Result<()> {
+    ip("link set lo up")?;
+    // Without an address of its own a host asks from no IPv6 address but ::1.
+    ip("-6 address add 2600:1f18:ffff::1/128 dev lo nodad")?;
+    for (family, network) in OWN {
+        ip(&format!("{family} route add local {network} dev lo"))?;
+    }
+    // A pair of interfaces of which the far end belongs to nobody: frames without a receiver.
+    ip("link add lost type veth peer name nobody")?;
+    ip("link set lost arp off")?;
+    ip("address add 11.255.255.254/32 dev lost")?;
+    ip("-6 address add 2600:1f19:ffff::1/128 dev lost nodad")?;
+    ip("link set lost up")?;
+    ip("link set nobody up")?;
+    for (family, network) in LOST {
+        ip(&format!("{family} route add {network} dev lost"))?;
+    }
+    for (family, network) in UNREACHABLE {
+        ip(&format!("{family} route add unreachable {network}"))?;
+    }
+    std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1")
+        .context("allowing servers on every IPv6 address")?;
+    std::fs::write("/proc/sys/net/ipv4/ip_nonlocal_bind", "1")
+        .context("allowing servers on every IPv4 address")
+}
+
+fn ip(arguments: &str) -> anyhow::Result<()> {
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .context("running ip(8) of iproute2")?;
+    if !output.status.success() {
+        bail!(
+            "ip {arguments}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+/// Which part of the addresses one is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range {
+    /// A server may listen there.
+    Own,
+    /// Nobody answers.
+    Lost,
+    /// There is no way.
+    Unreachable,
+    /// Of the special-purpose registries; a server may listen there.
+    Reserved,
+}
+
+impl Range {
+    /// The IPv4 address of this number.
+    #[must_use]
+    pub fn v4(self, case: u16, number: u8) -> IpAddr {
+        let first = match self {
+            Self::Own => 9,
+            Self::Lost => 11,
+            Self::Unreachable => 12,
+            Self::Reserved => 127,
+        };
+        let [high, low] = case.to_be_bytes();
+        Ipv4Addr::new(first, high, low, number).into()
+    }
+
+    /// The IPv6 address of this number. The reserved one is `::1`, as no other is this machine's own.
+    #[must_use]
+    pub fn v6(self, case: u16, number: u8) -> IpAddr {
+        let second = match self {
+            Self::Own => 0x1f18,
+            Self::Lost => 0x1f19,
+            Self::Unreachable => 0x1f1a,
+            Self::Reserved => return Ipv6Addr::LOCALHOST.into(),
+        };
+        Ipv6Addr::new(0x2600, second, case, 0, 0, 0, 0, number.into()).into()
+    }
+}

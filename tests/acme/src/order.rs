@@ -1,0 +1,103 @@
+//! One order with Pebble, as an ACME client makes it, up to the end of its validation.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use instant_acme::{Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order};
+use tokio::time;
+
+use crate::verdict::{Told, Verdict};
+
+/// Longer than any of Pebble's validations, on a busy machine too.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How often Pebble is asked for the result; it announces nothing.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// An order whose challenge waits to be told that all is ready.
+pub struct Pending {
+    order: Order,
+    /// The challenge's token.
+    pub token: String,
+    /// What must be served.
+    pub key: String,
+}
+
+impl Pending {
+    /// Orders a certificate for a name.
+    ///
+    /// # Errors
+    /// What Pebble has against it.
+    pub async fn of(account: &Account, name: &str) -> anyhow::Result<Self> {
+        let identifiers = [Identifier::Dns(name.to_owned())];
+        let mut order = account
+            .new_order(&NewOrder::new(&identifiers))
+            .await
+            .with_context(|| format!("ordering a certificate for {name}"))?;
+        let (token, key) = {
+            let mut authorizations = order.authorizations();
+            let mut authorization = authorizations.next().await.context("no authorization")??;
+            let challenge = authorization
+                .challenge(ChallengeType::Http01)
+                .context("no HTTP-01 challenge")?;
+            (
+                challenge.token.clone(),
+                challenge.key_authorization().as_str().to_owned(),
+            )
+        };
+        Ok(Self { order, token, key })
+    }
+
+    /// Lets Pebble validate it.
+    ///
+    /// # Errors
+    /// A validation that does not come to an end.
+    pub async fn validated(self) -> anyhow::Result<Told> {
+        time::timeout(PATIENCE, self.ended())
+            .await
+            .with_context(|| format!("no end after {PATIENCE:?}"))?
+    }
+
+    async fn ended(mut self) -> anyhow::Result<Told> {
+        {
+            let mut authorizations = self.order.authorizations();
+            let mut authorization = authorizations.next().await.context("no authorization")??;
+            authorization
+                .challenge(ChallengeType::Http01)
+                .context("no HTTP-01 challenge")?
+                .set_ready()
+                .await
+                .context("saying that the challenge is ready")?;
+        }
+        let mut authorizations = self.order.authorizations();
+        let mut authorization = authorizations.next().await.context("no authorization")??;
+        loop {
+            let state = authorization
+                .refresh()
+                .await
+                .context("asking for the authorization")?;
+            match state.status {
+                AuthorizationStatus::Pending => {}
+                AuthorizationStatus::Valid => {
+                    return Ok(Told {
+                        verdict: Verdict::Valid,
+                        detail: String::new(),
+                    });
+                }
+                AuthorizationStatus::Invalid => {
+                    let problem = state
+                        .challenges
+                        .iter()
+                        .find_map(|challenge| challenge.error.as_ref())
+                        .context("an invalid authorization without a problem")?;
+                    return Told::by_pebble(
+                        problem.r#type.as_deref().unwrap_or_default(),
+                        problem.detail.as_deref().unwrap_or_default(),
+                    );
+                }
+                other => bail!("the authorization is {other:?}"),
+            }
+            time::sleep(AGAIN).await;
+        }
+    }
+}

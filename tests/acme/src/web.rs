@@ -1,0 +1,241 @@
+//! The web servers of a scenario.
+
+use std::{fmt::Write as _, io::Write as _, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use flate2::{Compression, write::GzEncoder};
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::scenario::{Act, Answer, Framing, Stage, Tls, Web};
+
+/// Certificates that all servers share.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    untrusted: TlsAcceptor,
+    alert: TlsAcceptor,
+}
+
+/// Finds no certificate for anybody.
+#[derive(Debug)]
+struct Nobody;
+
+impl ResolvesServerCert for Nobody {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+}
+
+impl Shown {
+    pub(crate) fn make() -> anyhow::Result<Self> {
+        let key = rcgen::KeyPair::generate().context("making a key")?;
+        let mut parameters = rcgen::CertificateParams::new(vec!["other.example.org".to_owned()])
+            .context("naming a certificate")?;
+        parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let certificate = parameters.self_signed(&key).context("signing a certificate")?;
+        let chain = vec![CertificateDer::from(certificate.der().to_vec())];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let untrusted = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .context("setting up TLS")?;
+        let alert = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Nobody));
+        Ok(Self {
+            untrusted: TlsAcceptor::from(Arc::new(untrusted)),
+            alert: TlsAcceptor::from(Arc::new(alert)),
+        })
+    }
+}
+
+/// Starts a server on each of its addresses; they end with the set.
+pub(crate) async fn start(
+    web: &Web,
+    stage: &Stage,
+    shown: &Shown,
+    servers: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    let server = Arc::new(Server {
+        web: web.clone(),
+        stage: stage.clone(),
+        shown: shown.clone(),
+    });
+    for address in &web.at {
+        let address = SocketAddr::new(stage.address(address)?, web.port);
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("listening on {address}"))?;
+        servers.spawn(Arc::clone(&server).accept(listener));
+    }
+    Ok(())
+}
+
+struct Server {
+    web: Web,
+    stage: Stage,
+    shown: Shown,
+}
+
+impl Server {
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            while connections.try_join_next().is_some() {}
+            let server = Arc::clone(&self);
+            connections.spawn(async move {
+                // A client that goes away in the middle is one of the things that happen here.
+                let _ = server.connection(stream).await;
+            });
+        }
+    }
+
+    async fn connection(&self, stream: TcpStream) -> anyhow::Result<()> {
+        if self.web.challenge == Act::Slam {
+            stream.set_zero_linger()?;
+            return Ok(());
+        }
+        match self.web.tls {
+            Tls::No => self.request(stream, |stream| Ok(stream.set_zero_linger()?)).await,
+            Tls::Untrusted => {
+                let stream = self.shown.untrusted.accept(stream).await?;
+                self.request(stream, |stream| Ok(stream.get_ref().0.set_zero_linger()?))
+                    .await
+            }
+            Tls::Alert => {
+                self.shown.alert.accept(stream).await?;
+                Ok(())
+            }
+        }
+    }
+
+    async fn request<S>(&self, mut stream: S, linger: impl Fn(&S) -> anyhow::Result<()>) -> anyhow::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let head = head(&mut stream).await?;
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let (bytes, ending) = self.answer(path).await?;
+        stream.write_all(&bytes).await?;
+        stream.flush().await?;
+        match ending {
+            Ending::Close => stream.shutdown().await?,
+            Ending::Reset => linger(&stream)?,
+            Ending::Never => {
+                let mut rest = Vec::new();
+                stream.read_to_end(&mut rest).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, path: &str) -> anyhow::Result<(Vec<u8>, Ending)> {
+        let not_found = Act::Answer(Answer {
+            status: 404,
+            content: "404 page not found\n".to_owned(),
+            ..Answer::default()
+        });
+        let mut act = &not_found;
+        if path == self.stage.path() {
+            act = &self.web.challenge;
+        }
+        for (there, does) in &self.web.paths {
+            if self.stage.fill(there)? == path {
+                act = does;
+            }
+        }
+        let link;
+        if let (Act::Chain(_), _) | (_, Some(_)) = (act, path.strip_prefix("/chain/"))
+            && let Act::Chain(links) = self.web.challenge
+        {
+            let left = path
+                .strip_prefix("/chain/")
+                .and_then(|left| left.parse().ok())
+                .unwrap_or(links);
+            link = Act::Answer(match left {
+                0 => Answer::default(),
+                left => Answer {
+                    status: 302,
+                    location: Some(format!("/chain/{}", left - 1)),
+                    ..Answer::default()
+                },
+            });
+            act = &link;
+        }
+        Ok(match act {
+            Act::Answer(answer) => {
+                time::sleep(Duration::from_millis(answer.late_ms)).await;
+                (whole(answer, &self.stage)?, Ending::Close)
+            }
+            Act::Raw(text) => (self.stage.fill(text)?.into_bytes(), Ending::Close),
+            Act::Stall(text) => (self.stage.fill(text)?.into_bytes(), Ending::Never),
+            Act::Cut(text) => (self.stage.fill(text)?.into_bytes(), Ending::Reset),
+            Act::Close | Act::Chain(_) => (Vec::new(), Ending::Close),
+            Act::Reset | Act::Slam => (Vec::new(), Ending::Reset),
+            Act::Silence => (Vec::new(), Ending::Never),
+        })
+    }
+}
+
+enum Ending {
+    Close,
+    Reset,
+    Never,
+}
+
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).context("a request beyond ASCII")
+}
+
+fn whole(answer: &Answer, stage: &Stage) -> anyhow::Result<Vec<u8>> {
+    let mut content = stage.fill(&answer.content)?.into_bytes();
+    let mut head = format!("HTTP/1.1 {} Said\r\n", answer.status);
+    if let Some(location) = &answer.location {
+        write!(head, "Location: {}\r\n", stage.fill(location)?)?;
+    }
+    if answer.gzip {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(&content).context("compressing")?;
+        content = packed.finish().context("compressing")?;
+        head += "Content-Encoding: gzip\r\n";
+    }
+    match answer.framing {
+        Framing::Length => write!(head, "Content-Length: {}\r\n", content.len())?,
+        Framing::Short => write!(head, "Content-Length: {}\r\n", content.len() + 10)?,
+        Framing::Chunked => {
+            head += "Transfer-Encoding: chunked\r\n";
+            let mut chunks = Vec::new();
+            for chunk in content.chunks(40) {
+                write!(chunks, "{:x}\r\n", chunk.len())?;
+                chunks.extend_from_slice(chunk);
+                chunks.extend_from_slice(b"\r\n");
+            }
+            chunks.extend_from_slice(b"0\r\n\r\n");
+            content = chunks;
+        }
+        Framing::Close => {}
+    }
+    head += "Connection: close\r\n\r\n";
+    let mut bytes = head.into_bytes();
+    bytes.extend(content);
+    Ok(bytes)
+}

@@ -1,0 +1,270 @@
+//! What is said of a name by the cluster, by the world and by its zone's own servers, on the real port of DNS.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use hickory_proto::{
+    op::{Message, OpCode, ResponseCode},
+    rr::{
+        Name, RData, Record, RecordType,
+        rdata::{A, CAA, CNAME, NS},
+    },
+};
+use parallax_acme::namespace::inside;
+use parallax_prober::names::{
+    CaaAnswer, CaaAsk, CaaVerdict, NameFacts, Record as Compared, RecordAnswer, Viewers, Who, facts,
+    judge_caa,
+};
+use tokio::{net::UdpSocket, task::JoinSet};
+
+const CLUSTER: &str = "9.0.0.10:53";
+const WORLD: &str = "9.0.0.11:53";
+const PARENT: [u8; 4] = [9, 0, 0, 52];
+const CHILD: [u8; 4] = [9, 0, 0, 53];
+
+/// One line of a zone file.
+struct Line(&'static str, RData);
+
+fn name(text: &str) -> Name {
+    let mut name = Name::from_ascii(text).unwrap();
+    name.set_fqdn(true);
+    name
+}
+
+fn a(address: [u8; 4]) -> RData {
+    RData::A(A(address.into()))
+}
+
+fn ns(server: &str) -> RData {
+    RData::NS(NS(name(server)))
+}
+
+fn issue(authority: &str) -> RData {
+    // Without the last dot: the value is text, and a dot in it would be a part of the name.
+    let authority = Name::from_ascii(authority).unwrap();
+    RData::CAA(CAA::new_issue(false, Some(authority), Vec::new()))
+}
+
+/// How a server answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// It has found out.
+    Recursive,
+    /// It speaks for its zone, and sends those away who ask for what is below its cut.
+    Authority { cut: Option<&'static str> },
+}
+
+async fn server(address: SocketAddr, lines: Vec<Line>, manner: Manner, servers: &mut JoinSet<()>) {
+    let socket = UdpSocket::bind(address).await.unwrap();
+    servers.spawn(async move {
+        let mut buffer = [0; 1500];
+        while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
+            let query = Message::from_vec(&buffer[..length]).unwrap();
+            let answer = answer(&query, &lines, manner).to_vec().unwrap();
+            socket.send_to(&answer, peer).await.unwrap();
+        }
+    });
+}
+
+fn answer(query: &Message, lines: &[Line], manner: Manner) -> Message {
+    let question = &query.queries[0];
+    let mut answer = Message::response(query.metadata.id, OpCode::Query);
+    answer.add_query(question.clone());
+    let asked = question.name().to_lowercase();
+    let record = |owner: &Name, data: &RData| Record::from_rdata(owner.clone(), 60, data.clone());
+    let of = |owner: &Name| -> Vec<&RData> {
+        lines
+            .iter()
+            .filter(|Line(line, _)| name(line) == *owner)
+            .map(|Line(_, data)| data)
+            .collect()
+    };
+    if let Manner::Authority { cut } = manner {
+        assert!(
+            !query.metadata.recursion_desired,
+            "a zone's server finds nothing out"
+        );
+        if let Some(cut) = cut.map(name)
+            && cut.zone_of(&asked)
+        {
+            for server in of(&cut) {
+                answer.add_authority(record(&cut, server));
+                if let RData::NS(server) = server {
+                    for glue in of(&server.0) {
+                        answer.add_additional(record(&server.0, glue));
+                    }
+                }
+            }
+            return answer;
+        }
+        answer.metadata.authoritative = true;
+    }
+    let mut at = asked;
+    loop {
+        let known = of(&at);
+        if known.is_empty() && answer.answers.is_empty() {
+            answer.metadata.response_code = ResponseCode::NXDomain;
+        }
+        for data in &known {
+            if data.record_type() == question.query_type() {
+                answer.add_answer(record(&at, data));
+            }
+        }
+        let alias = known.iter().find_map(|data| match data {
+            RData::CNAME(alias) => Some(alias.0.clone()),
+            _ => None,
+        });
+        match alias {
+            Some(alias) if question.query_type() != RecordType::CNAME => {
+                answer.add_answer(record(&at, &RData::CNAME(CNAME(alias.clone()))));
+                at = alias;
+            }
+            _ => return answer,
+        }
+    }
+}
+
+/// What the world and the zone say of the shop, but for its address.
+fn world(shop: [u8; 4]) -> Vec<Line> {
+    vec![
+        Line("org", issue("nobody.example.net")),
+        Line("example.org", ns("ns.example.org")),
+        Line("example.org", issue("letsencrypt.org")),
+        Line("ns.example.org", a(PARENT)),
+        Line(
+            "shop.example.org",
+            RData::CNAME(CNAME(name("lb.shops.example.org"))),
+        ),
+        Line("shops.example.org", ns("ns.shops.example.org")),
+        Line("ns.shops.example.org", a(CHILD)),
+        Line("lb.shops.example.org", a(shop)),
+        Line("direct.shops.example.org", a(shop)),
+    ]
+}
+
+async fn asked(host: &str) -> NameFacts {
+    let mut servers = JoinSet::new();
+    let at = |address: [u8; 4]| SocketAddr::from((address, 53));
+    let resolver = |text: &str| text.parse::<SocketAddr>().unwrap();
+    server(
+        resolver(CLUSTER),
+        world([10, 0, 0, 1]),
+        Manner::Recursive,
+        &mut servers,
+    )
+    .await;
+    server(
+        resolver(WORLD),
+        world([9, 9, 9, 9]),
+        Manner::Recursive,
+        &mut servers,
+    )
+    .await;
+    let cut = Some("shops.example.org");
+    server(
+        at(PARENT),
+        world([9, 9, 9, 9]),
+        Manner::Authority { cut },
+        &mut servers,
+    )
+    .await;
+    server(
+        at(CHILD),
+        world([9, 9, 9, 9]),
+        Manner::Authority { cut: None },
+        &mut servers,
+    )
+    .await;
+    let viewers = Viewers {
+        cluster: vec![resolver(CLUSTER)],
+        public: vec![resolver(WORLD)],
+        authorities: true,
+    };
+    facts(host, &viewers, Duration::from_secs(5)).await
+}
+
+#[test]
+fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral() {
+    inside(
+        "names::a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral",
+        async || {
+            let facts = asked("direct.shops.example.org").await;
+            let [cluster, public, own] = facts.views.as_slice() else {
+                anyhow::bail!("three were asked: {facts:#?}");
+            };
+            let says = |last: IpAddr| RecordAnswer::Addresses(vec![last]);
+            ensure!(cluster.a == says(IpAddr::from([10, 0, 0, 1])), "{cluster:?}");
+            ensure!(public.a == says(IpAddr::from([9, 9, 9, 9])), "{public:?}");
+            ensure!(
+                own.a == public.a && own.server.ip() == IpAddr::from(CHILD),
+                "{own:?}"
+            );
+            let expected = Who::Authority {
+                zone: "shops.example.org".to_owned(),
+                server: "ns.shops.example.org".to_owned(),
+            };
+            ensure!(own.who == expected, "{own:?}");
+            let [difference] = facts.differences.as_slice() else {
+                anyhow::bail!("they differ in one thing: {:#?}", facts.differences);
+            };
+            ensure!(difference.record == Compared::A && difference.opinions.len() == 2);
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue() {
+    inside(
+        "names::an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue",
+        async || {
+            let facts = asked("*.Shop.example.org.").await;
+            ensure!(facts.name == "shop.example.org", "{}", facts.name);
+            for view in &facts.views {
+                ensure!(
+                    view.aliases.first().map(String::as_str) == Some("lb.shops.example.org"),
+                    "{view:?}"
+                );
+            }
+            let names: Vec<_> = facts.caa.iter().map(|at| at.name.as_str()).collect();
+            ensure!(names == ["shop.example.org", "example.org", "org"], "{names:?}");
+            ensure!(facts.caa[0].answer == CaaAnswer::None, "{:?}", facts.caa);
+            let ask = CaaAsk {
+                issuer: "letsencrypt.org",
+                wildcard: true,
+                method: "dns-01",
+                account_uri: None,
+            };
+            let verdict = judge_caa(&facts.caa, ask);
+            let allowed = CaaVerdict::Allowed {
+                at: "example.org".to_owned(),
+                accounts: Vec::new(),
+            };
+            ensure!(verdict == allowed, "{verdict:?}");
+            let json = serde_json::to_value(&facts).context("writing it down")?;
+            ensure!(json["views"][0]["who"] == "cluster", "{json}");
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn a_zone_without_reachable_servers_is_said_and_costs_the_others_nothing() {
+    inside(
+        "names::a_zone_without_reachable_servers_is_said_and_costs_the_others_nothing",
+        async || {
+            let facts = asked("nobody.elsewhere.net").await;
+            ensure!(facts.views.len() == 2, "{:#?}", facts.views);
+            ensure!(facts.no_authority.is_some());
+            ensure!(
+                facts.views.iter().all(|view| view.a == RecordAnswer::NoName),
+                "{:#?}",
+                facts.views
+            );
+            Ok(())
+        },
+    );
+}
