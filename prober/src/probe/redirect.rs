@@ -194,6 +194,9 @@ pub(crate) fn location(head: &Parts) -> Option<Cow<'_, str>> {
 
 /// The host and port of a location as they were written, and what follows; absent where it is relative.
 pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
+    if location.starts_with("///") {
+        return None;
+    }
     let (scheme, rest) = location.split_once("//")?;
     let absolute = scheme.strip_suffix(':').is_some_and(|scheme| {
         !scheme.is_empty()
@@ -207,6 +210,19 @@ pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     Some((host, tail))
+}
+
+/// Where a location leads from here. Three slashes begin a path to Go, and a host to browsers.
+fn joined(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
+    if !location.starts_with("///") {
+        return here.join(location);
+    }
+    let (path, query) = location
+        .split_once('?')
+        .map_or((location, None), |(path, query)| (path, Some(query)));
+    here.set_path(path);
+    here.set_query(query);
+    Ok(here)
 }
 
 /// The way of one probe so far.
@@ -240,7 +256,7 @@ impl Trail {
         if written(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
             return refused(Refusal::NoHost);
         }
-        let target = Url::parse(&at.url()).and_then(|here| here.join(&location));
+        let target = Url::parse(&at.url()).and_then(|here| joined(here, &location));
         let Ok(url) = target else {
             return refused(Refusal::NoUrl);
         };
@@ -333,6 +349,7 @@ mod tests {
         for (location, expected) in [
             ("/x", None),
             ("x//y", None),
+            ("///x", None),
             ("?u=http://other/", None),
             ("//cdn.example.test/x", Some(("cdn.example.test", "/x"))),
             ("http://SHOP.example.test:80", Some(("SHOP.example.test:80", ""))),

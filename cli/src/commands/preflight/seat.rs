@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use parallax_aggregator::preflight::{Controller, Difference, Leader, Reaches, controller, egress};
-use parallax_model::NodeName;
-use parallax_model::Scheme;
+use parallax_model::{NodeName, Scheme};
 use parallax_prober::proxied_by;
 use serde_json::{Value, json};
 
