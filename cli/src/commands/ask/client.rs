@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
-use super::cluster::{Cluster, Tunnel};
+use super::cluster::{self, Cluster, Tunnel};
 use crate::{commands::called_as_plugin, exit::Failure};
 
 /// Until the head of an answer.
@@ -16,6 +16,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which aggregator is asked, and who asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Server {
+    #[command(flatten)]
+    pub(crate) way: Way,
+    /// The namespace of Parallax in the cluster [default: parallax].
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        global = true,
+        help_heading = "Cluster options"
+    )]
+    namespace: Option<String>,
+}
+
+/// The same for commands to which a namespace means another thing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Way {
     /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else port 8080 of
     /// this machine].
     #[arg(
@@ -33,7 +49,7 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE", global = true)]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
 }
 
 /// Where it is asked for where nothing says where.
@@ -51,16 +67,23 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(server: &Server) -> Result<Self, Failure> {
+        Self::by(&server.way, server.namespace.as_deref())
+    }
+
+    /// With the namespace of Parallax in the cluster, where somebody says which.
+    pub(crate) fn by(server: &Way, namespace: Option<&str>) -> Result<Self, Failure> {
         let mut token = token(server)?;
+        let in_cluster = server.cluster.is_meant() || namespace.is_some();
         let tunnel = match &server.url {
-            Some(_) if server.cluster.is_meant() => {
+            Some(_) if in_cluster => {
                 return Err(Failure::Usage(
                     "--server (or PARALLAX_SERVER) names the aggregator itself; leave it out, or leave out --context, --kubeconfig, --namespace and --account"
                         .to_owned(),
                 ));
             }
-            None if server.cluster.is_meant() || called_as_plugin() => {
-                Some(Tunnel::open(&server.cluster, token.is_some())?)
+            None if in_cluster || called_as_plugin() => {
+                let namespace = namespace.unwrap_or(cluster::NAMESPACE);
+                Some(Tunnel::open(&server.cluster, namespace, token.is_some())?)
             }
             _ => None,
         };
@@ -275,7 +298,7 @@ impl Lines {
     }
 }
 
-fn token(server: &Server) -> Result<Option<String>, Failure> {
+fn token(server: &Way) -> Result<Option<String>, Failure> {
     let text = match &server.token_file {
         Some(path) => std::fs::read_to_string(path).map_err(|error| {
             Failure::Usage(format!("--token-file: cannot read {}: {error}", path.display()))

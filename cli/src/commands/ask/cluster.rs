@@ -26,7 +26,7 @@ use self::pods::Way;
 use crate::exit::Failure;
 
 /// Where Parallax is where nobody says so.
-const NAMESPACE: &str = "parallax";
+pub(crate) const NAMESPACE: &str = "parallax";
 /// An API server that takes longer to answer is not waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -40,9 +40,6 @@ pub(crate) struct Cluster {
     /// The kubeconfig [default: as kubectl finds it].
     #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
-    /// The namespace of Parallax in the cluster [default: parallax].
-    #[arg(short, long, value_name = "NAME", global = true)]
-    namespace: Option<String>,
     /// Ask as this ServiceAccount, by a token good for ten minutes, instead of by the kubeconfig's own.
     #[arg(long, value_name = "[NAMESPACE/]NAME", global = true)]
     account: Option<String>,
@@ -51,17 +48,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Whether something here says that an aggregator in a cluster is meant.
     pub(super) const fn is_meant(&self) -> bool {
-        self.context.is_some()
-            || self.kubeconfig.is_some()
-            || self.namespace.is_some()
-            || self.account.is_some()
+        self.context.is_some() || self.kubeconfig.is_some() || self.account.is_some()
     }
 
-    fn namespace(&self) -> &str {
-        self.namespace.as_deref().unwrap_or(NAMESPACE)
-    }
-
-    async fn config(&self) -> Result<kube::Config, Failure> {
+    /// The cluster that is meant, as its kubeconfig says.
+    pub(crate) async fn config(&self) -> Result<kube::Config, Failure> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
@@ -107,8 +98,8 @@ impl Drop for Tunnel {
 
 impl Tunnel {
     /// Finds the aggregator and opens a port of this machine that leads to it. `token` says whether somebody has one
-    /// already.
-    pub(super) fn open(cluster: &Cluster, token: bool) -> Result<Self, Failure> {
+    /// already. Not from inside a runtime: it has its own.
+    pub(super) fn open(cluster: &Cluster, namespace: &str, token: bool) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -126,11 +117,11 @@ impl Tunnel {
             let client = kube::Client::try_from(config).map_err(Failure::could_not)?;
             let shown = match (&cluster.account, shown) {
                 (Some(account), Some(_)) => {
-                    Some(credential::of_account(&client, &server, cluster.namespace(), account).await?)
+                    Some(credential::of_account(&client, &server, namespace, account).await?)
                 }
                 (_, shown) => shown,
             };
-            let way = Way::find(client, server, cluster.namespace()).await?;
+            let way = Way::find(client, server, namespace).await?;
             // Whoever may not, or a Pod that cannot be reached, is known before anything is asked.
             let first = way.connect().await?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))

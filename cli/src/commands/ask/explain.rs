@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
-        return wait(preflight::challenge(&client, id, args.output));
+        return wait(preflight::challenge(&client, &args.server.way, id, args.output));
     }
     let (view, found): (Value, Vec<Value>) = wait(async {
         let view: Value = client.get(&["v1", "state"], &[]).await?;

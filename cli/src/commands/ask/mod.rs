@@ -12,7 +12,8 @@ mod client;
 mod cluster;
 mod output;
 
-pub(crate) use client::{Client, Server};
+pub(crate) use client::{Client, Server, Way};
+pub(crate) use cluster::NAMESPACE;
 pub(crate) use output::{Output, Table};
 
 use parallax_diagnosis::view::View;

@@ -5,7 +5,7 @@ use std::{io::IsTerminal, time::Duration};
 use clap::ValueEnum;
 use parallax_model::ChallengeClient;
 
-use crate::commands::ask::Server;
+use crate::commands::ask::Way;
 
 /// Will the certificate be issued? Asks from every node what cert-manager's self check and the CA would meet.
 #[derive(Debug, clap::Args)]
@@ -63,9 +63,9 @@ pub(crate) struct Args {
     /// Where cert-manager runs.
     #[arg(long, value_name = "NAMESPACE", default_value = "cert-manager")]
     pub(super) cert_manager_namespace: String,
-    /// Where Parallax is installed.
-    #[arg(long, value_name = "NAMESPACE", default_value = "parallax")]
-    pub(super) parallax_namespace: String,
+    /// The namespace of Parallax in the cluster [default: parallax].
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(super) parallax_namespace: Option<String>,
     /// One JSON document in place of text.
     #[arg(long)]
     pub(super) json: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true, default_value_t = 600)]
     pub(super) lifetime: u32,
     #[command(flatten)]
-    pub(super) server: Server,
+    pub(super) way: Way,
 }
 
 /// An authority whose rules are known.

@@ -9,7 +9,7 @@ use kube::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::exit::Failure;
+use crate::{commands::ask::Way, exit::Failure};
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -109,12 +109,12 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) async fn find() -> Result<Self, Failure> {
-        let client = Client::try_default().await.map_err(|error| {
-            Failure::CouldNot(format!(
-                "cannot find the cluster: {error}; set KUBECONFIG, run `kubectl config use-context`, or add --no-create"
-            ))
-        })?;
+    pub(super) async fn find(way: &Way) -> Result<Self, Failure> {
+        let unusable = |error: &dyn std::fmt::Display| {
+            Failure::CouldNot(format!("{error}; or look at the way that is there: --no-create"))
+        };
+        let config = way.cluster.config().await.map_err(|error| unusable(&error))?;
+        let client = Client::try_from(config).map_err(|error| unusable(&error))?;
         Ok(Self { client })
     }
 

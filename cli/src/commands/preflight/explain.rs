@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     commands::{
-        ask::{Client, Output},
+        ask::{Client, Output, Way},
         print, style,
     },
     exit::Failure,
@@ -28,7 +28,12 @@ pub(crate) fn is_challenge(id: &str) -> bool {
 }
 
 /// Reads a Challenge, replays its self check from every node, and says what keeps it.
-pub(crate) async fn challenge(client: &Client, id: &str, output: Option<Output>) -> Result<(), Failure> {
+pub(crate) async fn challenge(
+    client: &Client,
+    way: &Way,
+    id: &str,
+    output: Option<Output>,
+) -> Result<(), Failure> {
     let place = id.strip_prefix(PREFIX).and_then(|place| place.split_once('/'));
     let Some((namespace, name)) =
         place.filter(|(ns, name)| !ns.is_empty() && !name.is_empty() && !name.contains('/'))
@@ -37,7 +42,7 @@ pub(crate) async fn challenge(client: &Client, id: &str, output: Option<Output>)
             "expected challenge/NAMESPACE/NAME, got {id}"
         )));
     };
-    let cluster = Cluster::find().await?;
+    let cluster = Cluster::find(way).await?;
     let object = cluster
         .get(Sort::Challenge, namespace, name)
         .await

@@ -24,7 +24,10 @@ use super::{
     seat::Seat,
 };
 use crate::{
-    commands::{ask::Client, stop_on_signal},
+    commands::{
+        ask::{Client, NAMESPACE},
+        stop_on_signal,
+    },
     exit::Failure,
 };
 
@@ -140,7 +143,7 @@ async fn image(args: &Args, cluster: &Cluster) -> Result<String, Failure> {
     if let Some(image) = &args.image {
         return Ok(image.clone());
     }
-    let namespace = &args.parallax_namespace;
+    let namespace = args.parallax_namespace.as_deref().unwrap_or(NAMESPACE);
     let said = match cluster.get(Sort::DaemonSet, namespace, PROBERS).await {
         Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
             Some(image) => return Ok(image.to_owned()),

@@ -37,12 +37,12 @@ struct Case {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    super::ask::wait(preflight(args))
+    let client = Client::by(&args.way, args.parallax_namespace.as_deref())?;
+    super::ask::wait(preflight(args, client))
 }
 
-async fn preflight(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
-    let cluster = match Cluster::find().await {
+async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
+    let cluster = match Cluster::find(&args.way).await {
         Ok(cluster) => Some(cluster),
         Err(missing) if args.reads_the_cluster() => return Err(missing),
         Err(_) => None,

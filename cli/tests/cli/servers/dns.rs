@@ -40,7 +40,10 @@ impl Dns {
                 if &buffer[..len] == STOP {
                     return;
                 }
-                let query = Message::from_vec(&buffer[..len]).unwrap();
+                // The port may have been another server's a moment ago, and somebody still means that one.
+                let Ok(query) = Message::from_vec(&buffer[..len]) else {
+                    continue;
+                };
                 if let Some(answer) = reply(&query, &script) {
                     socket.send_to(&answer.to_vec().unwrap(), peer).unwrap();
                 }
