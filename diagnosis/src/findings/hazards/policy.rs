@@ -13,7 +13,8 @@ use crate::{
 
 /// kube-proxy that gives IPVS nodes without an endpoint the cluster's (kubernetes#97081; in the code by about 1.26).
 const IPVS_FIXED: (u32, u32, u32) = (1, 26, 0);
-/// kube-proxy whose nftables rules let pods pass (kubernetes#132456, #133969).
+/// kube-proxy whose nftables rules let the node's own clients pass (kubernetes#132456, #133969). Pods pass before it, too:
+/// what is forwarded has been translated when the filter looks at it.
 const NFTABLES_FIXED: (u32, u32, u32) = (1, 33, 6);
 
 /// What a node does with a client that asks for an address of policy Local without an endpoint next to it.
@@ -62,9 +63,8 @@ pub(super) fn hazard(
         ProxyMode::Nftables => "nftables",
         _ => "IPVS",
     };
-    let (before, how, severity) = match (worst, topology.proxy_mode()) {
-        (Honours::HostNetwork, _) => ("clients in the host network of ", "time out", Severity::Notice),
-        (_, ProxyMode::Nftables) => ("pods on ", "time out", Severity::Warning),
+    let (before, how, severity) = match worst {
+        Honours::HostNetwork => ("clients in the host network of ", "time out", Severity::Notice),
         _ => ("pods on ", "be refused", Severity::Warning),
     };
     let who = who(&nodes, topology, before);
@@ -80,6 +80,10 @@ pub(super) fn hazard(
              to the policy"
                 .to_owned()
         }
+        Honours::HostNetwork if topology.proxy_mode() == ProxyMode::Nftables => format!(
+            "kube-proxy {} serves pods on such nodes, and drops what the node itself sends (kubernetes#132456)",
+            versions(topology, &nodes)
+        ),
         Honours::HostNetwork => {
             "its version serves pods on such nodes, and clients with the node's own address still not (kubernetes#93456)"
                 .to_owned()
@@ -117,7 +121,7 @@ fn honours(mode: ProxyMode, node: &Node) -> Honours {
         (ProxyMode::Ipvs, None) => Honours::Perhaps,
         (ProxyMode::Ipvs, Some(version)) if version < IPVS_FIXED => Honours::Yes,
         (ProxyMode::Ipvs, Some(_)) => Honours::HostNetwork,
-        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => Honours::Yes,
+        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => Honours::HostNetwork,
         (ProxyMode::Nftables | ProxyMode::Iptables | ProxyMode::Unknown, _) => Honours::No,
     }
 }

@@ -129,6 +129,34 @@ fn a_newer_kube_proxy_in_ipvs_mode_endangers_the_host_network_only_and_an_unknow
 }
 
 #[test]
+fn nftables_mode_before_its_fix_endangers_the_host_network_and_no_pod() {
+    let mut spec = ingress(3, &[1, 2], "Local");
+    spec["proxyMode"] = json!("nftables");
+    let mut hazard = |version: &str| {
+        for node in spec["nodes"].as_array_mut().unwrap() {
+            node["facts"] = json!({"kubeProxyVersion": version});
+        }
+        with(&spec, &Facts::default())
+            .into_iter()
+            .find(|h| h.kind.label() == "local-policy")
+    };
+    let old = hazard("1.33.5").unwrap();
+    assert_eq!(old.severity, Severity::Notice);
+    assert!(
+        old.sentence
+            .starts_with("clients in the host network of 1 of 3 nodes (n3)"),
+        "{}",
+        old.sentence
+    );
+    assert!(
+        old.evidence
+            .iter()
+            .any(|line| line.contains("1.33.5") && line.contains("132456"))
+    );
+    assert!(hazard("1.33.6").is_none());
+}
+
+#[test]
 fn a_node_that_was_seen_to_pass_or_to_fail_is_no_hazard_any_more() {
     let mut spec = ingress(4, &[1, 2], "Local");
     spec["proxyMode"] = json!("ipvs");
