@@ -7,6 +7,7 @@ use parallax_model::AddressRange;
 use serde::Deserialize;
 
 use super::Token;
+use crate::hop::HOP;
 
 /// Knowing people by a proxy that authenticates them.
 #[derive(Debug, Clone)]
@@ -150,21 +151,15 @@ pub(super) fn access(
 
 /// Headers that end with a hop, so that an aggregator that stands by would not hand them on, and those that others read.
 fn is_taken(name: &HeaderName) -> bool {
-    [
-        header::CONNECTION,
-        header::PROXY_AUTHENTICATE,
-        header::PROXY_AUTHORIZATION,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
+    let read_by_others = [
         header::HOST,
         header::CONTENT_TYPE,
         header::CONTENT_LENGTH,
         header::ORIGIN,
-    ]
-    .contains(name)
-        || ["keep-alive", "parallax-forwarded-by", "sec-fetch-site"].contains(&name.as_str())
+    ];
+    HOP.contains(name)
+        || read_by_others.contains(name)
+        || ["parallax-forwarded-by", "sec-fetch-site"].contains(&name.as_str())
 }
 
 fn secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<Token> {

@@ -15,31 +15,24 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Desk, sheet::Sheet};
-use crate::{api_client::ApiClient, config::ObjectKey, metrics::Metrics, replicas::Replica};
+use crate::{
+    api_client::ApiClient,
+    config::ObjectKey,
+    config_map::{Trouble, within},
+    metrics::Metrics,
+    replicas::Replica,
+};
 
 /// Time between two looks: what another replica wrote is known here after as long.
 const LOOK: Duration = Duration::from_secs(5);
 /// A call that takes longer failed.
 const PATIENCE: Duration = Duration::from_secs(2);
+const GET: &str = "get it; apply the manifests (its Role names configmaps)";
+const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
 /// How long whoever does something waits until it is written, or until what was done before is known.
 const WAIT: Duration = Duration::from_secs(3);
 /// Looks in a row while somebody else writes in between.
 const TRIES: u32 = 5;
-
-/// Why the object cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-enum Trouble {
-    #[error("the ConfigMap is not there; apply the manifests")]
-    Missing,
-    #[error("the aggregator may not {0} it; apply the manifests (its Role names configmaps)")]
-    Forbidden(&'static str),
-    #[error("somebody else changed it meanwhile")]
-    Conflict,
-    #[error("the API server does not answer")]
-    Silent,
-    #[error("{0}")]
-    Other(kube::Error),
-}
 
 /// The object, and how far memory and object agree.
 #[derive(Debug)]
@@ -134,7 +127,7 @@ impl Ledger {
                 sleep(Duration::from_millis(20) * again).await;
             }
             let epoch = self.replica.part().planning().map(|(epoch, _)| epoch);
-            let mut map = within("get", api.get(name)).await?;
+            let mut map = within(PATIENCE, GET, api.get(name)).await?;
             let lines = map.data.take().unwrap_or_default();
             let there = Sheet::read(&lines);
             let (all, change) = desk.join(there.clone());
@@ -146,7 +139,7 @@ impl Ledger {
                 // Lines of a newer version than ours stay as they are.
                 let foreign = lines.into_iter().filter(|(key, line)| !Sheet::owns(key, line));
                 map.data = Some(foreign.chain(all.lines()).collect());
-                match within("update", api.replace(name, &PostParams::default(), &map)).await {
+                match within(PATIENCE, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
                     Err(Trouble::Conflict) => continue,
                     done => drop(done?),
                 }
@@ -156,22 +149,5 @@ impl Ledger {
             return Ok(());
         }
         Err(Trouble::Conflict)
-    }
-}
-
-async fn within<T>(
-    what: &'static str,
-    call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Trouble> {
-    match timeout(PATIENCE, call).await {
-        Err(_) => Err(Trouble::Silent),
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-            403 => Trouble::Forbidden(what),
-            404 => Trouble::Missing,
-            409 => Trouble::Conflict,
-            _ => Trouble::Other(kube::Error::Api(status)),
-        }),
-        Ok(Err(error)) => Err(Trouble::Other(error)),
     }
 }

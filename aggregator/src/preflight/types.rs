@@ -6,35 +6,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use crate::nulls::without_nulls;
+
 /// Reads an object of the API, nulls as absent.
 ///
 /// # Errors
 /// What serde says, with the field's name: the object is not of the kind that is meant, or of another version.
 pub fn read<T: DeserializeOwned>(mut object: Value) -> Result<T, String> {
-    without_nulls(&mut object, 0);
+    without_nulls(&mut object);
     serde_json::from_value(object).map_err(|error| error.to_string())
-}
-
-/// What nests deeper than any object of the API is left as it is.
-fn without_nulls(value: &mut Value, depth: usize) {
-    if depth > 32 {
-        return;
-    }
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields
-                .values_mut()
-                .for_each(|field| without_nulls(field, depth + 1));
-        }
-        Value::Array(items) => {
-            items.retain(|item| !item.is_null());
-            for item in items {
-                without_nulls(item, depth + 1);
-            }
-        }
-        _ => {}
-    }
 }
 
 macro_rules! tolerant {

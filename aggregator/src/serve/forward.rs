@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 use axum::{
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, uri::Scheme},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, uri::Scheme},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -18,7 +18,10 @@ use hyper_util::{
 use serde_json::json;
 
 use super::{ApiError, Shared};
-use crate::replicas::{Leader, Part};
+use crate::{
+    hop::HOP,
+    replicas::{Leader, Part},
+};
 
 /// Which replica answered.
 const REPLICA: HeaderName = HeaderName::from_static("parallax-replica");
@@ -32,17 +35,6 @@ const CONNECT: Duration = Duration::from_secs(2);
 
 /// A leader that takes longer to begin an answer to a reader is not waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Headers that are between two hops only (RFC 9110, section 7.6.1).
-const HOP: [HeaderName; 7] = [
-    header::CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// The way to the leader.
 #[derive(Clone)]
@@ -135,7 +127,6 @@ fn strip(headers: &mut HeaderMap) {
     for name in &HOP {
         headers.remove(name);
     }
-    headers.remove("keep-alive");
 }
 
 /// What would change something, while nobody is known who may.

@@ -4,10 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::{api_client::ApiClient, config::ObjectKey, metrics::Metrics};
+use crate::{
+    api_client::ApiClient,
+    config::ObjectKey,
+    config_map::{Trouble, within},
+    metrics::Metrics,
+};
 
 /// The key in the `ConfigMap`; a file of that name where it is mounted.
 pub(crate) const FILE: &str = "ca.crt";
@@ -24,21 +28,6 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const END: &str = "-----END CERTIFICATE-----";
-
-/// Why nothing could be published.
-#[derive(Debug, thiserror::Error)]
-enum Trouble {
-    #[error("the ConfigMap is not there; apply the manifests")]
-    Missing,
-    #[error("the aggregator may not {0} it; apply the manifests")]
-    Forbidden(&'static str),
-    #[error("somebody else changed it meanwhile")]
-    Conflict,
-    #[error("the API server does not answer")]
-    Silent,
-    #[error("{0}")]
-    Other(kube::Error),
-}
 
 /// Keeps the public part of the CA in some `ConfigMaps`.
 #[derive(Debug)]
@@ -95,7 +84,7 @@ impl Publisher {
     async fn publish(&self, place: &ObjectKey) -> Result<bool, Trouble> {
         let api = Api::<ConfigMap>::namespaced(self.client.0.clone(), place.namespace.as_str());
         let name = place.name.as_str();
-        let mut map = within("read", api.get(name)).await?;
+        let mut map = within(PATIENCE, "read it; apply the manifests", api.get(name)).await?;
         let data = map.data.get_or_insert_default();
         let before = data.get(FILE).map_or("", String::as_str);
         // Anywhere in it: two aggregators must not take turns at its head.
@@ -105,25 +94,13 @@ impl Publisher {
         let after = bundle(before, &self.certificate);
         data.insert(FILE.to_owned(), after);
         // With the version that was read: two aggregators must not overwrite each other.
-        within("change", api.replace(name, &PostParams::default(), &map)).await?;
+        within(
+            PATIENCE,
+            "change it; apply the manifests",
+            api.replace(name, &PostParams::default(), &map),
+        )
+        .await?;
         Ok(true)
-    }
-}
-
-async fn within<T>(
-    what: &'static str,
-    call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Trouble> {
-    match timeout(PATIENCE, call).await {
-        Err(_) => Err(Trouble::Silent),
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-            403 => Trouble::Forbidden(what),
-            404 => Trouble::Missing,
-            409 => Trouble::Conflict,
-            _ => Trouble::Other(kube::Error::Api(status)),
-        }),
-        Ok(Err(error)) => Err(Trouble::Other(error)),
     }
 }
 

@@ -89,6 +89,15 @@ impl Up {
             .unwrap()
     }
 
+    /// On this machine, with a resolver of the test's own.
+    pub(crate) fn resolving(path: &std::path::Path, dns: std::net::SocketAddr) -> Self {
+        let resolv = path.with_file_name("resolv.conf");
+        std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.port())).unwrap();
+        let mut up = Self::with(path, &["--resolv-conf", resolv.to_str().unwrap()]);
+        up.until("1 of 1 vantages report");
+        up
+    }
+
     fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.page).unwrap();
         write!(
@@ -109,6 +118,14 @@ impl Up {
             .unwrap();
         assert!(told.success());
         self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Up {
+    /// A test that panics leaves nothing running; of one that has ended nothing is left to kill.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -142,13 +142,10 @@ fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
     );
     bench.stop();
     let dns = Dns::start(|_, _| crate::servers::dns::Say::NoSuchName);
-    let (folder, path) = config(&format!(
+    let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}/\n"
     ));
-    let resolv = folder.path().join("resolv.conf");
-    std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.addr.port())).unwrap();
-    let mut up = Up::with(&path, &["--resolv-conf", resolv.to_str().unwrap()]);
-    up.until("1 of 1 vantages report");
+    let up = Up::resolving(&path, dns.addr);
     let server = format!("http://{}/", up.page);
     let output = parallax()
         .args(["preflight", HOST, "--no-create", "--server", &server])

@@ -36,10 +36,7 @@ impl Bench {
             "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{}/\nruns: {{allow: [127.0.0.0/8]}}\n",
             api.entry.port()
         ));
-        let resolv = folder.path().join("resolv.conf");
-        std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.addr.port())).unwrap();
-        let mut up = Up::with(&path, &["--resolv-conf", resolv.to_str().unwrap()]);
-        up.until("1 of 1 vantages report");
+        let up = Up::resolving(&path, dns.addr);
         Self {
             api,
             up,
@@ -152,13 +149,10 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
     assert!(err.contains("no host of a known target"), "{err}");
     bench.stop();
     let dns = Dns::always(&["127.0.0.1"], &[]);
-    let (folder, path) = config(&format!(
+    let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{port}/\nruns: {{allow: [127.0.0.0/8]}}\n"
     ));
-    let resolv = folder.path().join("resolv.conf");
-    std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.addr.port())).unwrap();
-    let mut up = Up::with(&path, &["--resolv-conf", resolv.to_str().unwrap()]);
-    up.until("1 of 1 vantages report");
+    let up = Up::resolving(&path, dns.addr);
     let server = format!("http://{}/", up.page);
     let output = parallax()
         .args(args)

@@ -26,16 +26,21 @@ fn all(state: &Value, target: &str, word: &str) -> bool {
     })
 }
 
+/// Waits until both of them see the target well.
+async fn both_see_well(pair: &Pair, [leader, standby]: [&str; 2], target: &str) {
+    until("both see the target well", async || {
+        all(&pair.own(leader).await, target, "ok") && all(&pair.own(standby).await, target, "ok")
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (server, later) = (Server::start(), Server::start());
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
     let (leader, standby) = pair.parts().await;
-    until("both see the target well", async || {
-        all(&pair.own(&leader).await, &target, "ok") && all(&pair.own(&standby).await, &target, "ok")
-    })
-    .await;
+    both_see_well(&pair, [&leader, &standby], &target).await;
 
     // What people ask of the one that stands by is answered by the one that leads.
     let (status, by, state) = pair.get(&standby, "/v1/state").await;
@@ -126,10 +131,7 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
     let (leader, standby) = pair.parts().await;
-    until("both see the target well", async || {
-        all(&pair.own(&leader).await, &target, "ok") && all(&pair.own(&standby).await, &target, "ok")
-    })
-    .await;
+    both_see_well(&pair, [&leader, &standby], &target).await;
     drop(server);
     until("the leader has the incident", async || {
         open(&pair.own(&leader).await).is_some()
@@ -181,10 +183,7 @@ async fn a_run_whose_leader_is_killed_is_made_again_by_the_next_and_ends_as_it_s
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
     let (leader, standby) = pair.parts().await;
-    until("both see the target well", async || {
-        all(&pair.own(&leader).await, &target, "ok") && all(&pair.own(&standby).await, &target, "ok")
-    })
-    .await;
+    both_see_well(&pair, [&leader, &standby], &target).await;
     let mut command = pair.command(&standby, &["run", &target, "--rounds", "10"]);
     let running = tokio::task::spawn_blocking(move || command.output().unwrap());
     until("the run is under way", async || {

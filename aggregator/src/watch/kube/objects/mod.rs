@@ -18,6 +18,7 @@ pub(super) use core::{
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
 use super::resource::Resource;
+use crate::nulls::without_nulls;
 
 /// Where an object is; the namespace is empty for those of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +110,7 @@ pub(super) enum Thing {
 impl Thing {
     /// Reads an object and drops what is of no use.
     pub(super) fn read(resource: Resource, mut value: Value) -> Result<Self, String> {
-        without_nulls(&mut value, 0);
+        without_nulls(&mut value);
         Ok(match resource {
             Resource::Nodes => Self::Node(read(value)?),
             Resource::Namespaces => Self::Namespace(read(value)?),
@@ -169,27 +170,4 @@ pub(super) fn key_of(value: &Value) -> Key {
 /// Its resource version, which is of use to the watch only.
 pub(super) fn version_of(value: &Value) -> Option<&str> {
     value.get("metadata")?.get("resourceVersion")?.as_str()
-}
-
-/// The API server writes an empty list as null here and there (`endpoints: null`). What nests deeper than any object of
-/// the API is left as it is.
-fn without_nulls(value: &mut Value, depth: usize) {
-    if depth > 32 {
-        return;
-    }
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields
-                .values_mut()
-                .for_each(|field| without_nulls(field, depth + 1));
-        }
-        Value::Array(items) => {
-            items.retain(|item| !item.is_null());
-            for item in items {
-                without_nulls(item, depth + 1);
-            }
-        }
-        _ => {}
-    }
 }
