@@ -24,9 +24,10 @@ lab: lab-tools build ## Every incident of the lab, two side by side; writes targ
 	@target/debug/parallax-lab run --all --jobs 2 --report target/lab/report.html $(foreach id,$(ONLY),--only $(id))
 
 .PHONY: lab-nightly
-lab-nightly: lab-tools build ## What must stay quiet, ten minutes each
+lab-nightly: lab-tools build ## What must stay quiet, ten minutes each, and no alert of a real Prometheus fires
 	@mkdir -p target/lab
-	@target/debug/parallax-lab run --all --jobs 2 --only quiet --only healthy --only i8-2-short --quiet-seconds 600 --report target/lab/nightly.html
+	@tests/install-tools alerts
+	@target/debug/parallax-lab run --all --jobs 2 --alerts --only quiet --only healthy --only i8-2-short --quiet-seconds 600 --report target/lab/nightly.html
 
 .PHONY: test
 test: ## Everything that must hold: format, lints, unit, integration and lab tests, with the time of each

@@ -43,7 +43,8 @@ mod watch;
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use clock::Clock;
 pub use config::{
-    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token, scaled,
+    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,
+    link_address, scaled,
 };
 pub use crd::{custom_resource_definitions, custom_resources};
 pub use door::DoorError;

@@ -270,13 +270,14 @@ fn read(body: &[u8]) -> serde_json::Result<State> {
     Ok(state)
 }
 
-async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes> {
+/// Asks a server on this machine for something.
+pub(crate) async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes> {
     let stream = TcpStream::connect(server)
         .await
-        .with_context(|| format!("connecting to the aggregator at {server}"))?;
+        .with_context(|| format!("connecting to {server}"))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
-        .context("starting HTTP with the aggregator")?;
+        .with_context(|| format!("starting HTTP with {server}"))?;
     let request = Request::get(path)
         .header(HOST, server.to_string())
         .body(Empty::<Bytes>::new())

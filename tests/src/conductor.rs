@@ -1,5 +1,6 @@
 //! The whole story: a healthy cluster, real probers and a real aggregator, a fault, and the verdict that must follow.
 
+mod alarmed;
 mod api_server;
 mod faults;
 mod report;
@@ -15,6 +16,7 @@ use tokio::{
 
 use crate::{
     aggregator_config,
+    alarms::Alarms,
     api_client::State,
     client::Ask,
     incident::{Incident, Look, Outcome, Sight, Way},
@@ -44,6 +46,7 @@ const MOST_PACKETS: usize = 12;
 
 /// How to run.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Options {
     /// End with the result; otherwise the cluster stays until Ctrl-C.
     pub once: bool,
@@ -61,6 +64,8 @@ pub struct Options {
     pub hook: Option<PathBuf>,
     /// Whose kernel it runs on; the one that suits the data plane where absent.
     pub kernel: Option<Kernel>,
+    /// A Prometheus with the shipped rules looks at the aggregator.
+    pub alerts: bool,
 }
 
 /// How it ended.
@@ -97,6 +102,7 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         options,
         screen,
         aggregator: None,
+        alarms: None,
         publisher: None,
         lab: None,
         ended: None,
@@ -131,6 +137,7 @@ struct Conductor {
     options: Options,
     screen: Screen,
     aggregator: Option<Aggregator>,
+    alarms: Option<Alarms>,
     publisher: Option<Publisher>,
     lab: Option<Lab>,
     ended: Option<Report>,
@@ -156,6 +163,7 @@ impl Conductor {
         };
         let mut report = Report::new(&incident, judgement, self.screen.elapsed(), begun.elapsed());
         report.instead = self.instead.clone();
+        self.alarmed(&incident, &mut report).await?;
         if report.ok {
             self.prove(&incident, &mut report).await?;
         }
@@ -271,6 +279,9 @@ impl Conductor {
         let truth = ground_truth(lab, &incident.expected.packets.healthy).await?;
         self.screen.line(&truth);
         lab.start_probers(&parallax, listen.port()).await?;
+        if self.options.alerts {
+            self.watch_alarms().await?;
+        }
         Ok(())
     }
 
@@ -357,6 +368,10 @@ impl Conductor {
         {
             self.screen
                 .line(&format!("logs are kept in {}", lab.run().path().display()));
+        }
+        // It writes into the folder of the run, which goes with the lab.
+        if let Some(alarms) = self.alarms.take() {
+            alarms.stop().await;
         }
         if let Some(aggregator) = self.aggregator.take() {
             aggregator.stop().await;

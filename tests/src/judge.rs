@@ -42,6 +42,7 @@ pub fn healthy(state: &State) -> Judgement {
         outcome: Outcome::Quiet { seconds: 1 },
         findings: Vec::new(),
         hazards: Vec::new(),
+        alerts: Vec::new(),
         packets: crate::incident::Packets::default(),
     };
     quiet(&nothing, state)

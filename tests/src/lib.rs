@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregator_config;
+pub mod alarms;
 pub mod api_client;
 // The API server that the aggregator's own tests have.
 #[path = "../../aggregator/tests/api_server/mod.rs"]

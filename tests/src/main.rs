@@ -79,6 +79,10 @@ enum Command {
         /// Record what the aggregator is told into this folder, for `parallax replay`.
         #[arg(long, value_name = "FOLDER")]
         record: Option<PathBuf>,
+        /// Let a real Prometheus look at the aggregator with the shipped rules, and say whom it would have called. What must
+        /// stay quiet must not call anybody; a cause that is named must.
+        #[arg(long)]
+        alerts: bool,
         /// Print the result as one line of JSON.
         #[arg(long)]
         json: bool,
@@ -207,12 +211,14 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             jobs,
             report,
             quiet_seconds,
+            alerts,
             json,
             ground,
             folder,
             ..
         } => {
             let suite = Suite {
+                alerts,
                 kernel: ground.kernel,
                 folder: folder.incidents,
                 only,
@@ -235,6 +241,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             listen,
             keep_log,
             record,
+            alerts,
             json,
             ground,
             services,
@@ -251,6 +258,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 json,
                 hook: services.hook,
                 kernel: ground.kernel,
+                alerts,
             };
             Ok(match conductor::run(incident, options).await? {
                 Ended::AsExpected => 0,

@@ -35,6 +35,8 @@ pub struct Suite {
     pub quiet_seconds: Option<u64>,
     /// The results as JSON lines on the standard output.
     pub json: bool,
+    /// A Prometheus with the shipped rules looks at each.
+    pub alerts: bool,
     /// Whose kernel they run on; the one that suits each data plane where absent.
     pub kernel: Option<Kernel>,
 }
@@ -141,6 +143,7 @@ impl Suite {
                 json: false,
                 hook: None,
                 kernel: self.kernel,
+                alerts: self.alerts,
             };
             let screen = if self.jobs > 1 {
                 Screen::silent()
@@ -179,7 +182,9 @@ fn result(report: &Report) -> String {
     };
     let instead = report.instead.as_ref();
     let instead = instead.map_or(String::new(), |instead| format!("\n    {instead}"));
-    format!("  ✓ {}: {named}{instead}", report.id)
+    let alarms = report.alarms_in_words();
+    let alarms = alarms.map_or(String::new(), |alarms| format!("\n    {alarms}"));
+    format!("  ✓ {}: {named}{instead}{alarms}", report.id)
 }
 
 fn say(text: &str) {

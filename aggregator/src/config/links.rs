@@ -31,26 +31,25 @@ pub(crate) struct Link {
     pub(crate) url: String,
 }
 
-/// The links, if every field is as it should be; `wrong` is told of each that is not.
-pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> Links {
-    let mut read = |field: &str, text: Option<String>| {
-        let text = text?;
-        let url = Url::parse(&text).ok().filter(|url| {
+/// An address that links can be made of, or what was expected of it.
+pub fn link_address(text: &str) -> Result<Url, String> {
+    Url::parse(text)
+        .ok()
+        .filter(|url| {
             matches!(url.scheme(), "http" | "https")
                 && url.has_host()
                 && url.query().is_none()
                 && url.fragment().is_none()
-        });
-        if url.is_none() {
-            wrong(
-                field,
-                format!(
-                    "expected an address like https://grafana.example.com/, without query, found {text:?}"
-                ),
-            );
-        }
-        url
-    };
+        })
+        .ok_or_else(|| {
+            format!("expected an address like https://grafana.example.com/, without query, found {text:?}")
+        })
+}
+
+/// The links, if every field is as it should be; `wrong` is told of each that is not.
+pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> Links {
+    let mut read =
+        |field: &str, text: Option<String>| link_address(&text?).map_err(|why| wrong(field, why)).ok();
     Links {
         grafana: read("links.grafana", raw.grafana),
         page: read("links.page", raw.page),

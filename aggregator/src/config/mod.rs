@@ -28,6 +28,7 @@ use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage}
 pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
 pub use error::{Complaint, ConfigError};
+pub use links::link_address;
 pub(crate) use links::{Link, Links};
 pub(crate) use people::{AccessMode, AccessOptions, ProxyOptions, RunOptions};
 pub use store::scaled;

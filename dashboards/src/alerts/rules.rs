@@ -8,18 +8,18 @@ use serde_saphyr::LitString;
 use super::{Alert, all};
 use crate::{Unwritable, yaml};
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Groups {
     groups: Vec<Group>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Group {
     name: &'static str,
     rules: Vec<Rule>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Rule {
     alert: &'static str,
     expr: LitString,
@@ -30,20 +30,40 @@ struct Rule {
     annotations: BTreeMap<&'static str, String>,
 }
 
-#[derive(Serialize)]
+/// A `PrometheusRule` of `monitoring.coreos.com/v1`, as far as it is used here.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PrometheusRule {
+pub struct PrometheusRule {
     api_version: &'static str,
     kind: &'static str,
     metadata: Metadata,
     spec: Groups,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Metadata {
-    labels: BTreeMap<&'static str, &'static str>,
+    labels: BTreeMap<String, String>,
     name: &'static str,
-    namespace: &'static str,
+    namespace: String,
+}
+
+impl PrometheusRule {
+    /// All alerts, in the namespace of an installation. An operator may ask for labels of its own.
+    #[must_use]
+    pub fn new(namespace: &str, labels: &BTreeMap<String, String>) -> Self {
+        let mut labels = labels.clone();
+        labels.insert("app.kubernetes.io/name".to_owned(), "parallax".to_owned());
+        Self {
+            api_version: "monitoring.coreos.com/v1",
+            kind: "PrometheusRule",
+            metadata: Metadata {
+                labels,
+                name: "parallax",
+                namespace: namespace.to_owned(),
+            },
+            spec: groups(),
+        }
+    }
 }
 
 /// What stands above both.
@@ -94,17 +114,8 @@ pub fn plain() -> Result<String, Unwritable> {
     Ok(format!("{HEAD}{}", yaml(&groups())?))
 }
 
-/// A `PrometheusRule` of `monitoring.coreos.com/v1`, beside the installation.
+/// The object for the operator, beside the installation with its defaults.
 pub fn object() -> Result<String, Unwritable> {
-    let object = PrometheusRule {
-        api_version: "monitoring.coreos.com/v1",
-        kind: "PrometheusRule",
-        metadata: Metadata {
-            labels: BTreeMap::from([("app.kubernetes.io/name", "parallax")]),
-            name: "parallax",
-            namespace: "parallax",
-        },
-        spec: groups(),
-    };
+    let object = PrometheusRule::new("parallax", &BTreeMap::new());
     Ok(format!("{HEAD}{}", yaml(&object)?))
 }

@@ -10,6 +10,7 @@ use parallax_diagnosis::text::{self, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    alarms::{Alarm, Stage},
     api_client::Incident as Named,
     incident::{Incident, Outcome},
     judge::Judgement,
@@ -53,6 +54,12 @@ pub struct Report {
     /// The table of the verdict: who asked, failures, probes.
     #[serde(default)]
     pub evidence: Vec<(String, u64, u64)>,
+    /// What was pending or fired in Prometheus, where one looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarms: Option<Vec<Alarm>>,
+    /// Seconds from the verdict to the alert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_to_alert: Option<f64>,
     /// Packets of one client after the faults.
     #[serde(default)]
     pub packets: Vec<String>,
@@ -84,6 +91,8 @@ impl Report {
             probability: None,
             sentences: Vec::new(),
             evidence: Vec::new(),
+            alarms: None,
+            seconds_to_alert: None,
             packets: Vec::new(),
             packets_of: None,
             named: None,
@@ -145,11 +154,38 @@ impl Report {
 
     fn text(&self) -> String {
         let mut text = self.outcome();
+        if let Some(alarms) = self.alarms_in_words() {
+            text.push_str(&alarms);
+            text.push('\n');
+        }
         if let Some(instead) = &self.instead {
             text.push_str(instead);
             text.push('\n');
         }
         text
+    }
+
+    /// What Prometheus made of it, where one looked.
+    #[must_use]
+    pub fn alarms_in_words(&self) -> Option<String> {
+        let alarms = self.alarms.as_ref()?;
+        let of = |stage| {
+            let these = alarms.iter().filter(|alarm| alarm.stage == stage);
+            let words: Vec<_> = these.map(Alarm::to_string).collect();
+            if words.is_empty() {
+                "nothing".to_owned()
+            } else {
+                words.join("; ")
+            }
+        };
+        let after = self.seconds_to_alert.map_or(String::new(), |seconds| {
+            format!(", called {seconds:.1} s after the verdict")
+        });
+        Some(format!(
+            "alerts firing: {}{after}; only pending: {}",
+            of(Stage::Firing),
+            of(Stage::Pending)
+        ))
     }
 
     fn outcome(&self) -> String {
@@ -223,6 +259,6 @@ fn whole(named: &Named) -> String {
     }
 }
 
-fn rounded(time: Duration) -> f64 {
+pub(super) fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -4,6 +4,7 @@ use super::{
     Families, Family, Incident, Look, Outcome, Way,
     check::{Checked, wrong},
 };
+use crate::alarms;
 
 impl Incident {
     pub(super) fn check_expected(&self) -> Checked {
@@ -49,6 +50,15 @@ impl Incident {
                     .iter()
                     .map(|kind| kind.label()),
             )?;
+        }
+        for (i, alert) in expected.alerts.iter().enumerate() {
+            known(&format!("expected.alerts[{i}]"), alert, alarms::names())?;
+        }
+        if !expected.alerts.is_empty() && !matches!(expected.outcome, Outcome::Quiet { .. }) {
+            return wrong(
+                "expected.alerts",
+                "they belong to the outcome `quiet`: where something is wrong, alerts are right",
+            );
         }
         let packets = &expected.packets;
         for (phase, looks) in [("healthy", &packets.healthy), ("faulty", &packets.faulty)] {

@@ -17,6 +17,9 @@ pub struct Expected {
     /// Hazards that must be shown besides; others may be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hazards: Vec<ExpectedNotice>,
+    /// Alerts that rightly fire though the outcome is quiet; any other would be a false alarm. Looked at where a Prometheus is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alerts: Vec<String>,
     /// What an ordinary client must see.
     pub packets: Packets,
 }

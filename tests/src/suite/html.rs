@@ -77,6 +77,9 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     if let Some(problem) = &report.problem {
         writeln!(text, "<p class=\"bad\">{}</p>", Escaped(problem))?;
     }
+    if let Some(alarms) = report.alarms_in_words() {
+        writeln!(text, "<p>{}</p>", Escaped(&alarms))?;
+    }
     if let Some(instead) = &report.instead {
         writeln!(text, "<p>{}</p>", Escaped(instead))?;
     }

@@ -104,5 +104,8 @@ fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
             out.add_custom(&monitor)?;
         }
     }
+    if let Some(rules) = monitor::rules(values) {
+        out.add_custom(&rules)?;
+    }
     Ok(out)
 }

@@ -1,6 +1,7 @@
-//! For the Prometheus operator: which pods to scrape. A kind of its own, so not among Kubernetes' types.
+//! For the Prometheus operator: which pods to scrape, and the alerts. Kinds of its own, so not among Kubernetes' types.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use parallax_dashboards::alerts::rules::PrometheusRule;
 use serde::Serialize;
 
 use super::{meta::Part, values::Values};
@@ -58,4 +59,10 @@ pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
             })
             .collect(),
     )
+}
+
+/// The alerts, where they are wanted.
+pub(super) fn rules(values: &Values) -> Option<PrometheusRule> {
+    let monitor = values.pod_monitor.as_ref().filter(|monitor| monitor.rules)?;
+    Some(PrometheusRule::new(&values.namespace, &monitor.labels))
 }

@@ -110,6 +110,14 @@ fn configuration(values: &Values) -> String {
     if values.custom_resources {
         text.push_str("customResources: true\n");
     }
+    let links = [("grafana", &values.links.grafana), ("page", &values.links.page)];
+    let links: Vec<_> = links
+        .into_iter()
+        .filter_map(|(name, url)| Some(format!("{name}: '{}'", url.as_ref()?)))
+        .collect();
+    if !links.is_empty() {
+        let _ = writeln!(text, "links: {{{}}}", links.join(", "));
+    }
     text
 }
 

@@ -18,7 +18,7 @@ fn installations() -> Vec<(String, Objects)> {
         "outsideHosts: [parallax.example.test, 203.0.113.7]",
         "customResources: true",
         "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
-         aggregator: {volume: {size: 1Gi}}\npodMonitor: {}\ncustomResources: true\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
+         aggregator: {volume: {size: 1Gi}}\npodMonitor: {rules: true}\nlinks: {page: 'https://parallax.example.com/'}\ncustomResources: true\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
     ]
     .into_iter()
     .map(|values| {

@@ -100,6 +100,10 @@ fn each_mistake_is_answered_with_file_line_and_what_was_expected() {
             "podMonitor: yes please\n",
             "values.yaml:1:13: podMonitor: expected a mapping",
         ),
+        (
+            "links: {page: parallax.example.com}\n",
+            "values.yaml:1:15: links.page: expected an address like https://grafana.example.com/",
+        ),
         ("a: [\n", "values.yaml:1:4: not valid YAML"),
     ] {
         refused(yaml, &[expected]);

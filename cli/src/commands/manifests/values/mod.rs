@@ -5,7 +5,8 @@ mod raw;
 
 use std::{collections::BTreeMap, path::Path};
 
-use parallax_aggregator::{ConfigError, Document};
+use parallax_aggregator::{ConfigError, Document, link_address};
+use url::Url;
 
 use check::Check;
 use raw::{RawMonitor, RawPlace, RawResources, RawValues};
@@ -37,6 +38,14 @@ pub(super) struct Values {
     pub(super) pod_monitor: Option<Monitor>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
+    pub(super) links: Links,
+}
+
+/// Where people find what belongs to the installation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Links {
+    pub(super) grafana: Option<Url>,
+    pub(super) page: Option<Url>,
 }
 
 /// What a workload takes and where it runs.
@@ -83,6 +92,8 @@ pub(super) struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Monitor {
     pub(super) interval_seconds: u64,
+    /// Whether the alerts come along.
+    pub(super) rules: bool,
     pub(super) labels: BTreeMap<String, String>,
 }
 
@@ -129,6 +140,7 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
+            links: Links::default(),
         }
     }
 }
@@ -225,6 +237,10 @@ impl Values {
         }
         self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
         self.custom_resources = raw.custom_resources.unwrap_or(false);
+        self.links = Links {
+            grafana: link("links.grafana", raw.links.grafana, check),
+            page: link("links.page", raw.links.page, check),
+        };
         self
     }
 
@@ -322,6 +338,11 @@ fn monitor(raw: RawMonitor, check: &mut Check<'_>) -> Monitor {
     check.labels("podMonitor.labels", &raw.labels);
     Monitor {
         interval_seconds,
+        rules: raw.rules.unwrap_or(false),
         labels: raw.labels,
     }
+}
+
+fn link(at: &str, text: Option<String>, check: &mut Check<'_>) -> Option<Url> {
+    link_address(&text?).map_err(|why| check.wrong(at, why)).ok()
 }

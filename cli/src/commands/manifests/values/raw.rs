@@ -30,6 +30,15 @@ pub(super) struct RawValues {
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
+    #[serde(default)]
+    pub(super) links: RawLinks,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawLinks {
+    pub(super) grafana: Option<String>,
+    pub(super) page: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -104,6 +113,7 @@ pub(super) struct RawToleration {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawMonitor {
     pub(super) interval_seconds: Option<u64>,
+    pub(super) rules: Option<bool>,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
 }

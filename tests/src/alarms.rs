@@ -1,0 +1,261 @@
+//! A Prometheus that looks at a run's aggregator with the committed rules: whom it would have called, and when.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+    fs::{self, File},
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{api_client, lab::tail, parallax, run_dir::RunDir, tools};
+
+/// The rules as they are shipped, not a word of them changed.
+const RULES: &str = include_str!("../../dashboards/parallax.rules.yaml");
+
+/// Between two scrapes, and between two looks at the rules; Prometheus' own default is a minute.
+pub const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Longest time until Prometheus has seen the aggregator.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Time between two questions.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Every alert that was pending or fired at any time of the run.
+const SEEN: &str = "/api/v1/query?query=max_over_time(ALERTS%5B1d%5D)";
+
+/// Labels that say nothing about what is wrong.
+const PLUMBING: [&str; 4] = ["alertname", "alertstate", "job", "instance"];
+
+/// A running Prometheus; ended when dropped.
+#[derive(Debug)]
+pub struct Alarms {
+    child: Child,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+/// How far an alert came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Its condition held for less than its `for`.
+    Pending,
+    /// Somebody would have been called.
+    Firing,
+}
+
+/// One alert of the run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Alarm {
+    /// The alert's name.
+    pub alert: String,
+    /// How far it came.
+    pub stage: Stage,
+    /// What it is about.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.alert)?;
+        for (i, (name, value)) in self.labels.iter().enumerate() {
+            f.write_str(if i == 0 { " (" } else { ", " })?;
+            write!(f, "{name} {value}")?;
+        }
+        f.write_str(if self.labels.is_empty() { "" } else { ")" })
+    }
+}
+
+impl Alarms {
+    /// Starts Prometheus in the run's folder and waits until it has looked at the aggregator once.
+    pub async fn start(run: &RunDir, aggregator: SocketAddr) -> anyhow::Result<Self> {
+        let program = tools::find("prometheus")
+            .context("there is no prometheus; install it with: tests/install-tools alerts")?;
+        let (rules, config) = (run.file("rules.yaml"), run.file("prometheus.yaml"));
+        for (file, text) in [(&rules, RULES), (&config, &settings(&rules, aggregator))] {
+            fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+        }
+        let address = parallax::free_address((Ipv4Addr::LOCALHOST, 0).into())?;
+        let log = run.file("prometheus.log");
+        let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "--"])
+            .arg(program)
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                run.file("prometheus").display()
+            ))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().context("sharing the log file")?)
+            .stderr(out)
+            // A Ctrl-C of the terminal goes to the lab.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting prometheus")?;
+        let mut alarms = Self { child, address, log };
+        let start = Instant::now();
+        while !alarms.looks().await? {
+            if start.elapsed() > PATIENCE {
+                bail!("Prometheus has not seen the aggregator:\n{}", tail(&alarms.log));
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(alarms)
+    }
+
+    /// Whether it has scraped the aggregator; fails where it has ended.
+    async fn looks(&mut self) -> anyhow::Result<bool> {
+        if let Some(status) = self.child.try_wait().context("asking after prometheus")? {
+            bail!("prometheus ended with {status}:\n{}", tail(&self.log));
+        }
+        // Not listening yet is no reason to give up.
+        let up = self.ask("/api/v1/query?query=up%20%3D%3D%201").await;
+        Ok(up.is_ok_and(|up| !up.is_empty()))
+    }
+
+    async fn ask(&self, query: &str) -> anyhow::Result<Vec<Sample>> {
+        let body = timeout(PATIENCE, api_client::get(self.address, query))
+            .await
+            .with_context(|| format!("Prometheus did not answer within {} s", PATIENCE.as_secs()))??;
+        let answer: Answer = serde_json::from_slice(&body).context("reading an answer of Prometheus")?;
+        Ok(answer.data.result)
+    }
+
+    /// Everything that was pending or fired since the start.
+    pub async fn seen(&self) -> anyhow::Result<Vec<Alarm>> {
+        let samples = self.ask(SEEN).await.context("asking Prometheus for its alerts")?;
+        alarms(samples)
+    }
+
+    /// Waits until an alert of this name fires, at most so long.
+    pub async fn fires(&self, alert: &str, longest: Duration) -> anyhow::Result<bool> {
+        let start = Instant::now();
+        loop {
+            let seen = self.seen().await?;
+            if firing(&seen).any(|alarm| alarm.alert == alert) {
+                return Ok(true);
+            }
+            if start.elapsed() >= longest {
+                return Ok(false);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Ends it.
+    pub async fn stop(mut self) {
+        // Nothing of it is kept, so it need not end in order.
+        let _ = self.child.kill().await;
+    }
+}
+
+/// The alerts of the shipped rules.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    RULES
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+}
+
+/// Those that would have called somebody.
+pub fn firing(seen: &[Alarm]) -> impl Iterator<Item = &Alarm> {
+    seen.iter().filter(|alarm| alarm.stage == Stage::Firing)
+}
+
+fn settings(rules: &Path, aggregator: SocketAddr) -> String {
+    let every = format!("{}s", INTERVAL.as_secs());
+    format!(
+        "global: {{scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every}}}\n\
+         rule_files: [\"{}\"]\n\
+         scrape_configs:\n\
+         - {{job_name: parallax/parallax-aggregator, static_configs: [{{targets: [\"{aggregator}\"]}}]}}\n",
+        rules.display()
+    )
+}
+
+/// An answer of Prometheus' query API, as far as it is of use.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    data: Data,
+}
+
+#[derive(Debug, Deserialize)]
+struct Data {
+    result: Vec<Sample>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sample {
+    metric: BTreeMap<String, String>,
+}
+
+/// The alerts of an answer; one that was pending first and fired later is told once.
+fn alarms(samples: Vec<Sample>) -> anyhow::Result<Vec<Alarm>> {
+    let mut furthest: BTreeMap<(String, BTreeMap<String, String>), Stage> = BTreeMap::new();
+    for Sample { metric } in samples {
+        let stage = match metric.get("alertstate").map(String::as_str) {
+            Some("firing") => Stage::Firing,
+            Some("pending") => Stage::Pending,
+            other => bail!("Prometheus has an alert in the state {other:?}"),
+        };
+        let alert = metric.get("alertname").cloned().unwrap_or_default();
+        let labels = metric
+            .into_iter()
+            .filter(|(name, _)| !PLUMBING.contains(&name.as_str()))
+            .collect();
+        let known = furthest.entry((alert, labels)).or_insert(stage);
+        *known = stage.max(*known);
+    }
+    Ok(furthest
+        .into_iter()
+        .map(|((alert, labels), stage)| Alarm { alert, stage, labels })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alert_that_was_pending_and_then_fired_is_told_once_as_firing_with_what_it_is_about() {
+        let answer = r#"{"status": "success", "data": {"resultType": "vector", "result": [
+            {"metric": {"alertname": "ParallaxVantageSilent", "alertstate": "pending", "job": "j", "vantage": "n3/pod"}, "value": [1, "1"]},
+            {"metric": {"alertname": "ParallaxVantageSilent", "alertstate": "firing", "job": "j", "vantage": "n3/pod"}, "value": [1, "1"]},
+            {"metric": {"alertname": "ParallaxHazard", "alertstate": "pending"}, "value": [1, "1"]}
+        ]}}"#;
+        let answer: Answer = serde_json::from_str(answer).unwrap();
+        let seen = alarms(answer.data.result).unwrap();
+        let told: Vec<_> = seen
+            .iter()
+            .map(|alarm| (alarm.to_string(), alarm.stage))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("ParallaxHazard".to_owned(), Stage::Pending),
+                ("ParallaxVantageSilent (vantage n3/pod)".to_owned(), Stage::Firing),
+            ]
+        );
+        assert_eq!(firing(&seen).count(), 1);
+    }
+
+    #[test]
+    fn the_alerts_are_those_of_the_shipped_rules() {
+        let names: Vec<_> = names().collect();
+        assert!(names.contains(&"ParallaxIncident"), "{names:?}");
+        assert!(names.iter().all(|name| name.starts_with("Parallax")), "{names:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Whom Prometheus would have called during the run, and whether it should have.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::time::Instant;
+
+use super::{Conductor, Report, report::rounded};
+use crate::{
+    alarms::{Alarm, Alarms, INTERVAL, firing},
+    incident::{Incident, Outcome},
+};
+
+/// The alert of a named cause; it has no `for`.
+const NAMED: &str = "ParallaxIncident";
+
+/// Longest time from a verdict to its alert: a scrape and a look at the rules, and as much again for a busy machine.
+const CALLED: Duration = Duration::from_secs(4 * INTERVAL.as_secs());
+
+impl Conductor {
+    /// Puts into the report what was pending or fired. What must stay quiet must not have called anybody; a cause that was
+    /// named must call somebody.
+    pub(super) async fn alarmed(&self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
+        let Some(alarms) = &self.alarms else {
+            return Ok(());
+        };
+        let problem = match &incident.expected.outcome {
+            Outcome::Quiet { .. } => {
+                let seen = alarms.seen().await?;
+                let problem = uncalled_for(&incident.expected.alerts, &seen);
+                report.alarms = Some(seen);
+                problem
+            }
+            Outcome::Verdict(_) if report.ok => self.called(alarms, report).await?,
+            _ => {
+                report.alarms = Some(alarms.seen().await?);
+                None
+            }
+        };
+        if let (true, Some(problem)) = (report.ok, problem) {
+            report.ok = false;
+            report.problem = Some(problem);
+        }
+        Ok(())
+    }
+
+    async fn called(&self, alarms: &Alarms, report: &mut Report) -> anyhow::Result<Option<String>> {
+        let named = Instant::now();
+        let called = alarms.fires(NAMED, CALLED).await?;
+        report.seconds_to_alert = called.then(|| rounded(named.elapsed()));
+        report.alarms = Some(alarms.seen().await?);
+        Ok((!called).then(|| {
+            format!(
+                "{NAMED} does not fire within {} s of the verdict",
+                CALLED.as_secs()
+            )
+        }))
+    }
+
+    pub(super) async fn watch_alarms(&mut self) -> anyhow::Result<()> {
+        let run = self.lab.as_ref().context("there is no lab")?.run();
+        let alarms = Alarms::start(run, self.aggregator()?.address()).await?;
+        self.alarms = Some(alarms);
+        Ok(())
+    }
+}
+
+/// What called somebody though nothing is wrong, but for the alerts that the file says are right.
+fn uncalled_for(right: &[String], seen: &[Alarm]) -> Option<String> {
+    let called: Vec<_> = firing(seen)
+        .filter(|alarm| !right.contains(&alarm.alert))
+        .map(Alarm::to_string)
+        .collect();
+    (!called.is_empty()).then(|| format!("somebody would have been called: {}", called.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alarms::Stage;
+
+    #[test]
+    fn only_what_fires_and_is_not_said_to_be_right_was_uncalled_for() {
+        let alarm = |alert: &str, stage| Alarm {
+            alert: alert.to_owned(),
+            stage,
+            labels: [("vantage".to_owned(), "n1/pod".to_owned())].into(),
+        };
+        let right = ["ParallaxTopologyStale".to_owned()];
+        let pending = alarm("ParallaxVantageSilent", Stage::Pending);
+        let said = alarm("ParallaxTopologyStale", Stage::Firing);
+        assert_eq!(uncalled_for(&right, &[pending.clone(), said.clone()]), None);
+        let wrong = alarm("ParallaxVantageSilent", Stage::Firing);
+        assert_eq!(
+            uncalled_for(&right, &[said, wrong]).unwrap(),
+            "somebody would have been called: ParallaxVantageSilent (vantage n1/pod)"
+        );
+    }
+}
