@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::Path};
 use parallax_aggregator::{ConfigError, Document};
 
 use check::Check;
-use raw::{RawMonitor, RawPlace, RawResources, RawValues};
+use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,17 @@ pub(super) struct Values {
     pub(super) pod_monitor: Option<Monitor>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
+    /// The controller of Preflights, where it is wanted.
+    pub(super) preflight: Option<Preflight>,
+}
+
+/// Who makes the preflights that objects ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Preflight {
+    pub(super) workload: Workload,
+    /// Where it has any right; everywhere where none is named.
+    pub(super) namespaces: Vec<String>,
+    pub(super) cert_manager_namespace: String,
 }
 
 /// What a workload takes and where it runs.
@@ -129,6 +140,26 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
+            preflight: None,
+        }
+    }
+}
+
+impl Default for Preflight {
+    fn default() -> Self {
+        Self {
+            workload: Workload {
+                resources: Resources {
+                    requests: amounts([("cpu", "10m"), ("memory", "32Mi")]),
+                    limits: amounts([("memory", "128Mi")]),
+                },
+                place: Where {
+                    node_selector: amounts([("kubernetes.io/os", "linux")]),
+                    ..Where::default()
+                },
+            },
+            namespaces: Vec::new(),
+            cert_manager_namespace: "cert-manager".to_owned(),
         }
     }
 }
@@ -225,6 +256,7 @@ impl Values {
         }
         self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
         self.custom_resources = raw.custom_resources.unwrap_or(false);
+        self.preflight = raw.preflight.map(|raw| preflight(raw, check));
         self
     }
 
@@ -261,6 +293,27 @@ impl Values {
             priority_class_name: raw.priority_class_name,
         };
         self.aggregator = workload(self.aggregator.clone(), place, "aggregator", check);
+    }
+}
+
+fn preflight(raw: RawPreflight, check: &mut Check<'_>) -> Preflight {
+    let known = Preflight::default();
+    for (i, namespace) in raw.namespaces.iter().enumerate() {
+        check.namespace(&format!("preflight.namespaces[{i}]"), namespace);
+    }
+    if let Some(namespace) = &raw.cert_manager_namespace {
+        check.namespace("preflight.certManagerNamespace", namespace);
+    }
+    let place = RawPlace {
+        resources: raw.resources,
+        node_selector: raw.node_selector,
+        tolerations: raw.tolerations,
+        priority_class_name: raw.priority_class_name,
+    };
+    Preflight {
+        workload: workload(known.workload, place, "preflight", check),
+        namespaces: raw.namespaces,
+        cert_manager_namespace: raw.cert_manager_namespace.unwrap_or(known.cert_manager_namespace),
     }
 }
 

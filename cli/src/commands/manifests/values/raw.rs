@@ -30,6 +30,19 @@ pub(super) struct RawValues {
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
+    pub(super) preflight: Option<RawPreflight>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawPreflight {
+    #[serde(default)]
+    pub(super) namespaces: Vec<String>,
+    pub(super) cert_manager_namespace: Option<String>,
+    pub(super) resources: Option<RawResources>,
+    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) tolerations: Option<Vec<RawToleration>>,
+    pub(super) priority_class_name: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
