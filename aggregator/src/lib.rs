@@ -15,7 +15,7 @@ mod api_server;
 mod clock;
 mod config;
 mod config_map;
-mod crd;
+pub mod crd;
 mod door;
 mod facts;
 #[cfg(test)]

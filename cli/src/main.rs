@@ -49,7 +49,7 @@ enum Command {
     /// Ask for a target at once, from everywhere, and name the cause where it fails.
     Run(commands::ask::run::Args),
     /// Will the certificate be issued? cert-manager's self check and the CA's validation, asked before the order.
-    Preflight(commands::preflight::Args),
+    Preflight(Box<commands::preflight::Args>),
     /// Answer one ACME challenge: the pod of a preflight.
     #[command(hide = true)]
     Solver(commands::solver::Args),
@@ -72,7 +72,8 @@ const QUIETLY: &str = "warn,kube_client=off";
 
 fn main() -> ExitCode {
     let cli = parsed();
-    log_to_stderr(match cli.command {
+    log_to_stderr(match &cli.command {
+        Command::Preflight(args) if args.serves() => "info,kube_client=off",
         // A person looks at these; only what is wrong belongs between the lines they read.
         Command::Up(_)
         | Command::Check(_)

@@ -6,10 +6,14 @@
 //! Run ─▶ the desk of runs ─▶ status: Accepted, Complete, Passed, a few results; removed after its time to live
 //! ```
 //!
+//! `Preflight` is answered by a controller of its own (`parallax preflight controller`), which has the rights that it takes;
+//! its types are here beside the others.
+//!
 //! Each object is judged alone: what is wrong with one never stops another.
 
 mod judged;
-mod objects;
+pub mod objects;
+pub mod preflights;
 mod runs;
 mod targets;
 mod types;
@@ -19,4 +23,4 @@ mod tests;
 
 pub(crate) use runs::follow as follow_runs;
 pub(crate) use targets::{Owned, Targets};
-pub use types::{definitions as custom_resources, yaml as custom_resource_definitions};
+pub use types::{Condition, definitions as custom_resources, yaml as custom_resource_definitions};

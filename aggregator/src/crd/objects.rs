@@ -28,13 +28,16 @@ use crate::api_client::ApiClient;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `namespace/name`.
-pub(super) type Key = (String, String);
+pub type Key = (String, String);
 
-/// One kind of object.
+/// One kind of object, everywhere or in one namespace.
 #[derive(Debug, Clone)]
-pub(super) struct Objects {
+pub struct Objects {
     client: ApiClient,
     resource: ApiResource,
+    namespace: Option<String>,
+    /// Whose right is missing where something is refused.
+    account: &'static str,
     /// The last status could not be written, and that was said.
     silent: Arc<AtomicBool>,
 }
@@ -45,19 +48,36 @@ impl Objects {
         Self {
             client,
             resource: ApiResource::from_gvk(&kind),
+            namespace: None,
+            account: "the aggregator's account",
             silent: Arc::default(),
         }
     }
 
-    pub(super) fn plural(&self) -> &str {
+    /// Objects of a kind of ours for somebody else than the aggregator; `account` says whose rights these are.
+    #[must_use]
+    pub fn of(client: kube::Client, kind: &str, account: &'static str, namespace: Option<String>) -> Self {
+        Self {
+            namespace,
+            account,
+            ..Self::new(ApiClient(client), kind)
+        }
+    }
+
+    /// As RBAC calls them.
+    #[must_use]
+    pub fn plural(&self) -> &str {
         &self.resource.plural
     }
 
     /// What happens to them. Trouble is an item like any other: it goes on by itself.
-    pub(super) fn follow(
+    pub fn follow(
         &self,
     ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
-        let api = Api::<DynamicObject>::all_with(self.client.0.clone(), &self.resource);
+        let api = match &self.namespace {
+            Some(namespace) => self.api(namespace),
+            None => Api::<DynamicObject>::all_with(self.client.0.clone(), &self.resource),
+        };
         watcher(api, watcher::Config::default()).default_backoff().boxed()
     }
 
@@ -66,9 +86,19 @@ impl Objects {
     }
 
     /// Says how an object is; whether that was taken.
-    pub(super) async fn say(&self, (namespace, name): &Key, status: &Value) -> bool {
+    pub(super) async fn say(&self, key: &Key, status: &Value) -> bool {
+        self.write(key, json!({"status": status})).await
+    }
+
+    /// The same, to the object of this uid only: one that was deleted and made anew has heard nothing yet.
+    pub async fn say_to(&self, key: &Key, uid: &str, status: &Value) -> bool {
+        self.write(key, json!({"metadata": {"uid": uid}, "status": status}))
+            .await
+    }
+
+    async fn write(&self, (namespace, name): &Key, patch: Value) -> bool {
         let api = self.api(namespace);
-        let patch = json!({"status": status});
+        let of_one = patch["metadata"]["uid"].is_string();
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         let call = api.patch_status(name, &parameters, &patch);
         let trouble = match timeout(PATIENCE, call).await {
@@ -77,7 +107,11 @@ impl Objects {
                 return true;
             }
             // There is nobody left to tell.
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => return true,
+            Ok(Err(kube::Error::Api(status)))
+                if status.code == 404 || (of_one && status.code == 409 && status.message.contains("UID")) =>
+            {
+                return true;
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
@@ -87,18 +121,19 @@ impl Objects {
         }
         tracing::warn!(
             kind = self.resource.kind, namespace, name, reason = %trouble,
-            "cannot write the status, trying again; see whether the aggregator's account may patch {}/status of the group parallax.dev", self.resource.plural
+            "cannot write the status, trying again; see whether {} may patch {}/status of the group parallax.dev", self.account, self.resource.plural
         );
         false
     }
 
-    pub(super) async fn remove(&self, (namespace, name): &Key) {
+    /// Removes an object, with what belongs to it.
+    pub async fn remove(&self, (namespace, name): &Key) {
         let api = self.api(namespace);
-        let parameters = kube::api::DeleteParams::default();
+        let parameters = kube::api::DeleteParams::background();
         match timeout(PATIENCE, api.delete(name, &parameters)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(namespace, name, %error, "cannot remove what is over; see whether the aggregator's account may delete runs.parallax.dev");
+                tracing::warn!(namespace, name, %error, "cannot remove what is over; see whether {} may delete {}.parallax.dev", self.account, self.resource.plural);
             }
             Err(_) => tracing::warn!(namespace, name, "cannot remove what is over: no answer in time"),
         }
@@ -107,7 +142,7 @@ impl Objects {
 
 /// Objects as known, from what happens to them.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub struct Known {
     objects: BTreeMap<Key, DynamicObject>,
     /// What a new list has told so far.
     listing: BTreeMap<Key, DynamicObject>,
@@ -115,7 +150,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Takes one event; whether what is known may be another.
-    pub(super) fn take(&mut self, event: watcher::Event<DynamicObject>) -> bool {
+    pub fn take(&mut self, event: watcher::Event<DynamicObject>) -> bool {
         match event {
             watcher::Event::Init => self.listing.clear(),
             watcher::Event::InitApply(object) => drop(self.listing.insert(key(&object), object)),
@@ -135,7 +170,9 @@ impl Known {
         false
     }
 
-    pub(super) const fn objects(&self) -> &BTreeMap<Key, DynamicObject> {
+    /// By namespace and name.
+    #[must_use]
+    pub const fn objects(&self) -> &BTreeMap<Key, DynamicObject> {
         &self.objects
     }
 }
@@ -145,7 +182,8 @@ fn key(object: &DynamicObject) -> Key {
 }
 
 /// A condition, with the time of its last change: that of the object's own where it says the same.
-pub(super) fn condition(
+#[must_use]
+pub fn condition(
     object: &DynamicObject,
     sort: &str,
     (status, reason, message): (&str, &str, &str),
@@ -168,6 +206,7 @@ pub(super) fn condition(
 }
 
 /// Now, to the second.
-pub(super) fn now() -> String {
+#[must_use]
+pub fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     judged::{Verdict, judge},
-    types,
+    preflights, types,
 };
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yaml");
@@ -53,14 +53,26 @@ fn every_schema_is_structural() {
             holds(inner, &format!("{path}[]"));
         }
     }
-    for definition in types::definitions() {
+    let all = types::definitions().into_iter().chain([preflights::definition()]);
+    for definition in all {
         let definition = serde_json::to_value(definition).unwrap();
         let version = &definition["spec"]["versions"][0];
         holds(&version["schema"]["openAPIV3Schema"], "");
         assert_eq!(version["subresources"]["status"], json!({}));
         let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
         assert!(spec["x-kubernetes-validations"].as_array().unwrap().len() >= 5);
-        assert_eq!(spec["properties"]["url"]["maxLength"], 2_048);
+        if definition["spec"]["names"]["kind"] == "Preflight" {
+            assert_eq!(spec["properties"]["hosts"]["maxItems"], 100);
+            assert_eq!(spec["properties"]["hosts"]["items"]["maxLength"], 253);
+            for reference in ["issuerRef", "gatewayRef", "certificateRef", "ingressRef"] {
+                assert_eq!(
+                    spec["properties"][reference]["properties"]["name"]["maxLength"],
+                    253
+                );
+            }
+        } else {
+            assert_eq!(spec["properties"]["url"]["maxLength"], 2_048);
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::preflights;
+
 /// Something that should be reachable and that nothing of the cluster publishes.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -113,21 +115,21 @@ pub(crate) struct RunResult {
 /// As Kubernetes writes conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Condition {
+pub struct Condition {
     /// What it says something of.
     #[serde(rename = "type")]
-    pub(crate) sort: String,
+    pub sort: String,
     /// `True`, `False` or `Unknown`.
-    pub(crate) status: String,
+    pub status: String,
     /// One word for machines.
-    pub(crate) reason: String,
+    pub reason: String,
     /// A sentence for people.
-    pub(crate) message: String,
+    pub message: String,
     /// When `status` last changed (RFC 3339).
-    pub(crate) last_transition_time: String,
+    pub last_transition_time: String,
     /// The generation that it speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) observed_generation: Option<i64>,
+    pub observed_generation: Option<i64>,
 }
 
 /// Rules that the API server checks itself, so that a mistake is refused where it is made. What they cannot say is
@@ -182,7 +184,7 @@ fn rules(kind: &str) -> Value {
     shared.into_iter().chain(own).collect()
 }
 
-/// The definitions of Target and Run, with the rules that the API server checks itself.
+/// The definitions of Target and Run, which the aggregator follows, with the rules that the API server checks itself.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     [Target::crd(), Run::crd()].into_iter().map(with_rules).collect()
@@ -215,10 +217,10 @@ fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
     definition
 }
 
-/// The definitions of the custom resources as YAML: what `deploy/crds.yaml` holds.
+/// All definitions, Preflight's too, as YAML: what `deploy/crds.yaml` holds.
 pub fn yaml() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from("# Written from the types of aggregator/src/crd; a test holds it.\n");
-    for definition in definitions() {
+    for definition in definitions().into_iter().chain([preflights::definition()]) {
         // YAML 1.1 readers take bare `on` or `0o7` for something else than text.
         let options = serde_saphyr::ser_options! { yaml_12: false };
         text.push_str("---\n");

@@ -12,6 +12,7 @@ mod approach;
 mod ask;
 mod judge;
 mod objects;
+mod owner;
 mod pick;
 mod pod;
 mod reason;
@@ -27,6 +28,7 @@ pub use objects::{
     DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod,
     route_accepted,
 };
+pub use owner::{Owner, PREFLIGHT_UID};
 pub use pick::{Picked, pick};
 pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
 pub use reason::{Reason, Waiting, reason};

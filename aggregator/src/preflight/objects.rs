@@ -99,15 +99,6 @@ impl Solver {
         service["metadata"]["annotations"]["auth.istio.io/8089"] = "NONE".into();
         Some(Self { pod, service, way })
     }
-
-    /// Makes the Pod the owner of the rest, so that whoever removes it removes everything.
-    pub fn owned_by(&mut self, pod_uid: &str) {
-        let name = self.pod["metadata"]["name"].clone();
-        let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod_uid}]);
-        self.service["metadata"]["ownerReferences"] = owner.clone();
-        let (Made::Ingress(way) | Made::Route(way)) = &mut self.way;
-        way["metadata"]["ownerReferences"] = owner;
-    }
 }
 
 /// cert-manager's labels and ours.

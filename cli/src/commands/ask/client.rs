@@ -30,7 +30,7 @@ pub(crate) struct Server {
 }
 
 /// The same for commands to which a namespace means another thing.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Way {
     /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else port 8080 of
     /// this machine].

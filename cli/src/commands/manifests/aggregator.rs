@@ -33,7 +33,7 @@ const PAGE_SERVICE: &str = "parallax";
 /// Where the configuration is mounted.
 const CONFIG_FOLDER: &str = "/etc/parallax";
 /// Where every client of the API server looks for its credentials.
-const API_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+pub(super) const API_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// What probers call it. A name of the namespace works whatever the cluster's domain is.
 pub(super) fn host(values: &Values) -> String {
@@ -233,7 +233,7 @@ fn config() -> Volume {
 }
 
 /// What `automountServiceAccountToken` would mount, said aloud: the pod's own right to ask the API server.
-fn api() -> Volume {
+pub(super) fn api() -> Volume {
     Volume {
         name: "api".to_owned(),
         projected: Some(ProjectedVolumeSource {

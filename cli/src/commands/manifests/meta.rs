@@ -19,6 +19,8 @@ pub(super) enum Part {
     HostProber,
     /// The second pod of each node that only answers.
     Responder,
+    /// The controller of Preflights.
+    Preflight,
 }
 
 impl Part {
@@ -29,6 +31,7 @@ impl Part {
             Self::Prober => "parallax-prober",
             Self::HostProber => "parallax-prober-host",
             Self::Responder => "parallax-responder",
+            Self::Preflight => "parallax-preflight",
         }
     }
 
@@ -38,6 +41,7 @@ impl Part {
             Self::Prober => "prober",
             Self::HostProber => "prober-host",
             Self::Responder => "responder",
+            Self::Preflight => "preflight",
         }
     }
 

@@ -7,6 +7,7 @@ mod monitor;
 mod network;
 pub(crate) mod outside;
 mod pod;
+mod preflight;
 mod prober;
 mod rbac;
 mod settings;
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     /// What is to differ from the defaults; deploy/values.yaml lists every key.
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
-    /// Only the definitions of the custom resources Target and Run, as in deploy/crds.yaml.
+    /// Only the definitions of the custom resources Target, Run and Preflight, as in deploy/crds.yaml.
     #[arg(long, conflicts_with = "values")]
     crds: bool,
 }
@@ -61,6 +62,9 @@ fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
             out.add(&definition)?;
         }
     }
+    if values.preflight.is_some() {
+        out.add(&parallax_aggregator::crd::preflights::definition())?;
+    }
     for space in meta::namespaces(values) {
         out.add(&space)?;
     }
@@ -79,6 +83,18 @@ fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
     for binding in rbac::bindings(values) {
         out.add(&binding)?;
     }
+    if let Some(wanted) = &values.preflight {
+        for role in preflight::cluster_roles() {
+            out.add(&role)?;
+        }
+        for binding in preflight::cluster_bindings(values, wanted) {
+            out.add(&binding)?;
+        }
+        out.add(&preflight::role(values))?;
+        for binding in preflight::bindings(values, wanted) {
+            out.add(&binding)?;
+        }
+    }
     for settings in settings::config_maps(values) {
         out.add(&settings)?;
     }
@@ -96,6 +112,9 @@ fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
     }
     out.add(&aggregator::disruption_budget(values))?;
     out.add(&aggregator::deployment(values))?;
+    if let Some(wanted) = &values.preflight {
+        out.add(&preflight::deployment(values, wanted))?;
+    }
     for daemon_set in prober::daemon_sets(values) {
         out.add(&daemon_set)?;
     }

@@ -27,6 +27,9 @@ pub(super) fn policies(values: &Values) -> Vec<NetworkPolicy> {
     if values.responder {
         policies.push(prober(Part::Responder, values));
     }
+    if values.preflight.is_some() {
+        policies.push(preflight(values));
+    }
     policies
 }
 
@@ -102,13 +105,21 @@ fn aggregator(values: &Values) -> NetworkPolicy {
             ports: Some(tcp(&[PAGE_PORT])),
         });
     }
-    // The API server is an address outside every selector; its port is what is known of it.
-    let api = NetworkPolicyEgressRule {
+    egress.push(api(values));
+    policy(Part::Aggregator, values, ingress, egress)
+}
+
+/// Nobody comes to it, and it goes to the API server only: to the aggregator through it, by a forwarded port.
+fn preflight(values: &Values) -> NetworkPolicy {
+    policy(Part::Preflight, values, Vec::new(), vec![names(), api(values)])
+}
+
+/// The API server is an address outside every selector; its port is what is known of it.
+fn api(values: &Values) -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
         ports: Some(tcp(&values.api_server_ports)),
         to: None,
-    };
-    egress.push(api);
-    policy(Part::Aggregator, values, ingress, egress)
+    }
 }
 
 fn policy(

@@ -11,12 +11,12 @@ use super::{
     values::Values,
 };
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// What is cluster-wide; its name carries no namespace, as there is one installation in a cluster.
 const CLUSTER: &str = "parallax-aggregator";
 
 /// What people need who reach the aggregator by `kubectl parallax`.
-const REACH: &str = "parallax-reach";
+pub(super) const REACH: &str = "parallax-reach";
 
 /// An account of its own for everybody; none gets a token of the API server unless a pod asks for one.
 pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
@@ -26,6 +26,9 @@ pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
     }
     if values.host_vantage {
         parts.push(Part::HostProber);
+    }
+    if values.preflight.is_some() {
+        parts.push(Part::Preflight);
     }
     parts
         .into_iter()
@@ -85,9 +88,20 @@ pub(super) fn cluster_binding(values: &Values) -> ClusterRoleBinding {
 pub(super) fn people() -> Vec<ClusterRole> {
     let reading = [
         rule("parallax.dev", &["incidents"], &["list"]),
-        rule("parallax.dev", &["runs", "targets"], &["get", "list", "watch"]),
+        rule(
+            "parallax.dev",
+            &["preflights", "runs", "targets"],
+            &["get", "list", "watch"],
+        ),
     ];
-    let asking = [rule("parallax.dev", &["runs"], &["create", "delete"])];
+    let asking = [
+        rule("parallax.dev", &["runs"], &["create", "delete"]),
+        rule(
+            "parallax.dev",
+            &["preflights"],
+            &["create", "delete", "patch", "update"],
+        ),
+    ];
     let handling = [
         rule("parallax.dev", &["incidents"], &["update"]),
         rule(
@@ -195,7 +209,7 @@ fn read(group: &str, resources: &[&str]) -> PolicyRule {
     rule(group, resources, &["list", "watch"])
 }
 
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     PolicyRule {
         api_groups: Some(vec![group.to_owned()]),

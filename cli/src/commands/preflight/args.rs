@@ -10,11 +10,35 @@ use crate::commands::ask::Way;
 /// Will the certificate be issued? Asks from every node what cert-manager's self check and the CA would meet.
 #[derive(Debug, clap::Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
     after_help = "Exit codes: 0 both verdicts pass, 1 one of them fails, 2 usage, 3 it could not run or one cannot be told.\n\
                   Without --no-create a Pod, a Service and an Ingress or HTTPRoute of its own are created with your rights, and removed again."
 )]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(super) instead: Option<Instead>,
+    #[command(flatten)]
+    pub(super) asked: Request,
+    /// One JSON document in place of text.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) way: Way,
+}
+
+/// What is done in place of asking once.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Instead {
+    /// Make the preflights that Preflight objects ask for, until told to stop.
+    Controller(super::controller::Args),
+}
+
+/// What is asked for: by the command line, or by a Preflight object.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(super) struct Request {
     /// The names; those of --certificate or --ingress where none is given.
     #[arg(value_name = "HOST", required_unless_present_any = ["certificate", "ingress"])]
     pub(super) hosts: Vec<String>,
@@ -54,29 +78,31 @@ pub(crate) struct Args {
     /// Whose rules the CA's verdict follows.
     #[arg(long, value_enum, default_value = "boulder")]
     pub(super) profile: Authority,
-    /// The image of the responder; that of the installed probers where absent.
-    #[arg(long, value_name = "IMAGE")]
-    pub(super) image: Option<String>,
     /// How long the responder and its route may take to answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) ready: u32,
+    #[command(flatten)]
+    pub(super) setting: Setting,
+}
+
+/// What is the same for every preflight in a cluster.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Setting {
+    /// The image of the responder; that of the installed probers where absent.
+    #[arg(long, value_name = "IMAGE")]
+    pub(super) image: Option<String>,
     /// Where cert-manager runs.
     #[arg(long, value_name = "NAMESPACE", default_value = "cert-manager")]
     pub(super) cert_manager_namespace: String,
     /// The namespace of Parallax in the cluster [default: parallax].
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) parallax_namespace: Option<String>,
-    /// One JSON document in place of text.
-    #[arg(long)]
-    pub(super) json: bool,
     /// Another port than 80, which no real client ever asks: for laboratories.
     #[arg(long, hide = true, default_value_t = 80)]
     pub(super) port: u16,
     /// After so many seconds whoever comes next may remove what was created.
     #[arg(long, hide = true, default_value_t = 600)]
     pub(super) lifetime: u32,
-    #[command(flatten)]
-    pub(super) way: Way,
 }
 
 /// An authority whose rules are known.
@@ -98,6 +124,18 @@ impl From<Authority> for ChallengeClient {
 }
 
 impl Args {
+    /// Whether this goes on until it is told to stop.
+    pub(crate) const fn serves(&self) -> bool {
+        self.instead.is_some()
+    }
+
+    /// Whether a person watches.
+    pub(super) fn progress(&self) -> bool {
+        !self.json && std::io::stderr().is_terminal()
+    }
+}
+
+impl Request {
     /// Whether nothing can be said without a cluster.
     pub(super) const fn reads_the_cluster(&self) -> bool {
         !self.no_create
@@ -105,11 +143,6 @@ impl Args {
             || self.cluster_issuer.is_some()
             || self.certificate.is_some()
             || self.ingress.is_some()
-    }
-
-    /// Whether a person watches.
-    pub(super) fn progress(&self) -> bool {
-        !self.json && std::io::stderr().is_terminal()
     }
 
     /// How long the route may take.

@@ -9,6 +9,7 @@ use kube::{
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::trouble::{Trouble, Why};
 use crate::{commands::ask::Way, exit::Failure};
 
 /// How long the API server may take for one answer.
@@ -90,15 +91,21 @@ pub(super) enum Missing {
     /// The object, or its whole kind, does not exist.
     NotFound,
     /// Anything else, in words.
-    Failed(String),
+    Failed(Why, String),
+}
+
+impl From<Missing> for Trouble {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::NotFound => Why::Replaced.could_not("what was there a moment ago is gone".to_owned()),
+            Missing::Failed(why, said) => why.could_not(said),
+        }
+    }
 }
 
 impl From<Missing> for Failure {
     fn from(missing: Missing) -> Self {
-        Self::CouldNot(match missing {
-            Missing::NotFound => "what was there a moment ago is gone".to_owned(),
-            Missing::Failed(said) => said,
-        })
+        Trouble::from(missing).into()
     }
 }
 
@@ -116,6 +123,11 @@ impl Cluster {
         let config = way.cluster.config().await.map_err(|error| unusable(&error))?;
         let client = Client::try_from(config).map_err(|error| unusable(&error))?;
         Ok(Self { client })
+    }
+
+    /// For objects of our own.
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
     }
 
     fn api(&self, sort: Sort, namespace: &str) -> Api<DynamicObject> {
@@ -156,8 +168,8 @@ impl Cluster {
 
     pub(super) async fn create(&self, sort: Sort, namespace: &str, object: &Value) -> Result<Value, Missing> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let object: DynamicObject =
-            serde_json::from_value(object.clone()).map_err(|error| Missing::Failed(error.to_string()))?;
+        let object: DynamicObject = serde_json::from_value(object.clone())
+            .map_err(|error| Missing::Failed(Why::Invalid, error.to_string()))?;
         let call = async {
             self.api(sort, namespace)
                 .create(&PostParams::default(), &object)
@@ -193,34 +205,61 @@ impl Cluster {
     ) -> Result<T, Missing> {
         let what = sort.named(namespace, name);
         match timeout(PATIENCE, call).await {
-            Err(_) => Err(Missing::Failed(format!(
-                "cannot {doing} {what}: the API server does not answer within {} s",
-                PATIENCE.as_secs()
-            ))),
+            Err(_) => Err(Missing::Failed(
+                Why::ApiServer,
+                format!(
+                    "cannot {doing} {what}: the API server does not answer within {} s",
+                    PATIENCE.as_secs()
+                ),
+            )),
             Ok(Ok(done)) => Ok(done),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 && verb != "create" => {
                 Err(Missing::NotFound)
             }
-            Ok(Err(kube::Error::Api(status))) => Err(Missing::Failed(match status.code {
-                403 => forbidden(sort, namespace, verb, &what, &status.message),
-                404 => format!(
-                    "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
-                ),
-                _ => format!("cannot {doing} {what}: {}", status.message),
-            })),
-            Ok(Err(other)) => Err(Missing::Failed(format!("cannot {doing} {what}: {other}"))),
+            Ok(Err(kube::Error::Api(status))) => {
+                let said = &status.message;
+                let by_admission =
+                    said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy");
+                Err(match status.code {
+                    403 if by_admission => Missing::Failed(
+                        Why::AdmissionRefused,
+                        format!(
+                            "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
+                        ),
+                    ),
+                    403 => Missing::Failed(Why::Forbidden, forbidden(sort, namespace, verb, &what, said)),
+                    404 => Missing::Failed(
+                        Why::NotFound,
+                        format!(
+                            "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
+                        ),
+                    ),
+                    409 if verb == "create" => {
+                        Missing::Failed(Why::Busy, format!("cannot {doing} {what}: {said}"))
+                    }
+                    400 | 422 if verb == "create" => {
+                        // Refused for what it says: it would be the next time.
+                        let why = if by_admission {
+                            Why::AdmissionRefused
+                        } else {
+                            Why::Invalid
+                        };
+                        Missing::Failed(why, format!("cannot {doing} {what}: {said}"))
+                    }
+                    _ => Missing::Failed(Why::ApiServer, format!("cannot {doing} {what}: {said}")),
+                })
+            }
+            Ok(Err(other)) => Err(Missing::Failed(
+                Why::ApiServer,
+                format!("cannot {doing} {what}: {other}"),
+            )),
         }
     }
 }
 
-/// Refused by who asks, or by what is asked: an admission webhook refuses with the same status.
+/// Names the rule that would allow it.
 fn forbidden(sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) -> String {
     let (group, _, _, plural) = sort.parts();
-    if said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy") {
-        return format!(
-            "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
-        );
-    }
     let place = if sort.of_the_cluster() {
         "in a ClusterRole".to_owned()
     } else {

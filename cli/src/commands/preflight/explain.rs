@@ -50,7 +50,7 @@ pub(crate) async fn challenge(
             Missing::NotFound => Failure::CouldNot(format!(
                 "there is no Challenge {namespace}/{name}: it may be over, or the CA may have reused an earlier validation; kubectl -n {namespace} get challenges,orders"
             )),
-            Missing::Failed(said) => Failure::CouldNot(said),
+            failed @ Missing::Failed(..) => failed.into(),
         })?;
     let challenge: Challenge = read(object)
         .map_err(|error| Failure::CouldNot(format!("cannot read Challenge {namespace}/{name}: {error}")))?;

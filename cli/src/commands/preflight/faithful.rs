@@ -2,34 +2,31 @@
 //!
 //! Every object has the preflight's name, its label and a deadline. They are removed on success, failure and Ctrl-C; what
 //! a killed process leaves is removed by the next preflight in that namespace once its deadline has passed, and its Pod
-//! ends by itself before.
+//! ends by itself before. What a Preflight object asked for belongs to that object and goes with it.
 
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use parallax_aggregator::preflight::{
-    Approach, DEADLINE, Made, Material, OWNER, Standing, SyntheticSolver, billable, ready_pod, route_accepted,
+    Made, Material, OWNER, Owner, Standing, SyntheticSolver, ready_pod, route_accepted,
 };
 use parallax_model::FailureKind;
+use ring::digest;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    Args, Case,
+    Case, Place,
+    allowed::{allowed, image},
+    args::Request,
     cluster::{Cluster, Missing, Sort},
-    fresh, judged,
+    fresh, judged, leftovers,
     plan::Planned,
     random,
     runs::{self, Fetched, Wanted},
     seat::Seat,
+    trouble::{Trouble, Why},
 };
-use crate::{
-    commands::{
-        ask::{Client, NAMESPACE},
-        stop_on_signal,
-    },
-    exit::Failure,
-};
+use crate::exit::Failure;
 
 /// Between two looks at what is not ready yet.
 const LOOK: Duration = Duration::from_millis(300);
@@ -45,196 +42,112 @@ const ROUNDS: [Duration; 4] = [
 /// How often what was created is tried to be removed.
 const REMOVALS: usize = 3;
 
-/// The image of the installed probers, where nobody names one.
-const PROBERS: &str = "parallax-prober";
-
+/// Makes a preflight of each name, one after the other.
 pub(super) async fn run(
-    args: &Args,
-    client: &Client,
+    asked: &Request,
+    place: &Place<'_>,
     cluster: &Cluster,
     seat: &Seat,
     planned: Vec<Planned>,
-    cases: &mut Vec<Case>,
-) -> Result<(), Failure> {
-    let stop = stop_on_signal()?;
+) -> Result<Vec<Case>, Trouble> {
     // What can be refused is refused before anything is made.
     for planned in &planned {
-        allowed(args, cluster, planned).await?;
+        allowed(asked, place.tell, cluster, planned).await?;
     }
-    collect(cluster, &args.namespace).await;
-    let image = image(args, cluster).await?;
+    leftovers::collect(cluster, &asked.namespace, place.tell).await;
+    let image = image(&asked.setting, cluster).await?;
+    let attempt = Attempt {
+        asked,
+        place,
+        cluster,
+        seat,
+    };
+    let mut cases = Vec::new();
     for planned in planned {
-        if stop.is_cancelled() {
+        if place.stop.is_cancelled() {
             return Err(interrupted());
         }
-        let attempt = Attempt {
-            args,
-            client,
-            cluster,
-            seat,
-            stop: &stop,
-        };
         cases.push(attempt.whole(planned, &image).await?);
     }
-    Ok(())
+    Ok(cases)
 }
 
-fn interrupted() -> Failure {
-    Failure::CouldNot("interrupted; what was created is removed".to_owned())
+pub(super) fn interrupted() -> Trouble {
+    Why::Interrupted.could_not("interrupted; what was created is removed".to_owned())
 }
 
-/// Whether a synthetic solver may be made for a plan at all.
-async fn allowed(args: &Args, cluster: &Cluster, planned: &Planned) -> Result<(), Failure> {
-    let solver = match &planned.approach {
-        Some(Approach::Ingress(solver)) => solver,
-        Some(Approach::EditInPlace { name, .. }) => {
-            return Err(Failure::Usage(format!(
-                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight never touches it. --no-create looks at the way that is there",
-                planned.host, args.namespace
-            )));
+/// What everything is called. For a Preflight object always the same, so that two who make it at once meet at the first
+/// object.
+fn name(owner: Option<&Owner>, host: &str) -> Result<String, Trouble> {
+    let bytes: [u8; 8] = match owner {
+        None => random()?,
+        Some(owner) => {
+            let hash = digest::digest(&digest::SHA256, format!("{} {host}", owner.uid).as_bytes());
+            std::array::from_fn(|n| hash.as_ref()[n])
         }
-        Some(Approach::Route(_)) | None => return Ok(()),
     };
-    let class = if solver.ingress_class_name.is_empty() {
-        &solver.class
-    } else {
-        &solver.ingress_class_name
-    };
-    let controller = controller(cluster, class).await;
-    let balancer = if solver.service_type == "LoadBalancer" {
-        Some("a load balancer for the solver's Service (serviceType: LoadBalancer)")
-    } else {
-        billable(&controller, class)
-    };
-    match balancer {
-        Some(what) if !args.yes => Err(Failure::Usage(format!(
-            "{}: {} makes {what}, which costs money and takes minutes; add --yes to go on, or --no-create",
-            planned.host,
-            planned.words()
-        ))),
-        Some(what) => {
-            eprintln!("{}: this makes {what}, as --yes allows", planned.host);
-            Ok(())
-        }
-        None => Ok(()),
-    }
+    Ok(format!(
+        "parallax-preflight-{:012x}",
+        u64::from_be_bytes(bytes) >> 16
+    ))
 }
 
-/// The controller of a class, of the default one where none is named; empty where it cannot be known.
-async fn controller(cluster: &Cluster, class: &str) -> String {
-    let of = |class: &Value| {
-        class["spec"]["controller"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    if !class.is_empty() {
-        let found = cluster.get(Sort::IngressClass, "", class).await;
-        return found.map(|class| of(&class)).unwrap_or_default();
-    }
-    let classes = cluster.list(Sort::IngressClass, "", "").await.unwrap_or_default();
-    let default = classes.iter().find(|class| {
-        class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true"
-    });
-    default.map(of).unwrap_or_default()
-}
-
-async fn image(args: &Args, cluster: &Cluster) -> Result<String, Failure> {
-    if let Some(image) = &args.image {
-        return Ok(image.clone());
-    }
-    let namespace = args.parallax_namespace.as_deref().unwrap_or(NAMESPACE);
-    let said = match cluster.get(Sort::DaemonSet, namespace, PROBERS).await {
-        Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
-            Some(image) => return Ok(image.to_owned()),
-            None => "it names no image".to_owned(),
-        },
-        Err(Missing::NotFound) => "it is not there".to_owned(),
-        Err(Missing::Failed(said)) => said,
-    };
-    Err(Failure::CouldNot(format!(
-        "which image responds? DaemonSet {namespace}/{PROBERS} would tell, but {said}; name one by --image, or the namespace by --parallax-namespace"
-    )))
-}
-
-/// Removes what earlier preflights left behind and whose time is over. What cannot be removed is said and does not
-/// hinder this one.
-async fn collect(cluster: &Cluster, namespace: &str) {
-    let now = Timestamp::now();
-    for sort in [Sort::Ingress, Sort::Route, Sort::Service, Sort::Pod] {
-        let left = match cluster.list(sort, namespace, OWNER).await {
-            Ok(left) => left,
-            // Without the Gateway API there are no routes.
-            Err(Missing::NotFound) => continue,
-            Err(Missing::Failed(said)) => {
-                eprintln!("cannot look for what earlier preflights left: {said}");
-                continue;
-            }
-        };
-        for object in left {
-            let deadline = object["metadata"]["annotations"][DEADLINE].as_str();
-            let over = deadline
-                .and_then(|deadline| deadline.parse::<Timestamp>().ok())
-                .is_none_or(|deadline| deadline < now);
-            let Some(name) = object["metadata"]["name"].as_str().filter(|_| over) else {
-                continue;
-            };
-            match cluster.delete(sort, namespace, name).await {
-                Ok(()) => eprintln!(
-                    "removed {}, left by an earlier preflight",
-                    sort.named(namespace, name)
-                ),
-                Err(missing) => eprintln!("{}", Failure::from(missing)),
-            }
-        }
-    }
-}
-
-/// One preflight under way.
+/// Preflights under way.
 struct Attempt<'a> {
-    args: &'a Args,
-    client: &'a Client,
+    asked: &'a Request,
+    place: &'a Place<'a>,
     cluster: &'a Cluster,
     seat: &'a Seat,
-    stop: &'a CancellationToken,
 }
 
 impl Attempt<'_> {
     /// Makes the solver, asks, and removes it again, whatever came of it.
-    async fn whole(&self, planned: Planned, image: &str) -> Result<Case, Failure> {
+    async fn whole(&self, planned: Planned, image: &str) -> Result<Case, Trouble> {
         let (token, key) = fresh()?;
-        let mark = u64::from_be_bytes(random()?) >> 16;
-        let lifetime = SignedDuration::from_secs(self.args.lifetime.into());
+        let lifetime = SignedDuration::from_secs(self.asked.setting.lifetime.into());
         let material = Material {
-            name: format!("parallax-preflight-{mark:012x}"),
-            namespace: self.args.namespace.clone(),
+            name: name(self.place.owner, planned.host.as_str())?,
+            namespace: self.asked.namespace.clone(),
             host: planned.host.to_string(),
             token,
             key,
             image: image.to_owned(),
             deadline: (Timestamp::now() + lifetime).to_string(),
-            lifetime_seconds: self.args.lifetime,
+            lifetime_seconds: self.asked.setting.lifetime,
         };
-        let Some(solver) = planned
+        let Some(mut solver) = planned
             .approach
             .as_ref()
             .and_then(|approach| SyntheticSolver::of(approach, &material))
         else {
-            return Err(Failure::Usage(format!(
+            return Err(Why::Invalid.usage(format!(
                 "{}: nothing says how its challenge would be answered",
                 planned.host
             )));
         };
+        if let Some(owner) = self.place.owner {
+            solver.belongs_to(owner);
+        }
         let way = match &solver.way {
             Made::Ingress(_) => Sort::Ingress,
             Made::Route(_) => Sort::Route,
         };
-        let done = self.made(solver, way, &material, planned).await;
+        // Creating is never broken off: a request on its way could make what nobody removes.
+        let pod = self
+            .cluster
+            .create(Sort::Pod, &material.namespace, &solver.pod)
+            .await;
+        let done = match pod {
+            Ok(pod) => self.made(solver, &pod, way, &material, planned).await,
+            // Somebody else's, who removes it.
+            Err(Missing::Failed(Why::Busy, said)) => return Err(Why::Busy.could_not(said)),
+            Err(missing) => Err(missing.into()),
+        };
         let removed = self.remove(way, &material).await;
         match (done, removed) {
-            (Err(failure), Err(left)) => {
-                eprintln!("parallax: {left}");
-                Err(failure)
+            (Err(trouble), Err(left)) => {
+                (self.place.tell)(&format!("parallax: {}", left.failure));
+                Err(trouble)
             }
             (done, removed) => {
                 let case = done?;
@@ -247,14 +160,14 @@ impl Attempt<'_> {
     async fn made(
         &self,
         mut solver: SyntheticSolver,
+        pod: &Value,
         way: Sort,
         material: &Material,
         mut planned: Planned,
-    ) -> Result<Case, Failure> {
+    ) -> Result<Case, Trouble> {
         let namespace = &material.namespace;
-        // Creating is never broken off: a request on its way could make what nobody removes.
-        let pod = self.cluster.create(Sort::Pod, namespace, &solver.pod).await?;
-        if let Some(uid) = pod["metadata"]["uid"].as_str() {
+        let uid = pod["metadata"]["uid"].as_str();
+        if let (None, Some(uid)) = (self.place.owner, uid) {
             solver.owned_by(uid);
         }
         self.cluster
@@ -271,18 +184,37 @@ impl Attempt<'_> {
             let wanted = Wanted {
                 token: material.token.clone(),
                 key: Some(material.key.clone()),
-                ..Wanted::of(self.args, &planned.host, self.seat)
+                ..Wanted::of(self.asked, &planned.host, self.seat)
             };
             let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
-            runs::deeper(self.client, &wanted, &mut fetched, self.args.progress()).await?;
-            Ok::<_, Failure>((wanted, fetched, propagation))
+            runs::deeper(self.place.client, &wanted, &mut fetched, self.place.progress)
+                .await
+                .map_err(Trouble::of_the_aggregator)?;
+            self.still_ours(material, uid).await?;
+            Ok::<_, Trouble>((wanted, fetched, propagation))
         };
-        let (wanted, fetched, propagation) = match self.stop.run_until_cancelled(work).await {
+        let (wanted, fetched, propagation) = match self.place.stop.run_until_cancelled(work).await {
             Some(done) => done?,
             None => return Err(interrupted()),
         };
         planned.propagation = propagation;
         Ok(Case::of(planned, &wanted, fetched, self.seat))
+    }
+
+    /// That the responder is still the one that was asked for: without it nothing that failed proves anything.
+    async fn still_ours(&self, material: &Material, uid: Option<&str>) -> Result<(), Trouble> {
+        let pod = self
+            .cluster
+            .get(Sort::Pod, &material.namespace, &material.name)
+            .await?;
+        let metadata = &pod["metadata"];
+        if metadata["uid"].as_str() == uid && metadata["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
+        Err(Why::Replaced.could_not(format!(
+            "{} was removed or replaced while it was asked for; see who did that (an eviction, a drain, another preflight), and ask again",
+            Sort::Pod.named(&material.namespace, &material.name)
+        )))
     }
 
     /// Waits until an object is ready.
@@ -291,7 +223,7 @@ impl Attempt<'_> {
         sort: Sort,
         material: &Material,
         is: impl Fn(&Value) -> Result<bool, String>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Trouble> {
         let since = Instant::now();
         let what = sort.named(&material.namespace, &material.name);
         loop {
@@ -299,13 +231,15 @@ impl Attempt<'_> {
                 .cluster
                 .get(sort, &material.namespace, &material.name)
                 .await?;
-            if is(&object).map_err(|why| Failure::CouldNot(format!("{what} will not be ready: {why}")))? {
+            if is(&object)
+                .map_err(|why| Why::NotReady.could_not(format!("{what} will not be ready: {why}")))?
+            {
                 return Ok(());
             }
-            if since.elapsed() >= self.args.patience() {
-                return Err(Failure::CouldNot(format!(
+            if since.elapsed() >= self.asked.patience() {
+                return Err(Why::NotReady.could_not(format!(
                     "{what} is not ready after {} s; its events say why, --ready waits longer",
-                    self.args.ready
+                    self.asked.ready
                 )));
             }
             tokio::time::sleep(LOOK).await;
@@ -318,12 +252,12 @@ impl Attempt<'_> {
         planned: &Planned,
         wanted: &Wanted,
         begun: Instant,
-    ) -> Result<(Fetched, Option<Duration>), Failure> {
+    ) -> Result<(Fetched, Option<Duration>), Trouble> {
         let mut pauses = ROUNDS.iter().chain(std::iter::repeat(&ROUNDS[3]));
         let mut first = None;
         loop {
-            let asked = runs::both(self.client, wanted, self.args.progress()).await;
-            let late = begun.elapsed() >= self.args.patience();
+            let asked = runs::both(self.place.client, wanted, self.place.progress).await;
+            let late = begun.elapsed() >= self.asked.patience();
             match asked {
                 Ok(fetched) => {
                     let judged = judged(&planned.host, wanted, &fetched, self.seat);
@@ -341,7 +275,7 @@ impl Attempt<'_> {
                 }
                 // The aggregator has not seen the new Ingress yet, so the host is none that it knows.
                 Err(Failure::Usage(said)) if said.contains("no host of a known target") && !late => {}
-                Err(failure) => return Err(failure),
+                Err(failure) => return Err(Trouble::of_the_aggregator(failure)),
             }
             if let Some(pause) = pauses.next() {
                 tokio::time::sleep(*pause).await;
@@ -350,7 +284,7 @@ impl Attempt<'_> {
     }
 
     /// Removes what may have been created, the way in first. One try may fail where the next does not.
-    async fn remove(&self, way: Sort, material: &Material) -> Result<(), Failure> {
+    async fn remove(&self, way: Sort, material: &Material) -> Result<(), Trouble> {
         let mut left = Vec::new();
         for sort in [way, Sort::Service, Sort::Pod] {
             let mut said = None;
@@ -364,7 +298,7 @@ impl Attempt<'_> {
                         said = None;
                         break;
                     }
-                    Err(missing) => said = Some(Failure::from(missing).to_string()),
+                    Err(missing) => said = Some(Trouble::from(missing).failure.to_string()),
                 }
             }
             left.extend(said);
@@ -372,7 +306,7 @@ impl Attempt<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        Err(Failure::CouldNot(format!(
+        Err(Why::NotRemoved.could_not(format!(
             "what was created is still there ({}); the next preflight in namespace {} removes it after {}, or do so now: kubectl -n {} delete {} -l {OWNER}={}",
             left.join("; "),
             material.namespace,

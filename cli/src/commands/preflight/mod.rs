@@ -1,18 +1,22 @@
 //! `parallax preflight`: will the certificate be issued? cert-manager's self check and the CA's validation, asked from every
 //! node before there is an order.
 
+mod allowed;
 mod args;
 mod cluster;
+mod controller;
 mod explain;
 mod faithful;
+mod leftovers;
 mod plan;
 mod report;
 mod runs;
 mod seat;
+mod trouble;
 
 use jiff::Timestamp;
 use parallax_aggregator::preflight::{
-    Asked, Check, Judged, NodeAnswer, Standing, exit_code, judge, key_authorization, token,
+    Asked, Check, Judged, NodeAnswer, Owner, Standing, exit_code, judge, key_authorization, token,
 };
 use parallax_model::{ChallengeClient, HostName};
 use serde_json::json;
@@ -20,74 +24,131 @@ use serde_json::json;
 pub(crate) use args::Args;
 pub(crate) use explain::{challenge, is_challenge};
 
+use tokio_util::sync::CancellationToken;
+
 use self::{
+    args::{Instead, Request},
     cluster::Cluster,
     plan::Planned,
     runs::{Fetched, Wanted},
     seat::Seat,
+    trouble::{Trouble, Why},
 };
 use super::ask::Client;
-use crate::{commands::print, exit::Failure};
+use crate::{
+    commands::{print, stop_on_signal},
+    exit::Failure,
+};
 
 /// One host, judged, with what cert-manager would do for it.
 struct Case {
     planned: Planned,
     judged: Judged,
     answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
+    /// The runs that asked, by their ids.
+    runs: Vec<String>,
+}
+
+/// Where a preflight is made, and for whom.
+struct Place<'a> {
+    client: &'a Client,
+    cluster: Option<&'a Cluster>,
+    /// The object that asks for it, to which everything that is made belongs.
+    owner: Option<&'a Owner>,
+    stop: &'a CancellationToken,
+    /// Takes what is to be known meanwhile.
+    tell: &'a dyn Fn(&str),
+    /// Whether a person watches.
+    progress: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::by(&args.way, args.parallax_namespace.as_deref())?;
+    if let Some(Instead::Controller(own)) = &args.instead {
+        return super::ask::wait(controller::run(own, &args.way));
+    }
+    let namespace = args.asked.setting.parallax_namespace.as_deref();
+    let client = Client::by(&args.way, namespace)?;
     super::ask::wait(preflight(args, client))
 }
 
 async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
     let cluster = match Cluster::find(&args.way).await {
         Ok(cluster) => Some(cluster),
-        Err(missing) if args.reads_the_cluster() => return Err(missing),
+        Err(missing) if args.asked.reads_the_cluster() => return Err(missing),
         Err(_) => None,
     };
-    let planned = plan::of(args, cluster.as_ref()).await?;
-    let seat = match &cluster {
-        Some(cluster) => Seat::find(cluster, &args.cert_manager_namespace).await,
-        None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
+    let stop = stop_on_signal()?;
+    let place = Place {
+        client: &client,
+        cluster: cluster.as_ref(),
+        owner: None,
+        stop: &stop,
+        tell: &|said| eprintln!("{said}"),
+        progress: args.progress(),
     };
-    let mut cases = Vec::new();
-    match &cluster {
-        Some(cluster) if !args.no_create => {
-            faithful::run(args, &client, cluster, &seat, planned, &mut cases).await?;
-        }
-        _ => {
-            for planned in planned {
-                let host = planned.host.clone();
-                let wanted = Wanted {
-                    token: fresh()?.0,
-                    key: None,
-                    ..Wanted::of(args, &host, &seat)
-                };
-                let mut fetched = runs::both(&client, &wanted, args.progress()).await?;
-                runs::deeper(&client, &wanted, &mut fetched, args.progress()).await?;
-                cases.push(Case::of(planned, &wanted, fetched, &seat));
-            }
-        }
-    }
+    let (seat, cases) = cases(&args.asked, &place).await?;
     finish(args, &seat, &cases)
 }
 
+/// Makes what is asked for: the one way of the command and of the controller.
+async fn cases(asked: &Request, place: &Place<'_>) -> Result<(Seat, Vec<Case>), Trouble> {
+    let planned = plan::of(asked, place.cluster).await?;
+    let seat = match place.cluster {
+        Some(cluster) => Seat::find(cluster, &asked.setting.cert_manager_namespace).await,
+        None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
+    };
+    let cases = match place.cluster {
+        Some(cluster) if !asked.no_create => faithful::run(asked, place, cluster, &seat, planned).await?,
+        _ => {
+            let looking = look(asked, place, &seat, planned);
+            let Some(looked) = place.stop.run_until_cancelled(looking).await else {
+                return Err(faithful::interrupted());
+            };
+            looked?
+        }
+    };
+    Ok((seat, cases))
+}
+
+/// Looks at the way that is there, and creates nothing.
+async fn look(
+    asked: &Request,
+    place: &Place<'_>,
+    seat: &Seat,
+    planned: Vec<Planned>,
+) -> Result<Vec<Case>, Trouble> {
+    let mut cases = Vec::new();
+    for planned in planned {
+        let wanted = Wanted {
+            token: fresh()?.0,
+            key: None,
+            ..Wanted::of(asked, &planned.host, seat)
+        };
+        let mut fetched = runs::both(place.client, &wanted, place.progress)
+            .await
+            .map_err(Trouble::of_the_aggregator)?;
+        runs::deeper(place.client, &wanted, &mut fetched, place.progress)
+            .await
+            .map_err(Trouble::of_the_aggregator)?;
+        cases.push(Case::of(planned, &wanted, fetched, seat));
+    }
+    Ok(cases)
+}
+
 /// A token and its key, never used before.
-fn fresh() -> Result<(String, String), Failure> {
+fn fresh() -> Result<(String, String), Trouble> {
     let token = token(random()?);
     let key = key_authorization(&token, random()?);
     Ok((token, key))
 }
 
 /// Bytes that nobody can guess.
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
+fn random<const N: usize>() -> Result<[u8; N], Trouble> {
     use ring::rand::{SecureRandom as _, SystemRandom};
     let mut bytes = [0; N];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| Failure::CouldNot("the system gives no random numbers".to_owned()))?;
+        .map_err(|_| Why::NoRandomness.could_not("the system gives no random numbers".to_owned()))?;
     Ok(bytes)
 }
 
@@ -99,6 +160,7 @@ impl Case {
             planned,
             judged,
             answers: (fetched.self_check.answers, fetched.ca.answers),
+            runs: fetched.runs,
         }
     }
 }
@@ -184,7 +246,7 @@ fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {
     } else {
         print(&report::text(seat, cases, super::style()))?;
     }
-    outcome(cases.iter().map(|case| &case.judged), args.strict)
+    outcome(cases.iter().map(|case| &case.judged), args.asked.strict)
 }
 
 /// The exit code, as a result.

@@ -10,8 +10,9 @@ use parallax_model::HostName;
 use serde_json::{Value, json};
 
 use super::{
-    Args,
+    args::Request,
     cluster::{Cluster, Missing, Sort},
+    trouble::{Trouble, Why},
 };
 use crate::exit::Failure;
 
@@ -63,7 +64,7 @@ struct Source {
     overrides: Overrides,
 }
 
-pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Planned>, Failure> {
+pub(super) async fn of(args: &Request, cluster: Option<&Cluster>) -> Result<Vec<Planned>, Trouble> {
     let source = match cluster {
         Some(cluster) => source(args, cluster).await?,
         None => Source::default(),
@@ -75,15 +76,14 @@ pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Pla
     };
     let mut hosts = Vec::new();
     for name in names {
-        let host = preflight_host(name).map_err(Failure::usage)?;
+        let host = preflight_host(name).map_err(|error| Why::InvalidHost.but(Failure::usage(error)))?;
         if !hosts.contains(&host) {
             hosts.push(host);
         }
     }
     if hosts.is_empty() {
-        return Err(Failure::Usage(
-            "there is no name to ask for: the object names none; give one on the command line".to_owned(),
-        ));
+        return Err(Why::Invalid
+            .usage("there is no name to ask for: the object names none; name one beside it".to_owned()));
     }
     let by_flag = named(args);
     let issuer = match (&source.issuer, cluster) {
@@ -93,7 +93,7 @@ pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Pla
         _ => None,
     };
     if !args.no_create && issuer.is_none() && by_flag.is_none() {
-        return Err(Failure::Usage(
+        return Err(Why::Invalid.usage(
             "who would issue? name --issuer, --cluster-issuer, --certificate or --ingress; or --class or --gateway without any; or --no-create to look only at the way that is there"
                 .to_owned(),
         ));
@@ -113,7 +113,7 @@ pub(super) async fn of(args: &Args, cluster: Option<&Cluster>) -> Result<Vec<Pla
 }
 
 /// What `--class` or `--gateway` say.
-fn named(args: &Args) -> Option<Approach> {
+fn named(args: &Request) -> Option<Approach> {
     if let Some(class) = &args.class {
         return Some(Approach::Ingress(IngressSolver {
             ingress_class_name: class.clone(),
@@ -134,7 +134,7 @@ fn named(args: &Args) -> Option<Approach> {
     }))
 }
 
-async fn source(args: &Args, cluster: &Cluster) -> Result<Source, Failure> {
+async fn source(args: &Request, cluster: &Cluster) -> Result<Source, Trouble> {
     let namespace = &args.namespace;
     if let Some(name) = &args.certificate {
         let object = found(cluster, Sort::Certificate, namespace, name).await?;
@@ -170,7 +170,7 @@ async fn source(args: &Args, cluster: &Cluster) -> Result<Source, Failure> {
 }
 
 /// The Certificate that cert-manager would make from an Ingress.
-fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Failure> {
+fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Trouble> {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let map = |value: &Value| -> BTreeMap<String, String> {
         let entries = value.as_object().into_iter().flatten();
@@ -190,12 +190,12 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Fai
         }
         (None, Some(issuer)) => (Sort::ClusterIssuer, issuer),
         (Some(_), Some(_)) => {
-            return Err(Failure::Usage(format!(
+            return Err(Why::Invalid.usage(format!(
                 "Ingress {namespace}/{name} has both annotations cert-manager.io/issuer and cert-manager.io/cluster-issuer; cert-manager refuses that, keep one"
             )));
         }
         (None, None) => {
-            return Err(Failure::Usage(format!(
+            return Err(Why::Invalid.usage(format!(
                 "Ingress {namespace}/{name} names no issuer (annotation cert-manager.io/issuer or cert-manager.io/cluster-issuer); name one by --issuer or --cluster-issuer, with the hosts"
             )));
         }
@@ -214,34 +214,34 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Fai
     })
 }
 
-fn kind(kind: &str, group: &str) -> Result<Sort, Failure> {
+fn kind(kind: &str, group: &str) -> Result<Sort, Trouble> {
     match (kind, group) {
         ("" | "Issuer", "" | "cert-manager.io") => Ok(Sort::Issuer),
         ("ClusterIssuer", "" | "cert-manager.io") => Ok(Sort::ClusterIssuer),
-        _ => Err(Failure::Usage(format!(
+        _ => Err(Why::NotAcme.usage(format!(
             "the issuer is a {kind} of {group}: not one of cert-manager's own, so it makes no challenges that could be foreseen"
         ))),
     }
 }
 
-async fn found(cluster: &Cluster, sort: Sort, namespace: &str, name: &str) -> Result<Value, Failure> {
+async fn found(cluster: &Cluster, sort: Sort, namespace: &str, name: &str) -> Result<Value, Trouble> {
     cluster
         .get(sort, namespace, name)
         .await
         .map_err(|missing| match missing {
-            Missing::NotFound => Failure::CouldNot(format!(
+            Missing::NotFound => Why::NotFound.could_not(format!(
                 "there is no {}; is the name right, and cert-manager installed?",
                 sort.named(namespace, name)
             )),
-            Missing::Failed(said) => Failure::CouldNot(said),
+            failed @ Missing::Failed(..) => failed.into(),
         })
 }
 
-fn unreadable(sort: Sort, namespace: &str, name: &str, error: &str) -> Failure {
-    Failure::CouldNot(format!("cannot read {}: {error}", sort.named(namespace, name)))
+fn unreadable(sort: Sort, namespace: &str, name: &str, error: &str) -> Trouble {
+    Why::Invalid.could_not(format!("cannot read {}: {error}", sort.named(namespace, name)))
 }
 
-async fn issuer(cluster: &Cluster, args: &Args, sort: Sort, name: &str) -> Result<Issuer, Failure> {
+async fn issuer(cluster: &Cluster, args: &Request, sort: Sort, name: &str) -> Result<Issuer, Trouble> {
     let object = found(cluster, sort, &args.namespace, name).await?;
     read(object).map_err(|error| unreadable(sort, &args.namespace, name, &error))
 }
@@ -253,16 +253,16 @@ fn solver(
     name: &str,
     issuer: &Issuer,
     source: &Source,
-) -> Result<(), Failure> {
+) -> Result<(), Trouble> {
     let owner = sort.named(&issuer.metadata.namespace, name);
     let Some(acme) = &issuer.spec.acme else {
-        return Err(Failure::CouldNot(format!(
+        return Err(Why::NotAcme.could_not(format!(
             "{owner} is no ACME issuer, so it asks for no challenge and needs no preflight"
         )));
     };
     let solvers: &[Solver] = &acme.solvers;
     let Some(picked) = pick(solvers, planned.host.as_str(), &source.labels) else {
-        return Err(Failure::CouldNot(format!(
+        return Err(Why::NoSolver.could_not(format!(
             "none of the {} solvers of {owner} is for {}; cert-manager would say \"no configured challenge solvers can be used\"; add one, or widen a selector",
             solvers.len(),
             planned.host
@@ -270,7 +270,7 @@ fn solver(
     };
     let place = |place: usize| place + 1;
     let approach = Approach::of(picked.solver, &source.overrides).map_err(|error| {
-        Failure::CouldNot(format!(
+        Why::NoHttpSolver.could_not(format!(
             "{}: solver {} of {owner}: {error}",
             planned.host,
             place(picked.place)

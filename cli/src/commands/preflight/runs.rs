@@ -16,11 +16,11 @@ use parallax_model::{
     CHALLENGE_PATH, ChallengeClient, Channel, HostName, Outcome, Phase, Placement, Vantage,
 };
 
-use super::{Args, seat::Seat};
+use super::{args::Request, seat::Seat};
 use crate::{commands::ask::Client, exit::Failure};
 
-/// How long a run is asked for again that the aggregator has no room for.
-const ROOM: Duration = Duration::from_secs(30);
+/// How long a run is asked for again that the aggregator has no room for: it gives some away each minute.
+const ROOM: Duration = Duration::from_secs(75);
 
 /// How long a stream that broke off is taken up again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -39,14 +39,14 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(args: &Args, host: &HostName, seat: &Seat) -> Self {
+    pub(super) fn of(asked: &Request, host: &HostName, seat: &Seat) -> Self {
         Self {
             host: host.clone(),
-            port: args.port,
+            port: asked.setting.port,
             token: String::new(),
             key: None,
-            passes: args.faithful_timing.then_some(5),
-            authority: args.profile.into(),
+            passes: asked.faithful_timing.then_some(5),
+            authority: asked.profile.into(),
             nameservers: seat.nameservers(),
         }
     }
@@ -94,6 +94,8 @@ pub(super) struct Fetched {
     pub(super) ca: Part,
     /// cert-manager's own nameservers were asked, as it does.
     pub(super) as_it_resolves: bool,
+    /// The runs, by their ids.
+    pub(super) runs: Vec<String>,
 }
 
 /// Asks by both clients' rules at once.
@@ -117,6 +119,7 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
         expected: run.expected + ca.expected,
         came: 0,
     };
+    let runs = vec![run.id.to_string(), ca.id.to_string()];
     // The streams are kept by the aggregator: the second waits for its reader.
     let self_check = follow(client, &run, &mut shown).await;
     let ca = follow(client, &ca, &mut shown).await;
@@ -125,6 +128,7 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
         self_check: self_check?,
         ca: ca?,
         as_it_resolves,
+        runs,
     })
 }
 
@@ -160,6 +164,7 @@ pub(super) async fn deeper(
         }
     }
     let run = begin(client, &request).await?;
+    fetched.runs.push(run.id.to_string());
     let mut shown = Progress {
         visible: progress,
         expected: run.expected,

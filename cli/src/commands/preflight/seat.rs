@@ -37,7 +37,7 @@ impl Seat {
         let deployments = match cluster.list(Sort::Deployment, namespace, CONTROLLER).await {
             Ok(found) => found,
             Err(Missing::NotFound) => Vec::new(),
-            Err(Missing::Failed(said)) => return Self::nowhere(&said),
+            Err(Missing::Failed(_, said)) => return Self::nowhere(&said),
         };
         let Some(deployment) = deployments.first() else {
             return Self::nowhere(&format!(
@@ -48,7 +48,7 @@ impl Seat {
             async |sort, labels: &str, what: &str| match cluster.list(sort, namespace, labels).await {
                 Ok(found) => found,
                 Err(Missing::NotFound) => Vec::new(),
-                Err(Missing::Failed(said)) => {
+                Err(Missing::Failed(_, said)) => {
                     notes.push(format!("{what} not known: {said}"));
                     Vec::new()
                 }

@@ -17,8 +17,10 @@ fn installations() -> Vec<(String, Objects)> {
         "aggregator: {replicas: 2}\npageFrom: [monitoring]",
         "outsideHosts: [parallax.example.test, 203.0.113.7]",
         "customResources: true",
+        "preflight: {}",
+        "namespace: ears\npreflight: {namespaces: [shop, pay], certManagerNamespace: certs}",
         "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
-         aggregator: {volume: {size: 1Gi}}\npodMonitor: {rules: true}\nlinks: {page: 'https://parallax.example.com/'}\ncustomResources: true\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
+         aggregator: {volume: {size: 1Gi}}\npodMonitor: {rules: true}\nlinks: {page: 'https://parallax.example.com/'}\ncustomResources: true\npreflight: {}\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
     ]
     .into_iter()
     .map(|values| {
@@ -53,8 +55,10 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
     for (values, all) in installations() {
         for object in all.values() {
             let space = &object["metadata"]["namespace"];
+            // Rights in somebody else's namespace are there because somebody named it.
+            let lent = object["kind"] == "RoleBinding" && elsewhere(&values, object);
             assert!(
-                space.is_null() || has(&all, "Namespace", &Value::Null, space),
+                space.is_null() || lent || has(&all, "Namespace", &Value::Null, space),
                 "{values}: a delete takes the namespace of {object}"
             );
         }
@@ -83,6 +87,11 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
         for binding in of(&all, &["RoleBinding", "ClusterRoleBinding"]) {
             let role = &binding["roleRef"];
             let space = &binding["metadata"]["namespace"];
+            let space = if role["kind"] == "ClusterRole" {
+                &Value::Null
+            } else {
+                space
+            };
             assert!(
                 has(&all, role["kind"].as_str().unwrap(), space, &role["name"]),
                 "{values}: {binding}"
@@ -92,13 +101,30 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
                     has(&all, "ServiceAccount", &subject["namespace"], &subject["name"]),
                     "{values}: {subject}"
                 );
+                let known = ["parallax-aggregator", "parallax-preflight"];
+                assert!(
+                    known.iter().any(|known| subject["name"] == *known),
+                    "{values}: nobody else has any right: {subject}"
+                );
+                // Who makes things is never who is asked by everybody.
+                let of_preflights = role["name"].as_str().unwrap().starts_with("parallax-preflight")
+                    || role["name"] == "parallax-reach";
                 assert_eq!(
-                    subject["name"], "parallax-aggregator",
-                    "{values}: nobody else has any right"
+                    subject["name"] == "parallax-preflight",
+                    of_preflights,
+                    "{values}: {binding}"
                 );
             }
         }
     }
+}
+
+/// Whether a binding is about the controller of Preflights, in a namespace that the values name, or where Leases are.
+fn elsewhere(values: &str, binding: &Value) -> bool {
+    let space = binding["metadata"]["namespace"].as_str().unwrap();
+    let named = values.contains("namespaces: [") && (values.contains(space) || space == "kube-system");
+    let role = binding["roleRef"]["name"].as_str().unwrap();
+    named && role.starts_with("parallax-preflight")
 }
 
 #[test]
@@ -249,6 +275,27 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                     .iter()
                     .any(|verb| !["get", "list", "watch"].contains(&verb.as_str().unwrap()));
                 let bounded = rule["resourceNames"].is_array();
+                if role["metadata"]["name"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("parallax-preflight")
+                {
+                    // What a solver consists of, what is our own, and a run to be asked for.
+                    let made = [
+                        "httproutes",
+                        "ingresses",
+                        "pods",
+                        "preflights",
+                        "preflights/status",
+                        "runs",
+                        "services",
+                    ];
+                    let known = list(&rule["resources"])
+                        .iter()
+                        .all(|resource| made.contains(&resource.as_str().unwrap()));
+                    assert!(!writes || known, "{values}: {rule}");
+                    continue;
+                }
                 if role["metadata"]["name"] != "parallax-aggregator" {
                     // For people: bound to nobody, and about what is ours or in our namespace.
                     let ours = rule["apiGroups"] == json!(["parallax.dev"]);
@@ -334,19 +381,25 @@ fn custom_resources_are_followed_where_they_are_defined_and_nowhere_else() {
         let configuration = of(&all, &["ConfigMap"])
             .find_map(|map| map["data"]["parallax.yaml"].as_str())
             .unwrap();
-        if values.contains("customResources") {
-            assert_eq!(defined, ["Run", "Target"], "{values}");
+        let mut wanted: Vec<&str> = Vec::new();
+        if values.contains("preflight:") {
+            wanted.push("Preflight");
             followed += 1;
-        } else {
-            assert!(defined.is_empty(), "{values}: {defined:?}");
         }
+        if values.contains("customResources") {
+            wanted.extend(["Run", "Target"]);
+            followed += 1;
+        }
+        assert_eq!(defined, wanted, "{values}");
         assert_eq!(
             configuration.contains("customResources: true"),
-            !defined.is_empty(),
+            values.contains("customResources"),
             "{values}"
         );
+        let controller = of(&all, &["Deployment"]).any(|w| w["metadata"]["name"] == "parallax-preflight");
+        assert_eq!(controller, values.contains("preflight:"), "{values}");
     }
-    assert_eq!(followed, 2);
+    assert_eq!(followed, 5);
 }
 
 #[test]

@@ -176,16 +176,6 @@ fn an_interrupt_removes_what_was_created() {
     bench.stop();
 }
 
-/// Waits for what another process does. Only a failing test waits so long.
-fn until(is: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is() {
-        assert!(since.elapsed() < Duration::from_mins(1), "it never happens");
-        std::thread::yield_now();
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing() {
     let api = Api::start();
@@ -211,19 +201,22 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
             .spawn()
             .unwrap()
     };
-    // A whole one takes about so long; the kills are spread over it.
-    let since = Instant::now();
+    // A whole one asks so often; the kills are spread over that.
     assert_eq!(start().wait().unwrap().code(), Some(0));
-    let whole = since.elapsed();
+    let whole = api.held().requests;
     let mut left = 0;
-    for n in 0..100_u32 {
+    for n in 0..100 {
+        let before = api.held().requests;
         let mut child = start();
-        std::thread::sleep(whole * n / 100);
+        until(|| api.held().requests > before + n % whole);
         child.kill().unwrap();
         child.wait().unwrap();
         left += usize::from(!api.left().is_empty());
     }
-    assert!(left > 10, "{left} left something, too few to prove anything");
+    assert!(
+        left > 10,
+        "{left} of 100 left something, too few to prove anything; a whole one asks {whole} times"
+    );
     // Past the deadline of the last of them.
     std::thread::sleep(Duration::from_millis(1_100));
     assert_eq!(start().wait().unwrap().code(), Some(0));

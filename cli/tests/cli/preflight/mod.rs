@@ -2,11 +2,16 @@
 
 mod api;
 mod bad_input;
+mod controller;
+mod controller_ends;
 mod explain;
 mod faithful;
 mod solver;
 
-use std::process::{Command, Output};
+use std::{
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -91,6 +96,16 @@ fn nginx() -> Value {
 /// Exit code and both streams.
 fn said(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Waits for what another process does. Only a failing test waits so long.
+fn until(is: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is() {
+        assert!(since.elapsed() < Duration::from_mins(1), "it never happens");
+        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]

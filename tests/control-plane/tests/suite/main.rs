@@ -11,6 +11,7 @@ mod installation;
 mod names;
 mod objects;
 mod parallax;
+mod preflights;
 mod reach;
 mod replicas;
 mod resources;

@@ -164,6 +164,11 @@ impl Aggregator {
         aggregator
     }
 
+    /// Where page and API are.
+    pub(crate) fn page(&self) -> &str {
+        &self.page
+    }
+
     pub(crate) async fn state(&self) -> Value {
         let answer = self
             .client

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// `VERB RESOURCE.GROUP NAME`; without a name it is for any.
-fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
+pub(crate) fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for rule in rules {
         let names = rule.resource_names.unwrap_or_else(|| vec![String::new()]);
@@ -36,7 +36,7 @@ fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
     all
 }
 
-fn right(verb: &str, resource: &str, group: &str, name: &str) -> String {
+pub(crate) fn right(verb: &str, resource: &str, group: &str, name: &str) -> String {
     format!("{verb} {resource}.{group} {name}")
 }
 

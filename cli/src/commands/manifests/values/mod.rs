@@ -9,7 +9,7 @@ use parallax_aggregator::{ConfigError, Document, link_address};
 use url::Url;
 
 use check::Check;
-use raw::{RawMonitor, RawPlace, RawResources, RawValues};
+use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct Values {
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
     pub(super) links: Links,
+    /// The controller of Preflights, where it is wanted.
+    pub(super) preflight: Option<Preflight>,
 }
 
 /// Where people find what belongs to the installation.
@@ -46,6 +48,15 @@ pub(super) struct Values {
 pub(super) struct Links {
     pub(super) grafana: Option<Url>,
     pub(super) page: Option<Url>,
+}
+
+/// Who makes the preflights that objects ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Preflight {
+    pub(super) workload: Workload,
+    /// Where it has any right; everywhere where none is named.
+    pub(super) namespaces: Vec<String>,
+    pub(super) cert_manager_namespace: String,
 }
 
 /// What a workload takes and where it runs.
@@ -141,6 +152,26 @@ impl Default for Values {
             pod_monitor: None,
             custom_resources: false,
             links: Links::default(),
+            preflight: None,
+        }
+    }
+}
+
+impl Default for Preflight {
+    fn default() -> Self {
+        Self {
+            workload: Workload {
+                resources: Resources {
+                    requests: amounts([("cpu", "10m"), ("memory", "32Mi")]),
+                    limits: amounts([("memory", "128Mi")]),
+                },
+                place: Where {
+                    node_selector: amounts([("kubernetes.io/os", "linux")]),
+                    ..Where::default()
+                },
+            },
+            namespaces: Vec::new(),
+            cert_manager_namespace: "cert-manager".to_owned(),
         }
     }
 }
@@ -241,6 +272,7 @@ impl Values {
             grafana: link("links.grafana", raw.links.grafana, check),
             page: link("links.page", raw.links.page, check),
         };
+        self.preflight = raw.preflight.map(|raw| preflight(raw, check));
         self
     }
 
@@ -277,6 +309,27 @@ impl Values {
             priority_class_name: raw.priority_class_name,
         };
         self.aggregator = workload(self.aggregator.clone(), place, "aggregator", check);
+    }
+}
+
+fn preflight(raw: RawPreflight, check: &mut Check<'_>) -> Preflight {
+    let known = Preflight::default();
+    for (i, namespace) in raw.namespaces.iter().enumerate() {
+        check.namespace(&format!("preflight.namespaces[{i}]"), namespace);
+    }
+    if let Some(namespace) = &raw.cert_manager_namespace {
+        check.namespace("preflight.certManagerNamespace", namespace);
+    }
+    let place = RawPlace {
+        resources: raw.resources,
+        node_selector: raw.node_selector,
+        tolerations: raw.tolerations,
+        priority_class_name: raw.priority_class_name,
+    };
+    Preflight {
+        workload: workload(known.workload, place, "preflight", check),
+        namespaces: raw.namespaces,
+        cert_manager_namespace: raw.cert_manager_namespace.unwrap_or(known.cert_manager_namespace),
     }
 }
 

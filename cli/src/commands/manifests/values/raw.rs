@@ -32,6 +32,7 @@ pub(super) struct RawValues {
     pub(super) custom_resources: Option<bool>,
     #[serde(default)]
     pub(super) links: RawLinks,
+    pub(super) preflight: Option<RawPreflight>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,6 +40,18 @@ pub(super) struct RawValues {
 pub(super) struct RawLinks {
     pub(super) grafana: Option<String>,
     pub(super) page: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawPreflight {
+    #[serde(default)]
+    pub(super) namespaces: Vec<String>,
+    pub(super) cert_manager_namespace: Option<String>,
+    pub(super) resources: Option<RawResources>,
+    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) tolerations: Option<Vec<RawToleration>>,
+    pub(super) priority_class_name: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

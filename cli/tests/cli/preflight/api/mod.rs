@@ -1,15 +1,23 @@
 //! As much of an API server as a preflight needs: objects by their path, rules that refuse, and what a cluster would make of
 //! a solver's objects: its Pod runs, and what it answers is there at the way in.
 
+mod preflights;
+mod wire;
+
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex, MutexGuard},
     thread::JoinHandle,
 };
 
 use serde_json::{Value, json};
+
+use self::{
+    preflights::Changes,
+    wire::{Request, Said, serve, status},
+};
 
 /// What it holds.
 #[derive(Debug, Default)]
@@ -23,10 +31,16 @@ pub(crate) struct Held {
     /// Everything that was ever created, by resource.
     pub(crate) created: Vec<(String, Value)>,
     uids: u64,
+    /// Requests to the API server but for watches, so that a test can end somebody after a certain one.
+    pub(crate) requests: usize,
     /// Pods are made and never run.
     pub(crate) pods_wait: bool,
     /// The controller never takes up a route.
     pub(crate) routes_wait: bool,
+    /// What happened to Preflights, for who watches.
+    changes: Changes,
+    /// The most Pods that one Preflight ever had at one time.
+    pub(crate) most_pods: usize,
 }
 
 /// A running one. It ends with the test.
@@ -170,99 +184,7 @@ impl Held {
     }
 }
 
-/// Status and body.
-type Said = (u16, String);
-
-/// One request.
-struct Request {
-    method: String,
-    path: String,
-    query: String,
-    body: Vec<u8>,
-}
-
-fn serve(
-    listener: TcpListener,
-    held: Arc<Mutex<Held>>,
-    answer: fn(&Request, &Mutex<Held>) -> Said,
-) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            let mut reader = BufReader::new(stream);
-            // A client that is killed in the middle is no failure of the server.
-            let Some(request) = request(&mut reader) else {
-                continue;
-            };
-            if request.method == "STOP" {
-                return;
-            }
-            let (status, body) = answer(&request, &held);
-            let start = format!(
-                "HTTP/1.1 {status} said\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-                body.len()
-            );
-            let _ = reader.get_mut().write_all((start + &body).as_bytes());
-        }
-    })
-}
-
-fn request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let mut words = line.split(' ');
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let mut length = 0;
-    loop {
-        let mut header = String::new();
-        if reader.read_line(&mut header).ok()? <= 2 {
-            break;
-        }
-        if let Some((name, value)) = header.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    std::io::Read::read_exact(reader, &mut body).ok()?;
-    Some(Request {
-        method,
-        path: path.to_owned(),
-        query: query.to_owned(),
-        body,
-    })
-}
-
-fn status(code: u16, words: &str) -> Said {
-    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": words, "reason": "Test"});
-    (code, body.to_string())
-}
-
 impl Request {
-    /// Resource, namespace and name.
-    fn place(&self) -> (String, String, Option<String>) {
-        let parts: Vec<&str> = self.path.trim_matches('/').split('/').collect();
-        // /api/v1/… or /apis/GROUP/VERSION/…
-        let rest = if parts[0] == "api" {
-            &parts[2..]
-        } else {
-            &parts[3..]
-        };
-        match rest {
-            ["namespaces", namespace, resource, name, ..] => (
-                (*resource).to_owned(),
-                (*namespace).to_owned(),
-                Some((*name).to_owned()),
-            ),
-            ["namespaces", namespace, resource] => ((*resource).to_owned(), (*namespace).to_owned(), None),
-            [resource, name] => ((*resource).to_owned(), String::new(), Some((*name).to_owned())),
-            [resource] => ((*resource).to_owned(), String::new(), None),
-            _ => panic!("{}", self.path),
-        }
-    }
-
     fn answer(&self, held: &Mutex<Held>) -> Said {
         let (resource, namespace, name) = self.place();
         let verb = match (self.method.as_str(), &name) {
@@ -270,9 +192,14 @@ impl Request {
             ("GET", None) => "list",
             ("POST", _) => "create",
             ("DELETE", _) => "delete",
+            ("PATCH", _) => "patch",
             other => panic!("{other:?} {}", self.path),
         };
+        if verb == "list" && self.query.contains("watch=true") {
+            return self.watch(held);
+        }
         let mut held = held.lock().unwrap();
+        held.requests += 1;
         if let Some((code, words)) = held.refused.get(&(verb.to_owned(), resource.clone())) {
             return status(*code, words);
         }
@@ -286,28 +213,38 @@ impl Request {
                     })
                 };
                 let own = held.objects.iter().filter(|((sort, place, _), object)| {
-                    *sort == resource && *place == namespace && fits(object)
+                    let everywhere = resource == "preflights" && namespace.is_empty();
+                    *sort == resource && (*place == namespace || everywhere) && fits(object)
                 });
                 let items: Vec<&Value> = own.map(|(_, object)| object).collect();
-                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+                let version = held.changes.version().to_string();
+                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items});
                 (200, list.to_string())
             }
             ("create", _) => {
                 let mut object: Value = serde_json::from_slice(&self.body).unwrap();
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                if held
+                    .objects
+                    .contains_key(&(resource.clone(), namespace.clone(), name.clone()))
+                {
+                    return status(409, "it is there already");
+                }
                 held.created.push((resource.clone(), object.clone()));
                 held.react(&resource, &mut object);
-                held.put(&resource, object.clone());
-                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                held.put(&resource, object);
+                held.count_pods();
                 (201, held.objects[&(resource, namespace, name)].to_string())
             }
             ("get", Some(name)) => match held.objects.get(&(resource, namespace, name)) {
                 Some(object) => (200, object.to_string()),
                 None => status(404, "not found"),
             },
-            ("delete", Some(name)) => match held.objects.remove(&(resource, namespace, name)) {
+            ("delete", Some(name)) => match held.remove(&(resource, namespace, name)) {
                 Some(object) => (200, object.to_string()),
                 None => status(404, "not found"),
             },
+            ("patch", Some(name)) => held.patch(&(resource, namespace, name), &self.body),
             other => panic!("{other:?}"),
         }
     }
@@ -325,19 +262,5 @@ impl Request {
             200,
             format!("{result}\n{}\n", json!({"event": "done", "run": run})),
         )
-    }
-
-    /// `a=b,c` of the query's `labelSelector`.
-    fn labels(&self) -> Vec<(String, Option<String>)> {
-        let pairs = url::form_urlencoded::parse(self.query.as_bytes());
-        let selector = pairs.into_iter().find(|(name, _)| name == "labelSelector");
-        let selector = selector.map_or_else(String::new, |(_, value)| value.into_owned());
-        let labels = selector.split(',').filter(|label| !label.is_empty());
-        labels
-            .map(|label| match label.split_once('=') {
-                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-                None => (label.to_owned(), None),
-            })
-            .collect()
     }
 }

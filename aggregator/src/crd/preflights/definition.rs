@@ -1,0 +1,104 @@
+//! The definition of Preflight: the schema of its types, with the rules and bounds that the API server keeps itself.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+use super::Preflight;
+
+/// Names in one object: a certificate of Let's Encrypt has at most a hundred.
+const MOST_NAMES: i64 = 100;
+
+/// The longest name of an object, and of a host.
+const LONGEST_NAME: i64 = 253;
+
+/// Fields that say who would issue; one of them says it.
+const SOURCES: &str = "[has(self.issuerRef), has(self.class), has(self.gatewayRef), has(self.certificateRef), has(self.ingressRef)]";
+
+/// The definition of Preflight.
+#[must_use]
+pub fn definition() -> CustomResourceDefinition {
+    let mut definition = Preflight::crd();
+    for version in &mut definition.spec.versions {
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
+        if let Some(spec) = schema.and_then(|schema| property(schema, "spec")) {
+            spec.x_kubernetes_validations = serde_json::from_value(rules()).ok();
+            bound(spec);
+        }
+    }
+    definition
+}
+
+/// What cannot be meant. What only the cluster knows is said by the object's conditions.
+fn rules() -> Value {
+    let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
+    let named = format!("{SOURCES}.exists(named, named)");
+    json!([
+        rule(
+            &format!("{SOURCES}.filter(named, named).size() <= 1"),
+            "expected one of issuerRef, class, gatewayRef, certificateRef and ingressRef",
+        ),
+        rule(
+            &format!("{named} || (has(self.noCreate) && self.noCreate)"),
+            "who would issue? expected issuerRef, certificateRef or ingressRef; or class or gatewayRef without any; or noCreate: true",
+        ),
+        rule(
+            "has(self.certificateRef) || has(self.ingressRef) || (has(self.hosts) && self.hosts.size() > 0)",
+            "hosts: expected a name, as there is no certificateRef or ingressRef to name them",
+        ),
+        rule(
+            "!(has(self.noCreate) && self.noCreate && has(self.allowBillable) && self.allowBillable)",
+            "allowBillable: with noCreate nothing is created that could cost money",
+        ),
+        rule(
+            "!(has(self.noCreate) && self.noCreate && has(self.readySeconds))",
+            "readySeconds: with noCreate there is nothing to wait for",
+        ),
+        rule(
+            "!has(self.issuerRef) || !has(self.issuerRef.kind) || self.issuerRef.kind in ['Issuer', 'ClusterIssuer']",
+            "issuerRef.kind: expected Issuer or ClusterIssuer",
+        ),
+        rule(
+            "!has(self.profile) || self.profile in ['boulder', 'pebble']",
+            "profile: expected boulder or pebble",
+        ),
+        rule(
+            "!has(self.readySeconds) || (self.readySeconds >= 1 && self.readySeconds <= 3600)",
+            "readySeconds: expected 1 to 3600",
+        ),
+    ])
+}
+
+fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut JSONSchemaProps> {
+    schema.properties.as_mut()?.get_mut(name)
+}
+
+/// Bounds of what may be written, which also bound what the rules cost.
+fn bound(spec: &mut JSONSchemaProps) {
+    if let Some(hosts) = property(spec, "hosts") {
+        hosts.max_items = Some(MOST_NAMES);
+        if let Some(JSONSchemaPropsOrArray::Schema(host)) = &mut hosts.items {
+            (host.min_length, host.max_length) = (Some(1), Some(LONGEST_NAME));
+        }
+    }
+    for (field, longest) in [("class", LONGEST_NAME), ("profile", 16), ("rerun", 64)] {
+        if let Some(field) = property(spec, field) {
+            (field.min_length, field.max_length) = (Some(1), Some(longest));
+        }
+    }
+    for reference in ["issuerRef", "gatewayRef", "certificateRef", "ingressRef"] {
+        let Some(reference) = property(spec, reference) else {
+            continue;
+        };
+        for (field, longest) in [("name", LONGEST_NAME), ("kind", 32), ("namespace", 63)] {
+            if let Some(field) = property(reference, field) {
+                (field.min_length, field.max_length) = (Some(1), Some(longest));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Verdicts as conditions and as a status of bounded size. Pure.
+
+use parallax_model::Vantage;
+
+use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
+use crate::preflight::{Group, Judged, Standing, Verdict, exit_code};
+
+/// Names in a status; the failing ones are among them.
+pub const MOST_HOSTS: usize = 10;
+const MOST_GROUPS: usize = 3;
+const MOST_VANTAGES: usize = 6;
+const MOST_OTHERS: usize = 4;
+/// Bytes of one text. Servers choose what some of them say.
+const LONGEST: usize = 300;
+/// Bytes of what stands in the catalogue of causes.
+const SHORT: usize = 120;
+
+/// A condition's status, reason and message.
+pub type Says = (&'static str, &'static str, String);
+
+/// Whether the certificate would be issued: `True` exactly where the command ends with 0, `False` where it ends with 1.
+#[must_use]
+pub fn ready(judged: &[&Judged], strict: bool) -> Says {
+    let [own, ca] = verdicts(judged, strict);
+    let message = format!("self check: {}; CA: {}", own.2, ca.2);
+    match exit_code(judged.iter().copied(), strict) {
+        0 => ("True", "Passed", message),
+        1 => {
+            let reason = match (own.0, ca.0) {
+                ("False", "False") => "BothFailed",
+                ("False", _) => "SelfCheckFailed",
+                _ => "CAFailed",
+            };
+            ("False", reason, message)
+        }
+        _ => ("Unknown", "NotProved", message),
+    }
+}
+
+/// `SelfCheckPassed` and `CAPassed`, over all names: the worst one decides, and what is not known is never true.
+#[must_use]
+pub fn verdicts(judged: &[&Judged], strict: bool) -> [Says; 2] {
+    let of = |verdict: fn(&Judged) -> &Verdict| {
+        let worst = judged
+            .iter()
+            .max_by_key(|judged| badness(verdict(judged).standing, strict))
+            .copied();
+        let Some(worst) = worst else {
+            return ("Unknown", "NotProved", "nothing was asked for".to_owned());
+        };
+        let standing = verdict(worst).standing;
+        let alike = judged
+            .iter()
+            .filter(|judged| verdict(judged).standing == standing)
+            .count()
+            - 1;
+        let more = if alike == 0 {
+            String::new()
+        } else {
+            format!(" (and {alike} more)")
+        };
+        let message = format!("{}: {}{more}", worst.host, verdict(worst).sentence);
+        let (status, reason) = match standing {
+            Standing::Passed => ("True", "Passed"),
+            Standing::AtRisk if strict => ("False", "AtRisk"),
+            Standing::AtRisk => ("True", "AtRisk"),
+            Standing::Failed => ("False", "Failed"),
+            Standing::Unknown => ("Unknown", "NotProved"),
+        };
+        (status, reason, plain(&message, 3 * LONGEST))
+    };
+    [of(|judged| &judged.self_check), of(|judged| &judged.ca)]
+}
+
+const fn badness(standing: Standing, strict: bool) -> u8 {
+    match standing {
+        Standing::Passed => 0,
+        Standing::AtRisk if !strict => 1,
+        Standing::Unknown => 2,
+        Standing::AtRisk => 3,
+        Standing::Failed => 4,
+    }
+}
+
+/// One name's part of a status.
+#[must_use]
+pub fn host(judged: &Judged, solver: &str, runs: &[String]) -> HostStatus {
+    HostStatus {
+        host: judged.host.clone(),
+        solver: plain(solver, LONGEST),
+        self_check: verdict(&judged.self_check),
+        ca: verdict(&judged.ca),
+        runs: runs.iter().take(MOST_OTHERS).cloned().collect(),
+    }
+}
+
+fn verdict(verdict: &Verdict) -> VerdictStatus {
+    let standing = match verdict.standing {
+        Standing::Passed => "passed",
+        Standing::AtRisk => "at_risk",
+        Standing::Failed => "failed",
+        Standing::Unknown => "unknown",
+    };
+    let findings = verdict
+        .findings
+        .iter()
+        .map(|finding| format!("{} ({})", finding.text, finding.id));
+    let notes = verdict.caveats.iter().cloned().chain(findings);
+    VerdictStatus {
+        standing: standing.to_owned(),
+        sentence: plain(&verdict.sentence, 2 * LONGEST),
+        passed: count(verdict.passed.len()),
+        failed: count(verdict.failing.iter().map(|group| group.vantages.len()).sum()),
+        silent: count(verdict.silent.len()),
+        failing: verdict.failing.iter().take(MOST_GROUPS).map(group).collect(),
+        notes: notes
+            .take(MOST_OTHERS)
+            .map(|note| plain(&note, LONGEST))
+            .collect(),
+    }
+}
+
+fn group(group: &Group) -> GroupStatus {
+    let causes = group.causes.iter().take(MOST_OTHERS).map(|cause| CauseStatus {
+        id: plain(&cause.id, SHORT),
+        title: plain(&cause.title, SHORT),
+        diagnosed: cause.diagnosed,
+    });
+    let remedies = group.remedies.iter().take(MOST_OTHERS).map(|remedy| {
+        let command = remedy
+            .command
+            .as_ref()
+            .map_or_else(String::new, |command| format!(": {command}"));
+        plain(
+            &format!("{} (costs: {}){command}", remedy.action, remedy.price),
+            2 * LONGEST,
+        )
+    });
+    GroupStatus {
+        vantages: group
+            .vantages
+            .iter()
+            .take(MOST_VANTAGES)
+            .map(Vantage::to_string)
+            .collect(),
+        count: count(group.vantages.len()),
+        words: plain(&group.words, LONGEST),
+        theirs: plain(&group.theirs, LONGEST),
+        causes: causes.collect(),
+        remedies: remedies.collect(),
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Without control characters, and in no more bytes than that.
+fn plain(text: &str, most: usize) -> String {
+    let whole: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if whole.len() <= most {
+        return whole;
+    }
+    let room = most - '…'.len_utf8();
+    let kept = whole
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .take_while(|end| *end <= room)
+        .last()
+        .unwrap_or_default();
+    format!("{}…", &whole[..kept])
+}

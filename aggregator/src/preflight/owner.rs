@@ -1,0 +1,111 @@
+//! Whom the objects of a synthetic solver belong to: the Pod, or the Preflight object that asked for them.
+
+use serde_json::{Value, json};
+
+use super::objects::{Made, Solver};
+
+/// Label of what was made for a Preflight object: its uid, which is another after the object was deleted and made anew.
+pub const PREFLIGHT_UID: &str = "parallax.dev/preflight-uid";
+
+/// A Preflight object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Its name, in the namespace of what belongs to it.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+impl Solver {
+    /// Makes the Pod the owner of the rest, so that whoever removes it removes everything.
+    pub fn owned_by(&mut self, pod_uid: &str) {
+        let name = self.pod["metadata"]["name"].clone();
+        let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod_uid}]);
+        let [_, rest @ ..] = self.objects();
+        for object in rest {
+            object["metadata"]["ownerReferences"] = owner.clone();
+        }
+    }
+
+    /// Makes a Preflight object the owner of everything, and labels everything with its uid.
+    ///
+    /// It does not block the owner's deletion: nobody waits for these objects, and a cluster may ask for a right of its
+    /// own for that (`update` on the owner's finalizers).
+    pub fn belongs_to(&mut self, owner: &Owner) {
+        let reference = json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": owner.name,
+            "uid": owner.uid, "controller": true}]);
+        for object in self.objects() {
+            object["metadata"]["ownerReferences"] = reference.clone();
+            object["metadata"]["labels"][PREFLIGHT_UID] = owner.uid.as_str().into();
+        }
+    }
+
+    /// All of them, the Pod first.
+    const fn objects(&mut self) -> [&mut Value; 3] {
+        let (Made::Ingress(way) | Made::Route(way)) = &mut self.way;
+        [&mut self.pod, &mut self.service, way]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preflight::{Approach, IngressSolver, Material};
+
+    fn solver() -> Solver {
+        let material = Material {
+            name: "parallax-preflight-1".to_owned(),
+            namespace: "shop".to_owned(),
+            host: "shop.example.test".to_owned(),
+            token: "t".to_owned(),
+            key: "t.k".to_owned(),
+            image: "parallax:test".to_owned(),
+            deadline: "2026-11-22T00:00:00Z".to_owned(),
+            lifetime_seconds: 600,
+        };
+        Solver::of(&Approach::Ingress(IngressSolver::default()), &material).unwrap()
+    }
+
+    fn owners(solver: &mut Solver) -> Vec<Value> {
+        let objects = solver.objects();
+        objects
+            .map(|object| object["metadata"]["ownerReferences"].clone())
+            .to_vec()
+    }
+
+    #[test]
+    fn the_pod_owns_the_rest_where_nobody_else_does() {
+        let mut solver = solver();
+        solver.owned_by("uid-7");
+        let owners = owners(&mut solver);
+        assert!(owners[0].is_null());
+        assert_eq!(owners[1][0]["uid"], "uid-7");
+        assert_eq!(owners[1], owners[2]);
+    }
+
+    #[test]
+    fn a_preflight_object_owns_everything_as_its_controller_and_everything_says_whose_it_is() {
+        let mut solver = solver();
+        solver.belongs_to(&Owner {
+            name: "web".to_owned(),
+            uid: "uid-8".to_owned(),
+        });
+        for reference in owners(&mut solver) {
+            assert_eq!(
+                reference,
+                json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": "web", "uid": "uid-8",
+                        "controller": true}])
+            );
+        }
+        for object in solver.objects() {
+            let labels = &object["metadata"]["labels"];
+            assert_eq!(labels[PREFLIGHT_UID], "uid-8");
+            assert_eq!(labels[super::super::OWNER], "parallax-preflight-1");
+        }
+        // A Service of ours finds our Pod by labels that both have, whatever was added since.
+        let selector = &solver.service["spec"]["selector"];
+        for (name, value) in selector.as_object().unwrap() {
+            assert_eq!(&solver.pod["metadata"]["labels"][name], value);
+        }
+    }
+}

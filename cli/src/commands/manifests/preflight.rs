@@ -1,0 +1,200 @@
+//! The controller of Preflights: a workload of its own, with the rights that preflights take and the aggregator has not got.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
+        core::v1::{PodSpec, PodTemplateSpec},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{
+    aggregator::{API_FOLDER, api},
+    meta::Part,
+    pod,
+    rbac::{RBAC, REACH, rule},
+    values::{Preflight, Values},
+};
+
+/// Where preflights are made: everywhere, or in chosen namespaces.
+const MAKES: &str = "parallax-preflight";
+/// What has no namespace.
+const CLUSTER: &str = "parallax-preflight-cluster";
+/// Where cert-manager sits.
+const SEAT: &str = "parallax-preflight-seat";
+
+/// Where cert-manager's Lease is unless its flags say otherwise.
+const LEASES: &str = "kube-system";
+
+/// Time to remove what is under way: three objects, the API server slow.
+const GRACE_SECONDS: i64 = 60;
+
+/// What it may, by where it may it.
+pub(super) fn cluster_roles() -> Vec<ClusterRole> {
+    let role = |name: &str, rules| ClusterRole {
+        metadata: of_all(name),
+        rules: Some(rules),
+        ..ClusterRole::default()
+    };
+    let made = &["create", "delete", "get", "list"];
+    vec![
+        role(
+            MAKES,
+            vec![
+                rule("parallax.dev", &["preflights"], &["delete", "list", "watch"]),
+                rule("parallax.dev", &["preflights/status"], &["patch"]),
+                rule("", &["pods"], made),
+                rule("", &["services"], &["create", "delete", "list"]),
+                rule("networking.k8s.io", &["ingresses"], made),
+                rule("gateway.networking.k8s.io", &["httproutes"], made),
+                rule("cert-manager.io", &["certificates", "issuers"], &["get"]),
+            ],
+        ),
+        role(
+            CLUSTER,
+            vec![
+                rule("cert-manager.io", &["clusterissuers"], &["get"]),
+                rule("networking.k8s.io", &["ingressclasses"], &["get", "list"]),
+                // What the aggregator asks of whoever wants a run.
+                rule("parallax.dev", &["runs"], &["create"]),
+            ],
+        ),
+        role(
+            SEAT,
+            vec![
+                rule("", &["pods"], &["list"]),
+                rule("apps", &["deployments"], &["list"]),
+                rule("networking.k8s.io", &["networkpolicies"], &["list"]),
+                PolicyRule {
+                    resource_names: Some(vec!["cert-manager-controller".to_owned()]),
+                    ..rule("coordination.k8s.io", &["leases"], &["get"])
+                },
+            ],
+        ),
+    ]
+}
+
+/// Which of these it has in the whole cluster.
+pub(super) fn cluster_bindings(values: &Values, wanted: &Preflight) -> Vec<ClusterRoleBinding> {
+    let names: &[&str] = if wanted.namespaces.is_empty() {
+        &[MAKES, CLUSTER, SEAT]
+    } else {
+        &[CLUSTER]
+    };
+    names
+        .iter()
+        .map(|name| ClusterRoleBinding {
+            metadata: of_all(name),
+            role_ref: reference("ClusterRole", name),
+            subjects: Some(vec![account(values)]),
+        })
+        .collect()
+}
+
+/// Which image the probers have: the responder's too.
+pub(super) fn role(values: &Values) -> Role {
+    Role {
+        metadata: Part::Preflight.meta(MAKES, values),
+        rules: Some(vec![PolicyRule {
+            resource_names: Some(vec![Part::Prober.name().to_owned()]),
+            ..rule("apps", &["daemonsets"], &["get"])
+        }]),
+    }
+}
+
+/// What it has in single namespaces: the way to the aggregator, and the rest where it has not got it everywhere.
+pub(super) fn bindings(values: &Values, wanted: &Preflight) -> Vec<RoleBinding> {
+    let bound = |name: &str, namespace: &str, (kind, role): (&str, &str)| RoleBinding {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..Part::Preflight.meta_in(namespace)
+        },
+        role_ref: reference(kind, role),
+        subjects: Some(vec![account(values)]),
+    };
+    let own = &values.namespace;
+    let mut all = vec![
+        bound(&format!("{MAKES}-image"), own, ("Role", MAKES)),
+        bound(&format!("{MAKES}-reach"), own, ("Role", REACH)),
+    ];
+    if wanted.namespaces.is_empty() {
+        return all;
+    }
+    let chosen = wanted.namespaces.iter();
+    all.extend(chosen.map(|namespace| bound(MAKES, namespace, ("ClusterRole", MAKES))));
+    for namespace in [wanted.cert_manager_namespace.as_str(), LEASES] {
+        all.push(bound(SEAT, namespace, ("ClusterRole", SEAT)));
+    }
+    all
+}
+
+/// The workload.
+pub(super) fn deployment(values: &Values, wanted: &Preflight) -> Deployment {
+    let part = Part::Preflight;
+    let mut args = vec![
+        "preflight",
+        "controller",
+        "--parallax-namespace",
+        &values.namespace,
+        "--cert-manager-namespace",
+        &wanted.cert_manager_namespace,
+    ];
+    for namespace in &wanted.namespaces {
+        args.extend(["--watch", namespace]);
+    }
+    let mut container = pod::container("controller", &args, values, &wanted.workload.resources);
+    container.volume_mounts = Some(vec![pod::mount("api", API_FOLDER, true)]);
+    Deployment {
+        metadata: part.meta(part.name(), values),
+        spec: Some(DeploymentSpec {
+            // One: two would make the same preflights, and disturb each other.
+            replicas: Some(1),
+            selector: part.selector(),
+            strategy: Some(DeploymentStrategy {
+                type_: Some("Recreate".to_owned()),
+                rolling_update: None,
+            }),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(part.labels()),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(PodSpec {
+                    service_account_name: Some(part.name().to_owned()),
+                    volumes: Some(vec![api()]),
+                    containers: vec![container],
+                    termination_grace_period_seconds: Some(GRACE_SECONDS),
+                    ..pod::hardened(values, &wanted.workload.place)
+                }),
+            },
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn of_all(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(Part::Preflight.labels()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn reference(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: Some(RBAC.to_owned()),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn account(values: &Values) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: Part::Preflight.name().to_owned(),
+        namespace: Some(values.namespace.clone()),
+        api_group: None,
+    }
+}

@@ -1,0 +1,95 @@
+//! What may be made at all: nothing that serves others, nothing that costs money unless somebody allows it.
+
+use parallax_aggregator::preflight::{Approach, billable};
+use serde_json::Value;
+
+use super::{
+    args::{Request, Setting},
+    cluster::{Cluster, Missing, Sort},
+    plan::Planned,
+    trouble::{Trouble, Why},
+};
+use crate::commands::ask::NAMESPACE;
+
+/// The image of the installed probers, where nobody names one.
+const PROBERS: &str = "parallax-prober";
+
+/// Whether a synthetic solver may be made for a plan at all.
+pub(super) async fn allowed(
+    asked: &Request,
+    tell: &dyn Fn(&str),
+    cluster: &Cluster,
+    planned: &Planned,
+) -> Result<(), Trouble> {
+    let solver = match &planned.approach {
+        Some(Approach::Ingress(solver)) => solver,
+        Some(Approach::EditInPlace { name, .. }) => {
+            return Err(Why::EditInPlace.usage(format!(
+                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight never touches it. --no-create (noCreate) looks at the way that is there",
+                planned.host, asked.namespace
+            )));
+        }
+        Some(Approach::Route(_)) | None => return Ok(()),
+    };
+    let class = if solver.ingress_class_name.is_empty() {
+        &solver.class
+    } else {
+        &solver.ingress_class_name
+    };
+    let controller = controller(cluster, class).await;
+    let balancer = if solver.service_type == "LoadBalancer" {
+        Some("a load balancer for the solver's Service (serviceType: LoadBalancer)")
+    } else {
+        billable(&controller, class)
+    };
+    match balancer {
+        Some(what) if !asked.yes => Err(Why::Billable.usage(format!(
+            "{}: {} makes {what}, which costs money and takes minutes; add --yes (allowBillable) to go on, or --no-create (noCreate)",
+            planned.host,
+            planned.words()
+        ))),
+        Some(what) => {
+            tell(&format!("{}: this makes {what}, as --yes allows", planned.host));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The controller of a class, of the default one where none is named; empty where it cannot be known.
+async fn controller(cluster: &Cluster, class: &str) -> String {
+    let of = |class: &Value| {
+        class["spec"]["controller"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    if !class.is_empty() {
+        let found = cluster.get(Sort::IngressClass, "", class).await;
+        return found.map(|class| of(&class)).unwrap_or_default();
+    }
+    let classes = cluster.list(Sort::IngressClass, "", "").await.unwrap_or_default();
+    let default = classes.iter().find(|class| {
+        class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true"
+    });
+    default.map(of).unwrap_or_default()
+}
+
+/// The image of the responder.
+pub(super) async fn image(setting: &Setting, cluster: &Cluster) -> Result<String, Trouble> {
+    if let Some(image) = &setting.image {
+        return Ok(image.clone());
+    }
+    let namespace = setting.parallax_namespace.as_deref().unwrap_or(NAMESPACE);
+    let said = match cluster.get(Sort::DaemonSet, namespace, PROBERS).await {
+        Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
+            Some(image) => return Ok(image.to_owned()),
+            None => "it names no image".to_owned(),
+        },
+        Err(Missing::NotFound) => "it is not there".to_owned(),
+        Err(Missing::Failed(_, said)) => said,
+    };
+    Err(Why::NotFound.could_not(format!(
+        "which image responds? DaemonSet {namespace}/{PROBERS} would tell, but {said}; name one by --image, or the namespace by --parallax-namespace"
+    )))
+}

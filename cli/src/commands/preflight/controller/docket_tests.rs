@@ -1,0 +1,152 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-11-22T12:00:00Z".parse().unwrap()
+}
+
+fn later(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
+}
+
+fn key(name: &str) -> Key {
+    ("shop".to_owned(), name.to_owned())
+}
+
+fn object(name: &str, uid: &str, generation: i64, status: &Value) -> (Key, DynamicObject) {
+    let object = json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight",
+        "metadata": {"namespace": "shop", "name": name, "uid": uid, "generation": generation,
+                     "creationTimestamp": "2026-11-22T11:00:00Z"},
+        "spec": {"ttlSecondsAfterFinished": 60}, "status": status});
+    (key(name), serde_json::from_value(object).unwrap())
+}
+
+fn new(name: &str) -> (Key, DynamicObject) {
+    object(name, name, 1, &Value::Null)
+}
+
+fn answered(name: &str, generation: i64) -> (Key, DynamicObject) {
+    let status = json!({"observedGeneration": 1, "completionTime": "2026-11-22T12:00:00Z",
+        "conditions": [{"type": "Complete", "status": "True"}]});
+    object(name, name, generation, &status)
+}
+
+/// A docket for two at once, and what stops it.
+fn docket() -> (Docket, CancellationToken) {
+    let stop = CancellationToken::new();
+    (Docket::new(2, &stop), stop)
+}
+
+/// The steps in words, and the tokens of what was begun.
+fn turn(
+    docket: &mut Docket,
+    all: &[(Key, DynamicObject)],
+    at: Timestamp,
+) -> (Vec<String>, Vec<CancellationToken>, Option<Duration>) {
+    let (steps, wake) = docket.turn(all.iter().map(|(key, object)| (key, object)), at);
+    let mut tokens = Vec::new();
+    let words = steps
+        .into_iter()
+        .map(|step| match step {
+            Step::Begin(key, _, stop) => {
+                tokens.push(stop);
+                format!("begin {}", key.1)
+            }
+            Step::Remove(key) => format!("remove {}", key.1),
+        })
+        .collect();
+    (words, tokens, wake)
+}
+
+#[test]
+fn a_few_are_made_at_once_and_the_others_when_there_is_room() {
+    let (mut docket, _stop) = docket();
+    let all = [new("a"), new("b"), new("c")];
+    let (words, _, wake) = turn(&mut docket, &all, now());
+    assert_eq!(
+        (words, wake),
+        (vec!["begin a".to_owned(), "begin b".to_owned()], None)
+    );
+    assert!(
+        turn(&mut docket, &all, now()).0.is_empty(),
+        "none is made twice at a time"
+    );
+    docket.ended(&key("a"), Ended::Over, now());
+    assert_eq!(
+        turn(&mut docket, &all, now()).0,
+        ["begin c"],
+        "what was written of a is not back yet, and it is not made again"
+    );
+}
+
+#[test]
+fn one_that_came_to_nothing_waits_and_a_change_of_it_does_not() {
+    let (mut docket, _stop) = docket();
+    let all = [new("a")];
+    turn(&mut docket, &all, now());
+    docket.ended(&key("a"), Ended::Again(Duration::from_secs(10)), now());
+    let (words, _, wake) = turn(&mut docket, &all, later(4));
+    assert!(words.is_empty());
+    assert_eq!(wake, Some(Duration::from_secs(6)));
+    let changed = [object("a", "a", 2, &Value::Null)];
+    assert_eq!(turn(&mut docket, &changed, later(4)).0, ["begin a"]);
+    docket.ended(&key("a"), Ended::Again(Duration::from_secs(10)), later(4));
+    assert_eq!(turn(&mut docket, &changed, later(14)).0, ["begin a"]);
+}
+
+#[test]
+fn an_answer_stands_until_the_object_is_changed_and_goes_after_its_time() {
+    let (mut docket, _stop) = docket();
+    let (words, _, wake) = turn(&mut docket, &[answered("a", 1)], later(10));
+    assert!(words.is_empty());
+    assert_eq!(wake, Some(Duration::from_secs(50)));
+    assert_eq!(
+        turn(&mut docket, &[answered("a", 2)], later(10)).0,
+        ["begin a"],
+        "another generation"
+    );
+    docket.ended(&key("a"), Ended::Stopped, later(10));
+    assert_eq!(turn(&mut docket, &[answered("a", 1)], later(60)).0, ["remove a"]);
+    assert!(
+        turn(&mut docket, &[answered("a", 1)], later(61)).0.is_empty(),
+        "it is told once"
+    );
+}
+
+#[test]
+fn what_is_changed_deleted_or_made_anew_in_the_middle_is_stopped_and_begun_again_only_once_it_has_ended() {
+    for (what, after) in [
+        ("changed", vec![object("a", "a", 2, &Value::Null)]),
+        ("made anew", vec![object("a", "other", 1, &Value::Null)]),
+        ("deleted", vec![]),
+    ] {
+        let (mut docket, _stop) = docket();
+        let (_, tokens, _) = turn(&mut docket, &[new("a")], now());
+        assert!(!tokens[0].is_cancelled());
+        assert!(turn(&mut docket, &after, now()).0.is_empty(), "{what}");
+        assert!(tokens[0].is_cancelled(), "{what}");
+        docket.ended(&key("a"), Ended::Stopped, now());
+        let again = turn(&mut docket, &after, now()).0;
+        assert_eq!(again.len(), after.len(), "{what}: {again:?}");
+    }
+}
+
+#[test]
+fn one_that_is_being_deleted_is_not_begun() {
+    let (mut docket, _stop) = docket();
+    let (key, mut going) = new("a");
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-22T12:00:00Z")).unwrap();
+    assert!(turn(&mut docket, &[(key, going)], now()).0.is_empty());
+}
+
+#[test]
+fn a_stop_reaches_everything_that_is_under_way_and_nothing_more_is_begun() {
+    let (mut docket, stop) = docket();
+    let all = [new("a"), new("b"), new("c")];
+    let (_, tokens, _) = turn(&mut docket, &all, now());
+    stop.cancel();
+    assert!(tokens.iter().all(CancellationToken::is_cancelled));
+    docket.ended(&key("a"), Ended::Stopped, now());
+    assert!(turn(&mut docket, &all, now()).0.is_empty());
+}

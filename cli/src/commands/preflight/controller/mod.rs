@@ -1,0 +1,146 @@
+//! `parallax preflight controller`: makes the preflights that Preflight objects ask for.
+//!
+//! ```text
+//! Preflight objects ─▶ docket (what each needs, pure) ─▶ attempts, a few at once ─▶ status
+//!                          ▲                                   └ the same way as the command's
+//!                          └─ back-off, new generations, deletions, times to live
+//! ```
+//!
+//! One runs in a cluster. Two at once would disturb each other and prove nothing wrong: what is made for an object has
+//! one name, and an answer counts only while the responder that was made for it is still there.
+
+mod attempt;
+mod docket;
+mod request;
+mod status;
+
+use std::{rc::Rc, time::Duration};
+
+use futures_util::{
+    StreamExt as _,
+    future::{FutureExt as _, LocalBoxFuture},
+    stream::{FuturesUnordered, select_all},
+};
+use jiff::Timestamp;
+use parallax_aggregator::crd::objects::{Key, Known, Objects};
+use tokio::time::sleep;
+
+use self::{
+    attempt::{Attempts, Ended},
+    docket::{Docket, Step},
+};
+use super::{args::Setting, cluster::Cluster};
+use crate::{
+    commands::{ask::Way, stop_on_signal},
+    exit::Failure,
+};
+
+/// Whose rights these are, in what is said of missing ones.
+const ACCOUNT: &str = "the account of parallax preflight controller";
+
+/// What is set where it is started.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands) struct Args {
+    /// Follow the Preflights of this namespace only; may be given several times [default: of all].
+    #[arg(long = "watch", value_name = "NAMESPACE")]
+    namespaces: Vec<String>,
+    /// Preflights that are made at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    parallel: u8,
+    /// Until the first attempt after one that came to nothing; each later one waits twice as long.
+    #[arg(long, hide = true, value_name = "MILLISECONDS", default_value_t = 5_000)]
+    backoff_ms: u32,
+    #[command(flatten)]
+    setting: Setting,
+}
+
+/// What was under way and is over.
+enum Done {
+    Attempt(Key, Ended),
+    Removed,
+}
+
+pub(super) async fn run(args: &Args, way: &Way) -> Result<(), Failure> {
+    let stop = stop_on_signal()?;
+    let cluster = Cluster::find(way).await?;
+    let objects = |namespace| Objects::of(cluster.client().clone(), "Preflight", ACCOUNT, namespace);
+    let followed: Vec<Objects> = if args.namespaces.is_empty() {
+        vec![objects(None)]
+    } else {
+        let named = args.namespaces.iter().cloned();
+        named.map(|namespace| objects(Some(namespace))).collect()
+    };
+    let mut known: Vec<Known> = followed.iter().map(|_| Known::default()).collect();
+    let mut events = select_all(
+        followed
+            .iter()
+            .enumerate()
+            .map(|(place, objects)| objects.follow().map(move |event| (place, event)).boxed_local()),
+    );
+    let attempts = Rc::new(Attempts {
+        objects: objects(None),
+        cluster: cluster.clone(),
+        way: way.clone(),
+        setting: args.setting.clone(),
+        backoff: Duration::from_millis(args.backoff_ms.into()),
+    });
+    let mut docket = Docket::new(usize::from(args.parallel), &stop);
+    let mut work: FuturesUnordered<LocalBoxFuture<'_, Done>> = FuturesUnordered::new();
+    let mut failing = false;
+    tracing::info!(
+        namespaces = if args.namespaces.is_empty() {
+            "all".to_owned()
+        } else {
+            args.namespaces.join(", ")
+        },
+        "following preflights.parallax.dev"
+    );
+    loop {
+        let all = known.iter().flat_map(Known::objects);
+        let (steps, wake) = docket.turn(all, Timestamp::now());
+        for step in steps {
+            work.push(match step {
+                Step::Begin(key, object, stop) => {
+                    let attempts = Rc::clone(&attempts);
+                    async move {
+                        let ended = attempts.make(&key, *object, stop).await;
+                        Done::Attempt(key, ended)
+                    }
+                    .boxed_local()
+                }
+                Step::Remove(key) => {
+                    let attempts = Rc::clone(&attempts);
+                    async move {
+                        attempts.objects.remove(&key).await;
+                        Done::Removed
+                    }
+                    .boxed_local()
+                }
+            });
+        }
+        if stop.is_cancelled() && work.is_empty() {
+            return Ok(());
+        }
+        tokio::select! {
+            () = stop.cancelled(), if !stop.is_cancelled() => {}
+            Some(done) = work.next() => {
+                if let Done::Attempt(key, ended) = done {
+                    docket.ended(&key, ended, Timestamp::now());
+                }
+            }
+            event = events.next(), if !stop.is_cancelled() => match event {
+                Some((place, Ok(event))) => {
+                    failing = false;
+                    known[place].take(event);
+                }
+                Some((_, Err(error))) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "cannot follow preflights.parallax.dev; apply deploy/crds.yaml, and see whether {ACCOUNT} may list and watch them");
+                    }
+                }
+                None => return Err(Failure::CouldNot("the API server is followed no more".to_owned())),
+            },
+            () = sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A Preflight object's spec as what the command line would ask.
+
+use parallax_aggregator::crd::preflights::PreflightBody;
+use serde_json::Value;
+
+use super::super::{
+    args::{Authority, Request, Setting},
+    trouble::{Trouble, Why},
+};
+
+/// Reads a spec. The API server keeps the rules of the definition; what it let through before is said here.
+pub(super) fn read(
+    spec: &Value,
+    namespace: &str,
+    setting: &Setting,
+) -> Result<(Request, PreflightBody), Trouble> {
+    let body: PreflightBody =
+        serde_json::from_value(spec.clone()).map_err(|error| Why::Invalid.usage(format!("spec: {error}")))?;
+    let profile = match body.profile.as_deref() {
+        None | Some("boulder") => Authority::Boulder,
+        Some("pebble") => Authority::Pebble,
+        Some(other) => {
+            return Err(
+                Why::Invalid.usage(format!("spec.profile: expected boulder or pebble, found {other}"))
+            );
+        }
+    };
+    let (issuer, cluster_issuer) = match &body.issuer_ref {
+        None => (None, None),
+        Some(reference) => match reference.kind.as_deref() {
+            None | Some("Issuer") => (Some(reference.name.clone()), None),
+            Some("ClusterIssuer") => (None, Some(reference.name.clone())),
+            Some(other) => {
+                return Err(Why::Invalid.usage(format!(
+                    "spec.issuerRef.kind: expected Issuer or ClusterIssuer, found {other}"
+                )));
+            }
+        },
+    };
+    let gateway = body.gateway_ref.as_ref().map(|gateway| {
+        gateway.namespace.as_ref().map_or_else(
+            || gateway.name.clone(),
+            |namespace| format!("{namespace}/{}", gateway.name),
+        )
+    });
+    let request = Request {
+        hosts: body.hosts.clone(),
+        issuer,
+        cluster_issuer,
+        class: body.class.clone(),
+        gateway,
+        certificate: body
+            .certificate_ref
+            .as_ref()
+            .map(|reference| reference.name.clone()),
+        ingress: body.ingress_ref.as_ref().map(|reference| reference.name.clone()),
+        namespace: namespace.to_owned(),
+        no_create: body.no_create,
+        yes: body.allow_billable,
+        strict: body.strict,
+        faithful_timing: body.faithful_timing,
+        profile,
+        ready: body.ready_seconds.unwrap_or(60),
+        setting: setting.clone(),
+    };
+    Ok((request, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+    use serde_json::json;
+
+    use super::*;
+
+    /// What the command line makes of its words.
+    fn said(words: &[&str]) -> Request {
+        let command = Request::augment_args(clap::Command::new("preflight"));
+        let matches = command
+            .try_get_matches_from([&["preflight"], words].concat())
+            .unwrap();
+        Request::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn a_spec_asks_what_the_command_line_would() {
+        for (spec, words) in [
+            (
+                json!({"hosts": ["shop.example.test"], "class": "nginx"}),
+                vec!["shop.example.test", "--class", "nginx"],
+            ),
+            (
+                json!({"hosts": ["a.example.test", "b.example.test"], "issuerRef": {"name": "le"}, "strict": true,
+                       "faithfulTiming": true, "profile": "pebble", "readySeconds": 90}),
+                vec![
+                    "a.example.test",
+                    "b.example.test",
+                    "--issuer",
+                    "le",
+                    "--strict",
+                    "--faithful-timing",
+                    "--profile",
+                    "pebble",
+                    "--ready",
+                    "90",
+                ],
+            ),
+            (
+                json!({"hosts": ["a.example.test"], "issuerRef": {"name": "le", "kind": "ClusterIssuer"}, "allowBillable": true}),
+                vec!["a.example.test", "--cluster-issuer", "le", "--yes"],
+            ),
+            (
+                json!({"certificateRef": {"name": "web"}, "ttlSecondsAfterFinished": 5, "rerun": "2"}),
+                vec!["--certificate", "web"],
+            ),
+            (
+                json!({"ingressRef": {"name": "web"}, "noCreate": true}),
+                vec!["--ingress", "web", "--no-create"],
+            ),
+            (
+                json!({"hosts": ["a.example.test"], "gatewayRef": {"name": "public", "namespace": "infra"}}),
+                vec!["a.example.test", "--gateway", "infra/public"],
+            ),
+            (
+                json!({"hosts": ["a.example.test"], "gatewayRef": {"name": "public"}}),
+                vec!["a.example.test", "--gateway", "public"],
+            ),
+        ] {
+            let asked = said(&[&words[..], &["-n", "shop"]].concat());
+            let (request, _) = read(&spec, "shop", &asked.setting).unwrap();
+            assert_eq!(format!("{request:?}"), format!("{asked:?}"), "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_the_field() {
+        let setting = said(&["a.example.test"]).setting;
+        for (spec, field) in [
+            (json!({"hosts": "a.example.test"}), "spec: invalid type"),
+            (json!({"hostz": []}), "hostz"),
+            (json!({"hosts": [], "profile": "other"}), "spec.profile"),
+            (
+                json!({"hosts": [], "issuerRef": {"name": "x", "kind": "Other"}}),
+                "spec.issuerRef.kind",
+            ),
+            (Value::Null, "spec: "),
+        ] {
+            let trouble = read(&spec, "shop", &setting).unwrap_err();
+            assert_eq!(trouble.why, Why::Invalid);
+            assert!(
+                trouble.failure.to_string().contains(field),
+                "{spec}: {}",
+                trouble.failure
+            );
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! `parallax preflight controller`: objects in, conditions out, and nothing left behind.
+
+use std::process::{Child, Stdio};
+
+use super::*;
+
+/// A running controller, ended with the test.
+pub(super) struct Controller {
+    child: Child,
+    log: std::path::PathBuf,
+}
+
+impl Controller {
+    /// Before an API server, with an aggregator.
+    pub(super) fn start(api: &Api, folder: &std::path::Path, server: &str, more: &[&str]) -> Self {
+        let log = folder.join("controller.log");
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        let child = parallax()
+            .args(["preflight", "controller", "--server", server])
+            .args(["--image", "parallax:test"])
+            .args(more)
+            .args(
+                ["--backoff-ms", "20"]
+                    .iter()
+                    .filter(|_| !more.contains(&"--backoff-ms")),
+            )
+            .env("KUBECONFIG", api.kubeconfig(folder))
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    /// Of a bench, with its real aggregator.
+    pub(super) fn of(bench: &Bench, more: &[&str]) -> Self {
+        let server = format!("http://{}/", bench.up.page);
+        let port = bench.api.entry.port().to_string();
+        let more = [more, &["--port", &port]].concat();
+        Self::start(&bench.api, bench.folder.path(), &server, &more)
+    }
+
+    /// Before an aggregator whose every run passes at once.
+    pub(super) fn passing(api: &Api, folder: &std::path::Path, more: &[&str]) -> Self {
+        Self::start(api, folder, &format!("http://{}/", api.aggregator), more)
+    }
+
+    /// Waits until one is over; its status.
+    pub(super) fn over(&self, api: &Api, name: &str) -> Value {
+        self.until(&format!("{name} is over"), || {
+            condition(&api.status_in("shop", name), "Complete")["status"] == "True"
+        });
+        api.status_in("shop", name)
+    }
+
+    pub(super) fn until(&self, what: &str, is: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !is() {
+            assert!(
+                since.elapsed() < Duration::from_mins(1),
+                "{what}: never\n{}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub(super) fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Ends it as a node that dies would.
+    pub(super) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it as a kubelet does; its exit code.
+    pub(super) fn terminate(mut self) -> Option<i32> {
+        let told = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(told.unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One condition of a status.
+pub(super) fn condition<'a>(status: &'a Value, sort: &str) -> &'a Value {
+    let all = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    all.iter()
+        .find(|condition| condition["type"] == sort)
+        .unwrap_or(&Value::Null)
+}
+
+/// Status and reason of a condition.
+fn says(status: &Value, sort: &str) -> (String, String) {
+    let condition = condition(status, sort);
+    let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("reason"))
+}
+
+fn is(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+/// A name of the default class.
+pub(super) fn simple(host: &str) -> Value {
+    json!({"hosts": [host], "class": "nginx", "profile": "pebble"})
+}
+
+#[test]
+fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
+    let bench = Bench::start();
+    bench.api.put("clusterissuers", issuer(&nginx()));
+    let spec = json!({"hosts": [HOST], "issuerRef": {"name": "letsencrypt", "kind": "ClusterIssuer"}, "profile": "pebble"});
+    bench.api.apply("web", &spec);
+    let controller = Controller::of(&bench, &[]);
+    let status = controller.over(&bench.api, "web");
+    for sort in ["Ready", "SelfCheckPassed", "CAPassed"] {
+        assert_eq!(says(&status, sort), is("True", "Passed"), "{status}");
+    }
+    assert_eq!(says(&status, "Stalled").0, "False", "{status}");
+    assert_eq!(status["observedGeneration"], 1);
+    assert!(
+        status["startTime"].is_string() && status["completionTime"].is_string(),
+        "{status}"
+    );
+    let host = &status["hosts"][0];
+    assert_eq!(host["host"], HOST);
+    assert_eq!(
+        host["solver"],
+        "an Ingress of class nginx (solver 1 of 1 of ClusterIssuer letsencrypt)"
+    );
+    assert_eq!(host["selfCheck"]["standing"], "passed");
+    assert_eq!(host["runs"].as_array().unwrap().len(), 2, "{host}");
+    let unseen = status["notChecked"].to_string();
+    assert!(unseen.contains("secondary validation"), "{unseen}");
+    assert_eq!(bench.api.left(), Vec::<String>::new());
+    for resource in ["pods", "services", "ingresses"] {
+        let made = &bench.api.created(resource)[0];
+        let owner = &made["metadata"]["ownerReferences"];
+        assert_eq!(owner.as_array().unwrap().len(), 1, "{made}");
+        assert_eq!(
+            (&owner[0]["kind"], &owner[0]["name"], &owner[0]["controller"]),
+            (&json!("Preflight"), &json!("web"), &json!(true))
+        );
+        assert_eq!(
+            owner[0]["uid"],
+            made["metadata"]["labels"]["parallax.dev/preflight-uid"]
+        );
+        assert!(made["metadata"]["annotations"]["parallax.dev/deadline"].is_string());
+    }
+
+    // The same again is nothing new; another word has it made again.
+    bench.api.apply("web", &spec);
+    let mut again = spec;
+    again["rerun"] = "2".into();
+    bench.api.apply("web", &again);
+    controller.until("the second generation is over", || {
+        let status = bench.api.status_in("shop", "web");
+        status["observedGeneration"] == 2 && condition(&status, "Complete")["status"] == "True"
+    });
+    assert_eq!(bench.api.created("pods").len(), 2);
+    assert_eq!(controller.terminate(), Some(0));
+    bench.stop();
+}
+
+#[test]
+fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_nothing() {
+    let bench = Bench::start();
+    bench.api.held().routes_wait = true;
+    let mut spec = simple(HOST);
+    spec["readySeconds"] = 1.into();
+    bench.api.apply("web", &spec);
+    let looked = json!({"hosts": [HOST], "noCreate": true, "profile": "pebble"});
+    let controller = Controller::of(&bench, &["--parallel", "1"]);
+    let status = controller.over(&bench.api, "web");
+    assert_eq!(says(&status, "Ready").0, "False", "{status}");
+    assert_eq!(says(&status, "SelfCheckPassed"), is("False", "Failed"));
+    assert_eq!(says(&status, "Stalled").0, "True", "{status}");
+    let group = &status["hosts"][0]["selfCheck"]["failing"][0];
+    assert_eq!(group["causes"][0]["id"], "F19", "{status}");
+    assert!(
+        group["theirs"]
+            .as_str()
+            .unwrap()
+            .contains("wrong status code '404'"),
+        "{group}"
+    );
+    assert!(
+        group["remedies"][0].as_str().unwrap().contains("costs:"),
+        "{group}"
+    );
+    let made = bench.api.held().created.len();
+    bench.api.apply("looked", &looked);
+    let status = controller.over(&bench.api, "looked");
+    assert_eq!(says(&status, "Ready"), is("True", "Passed"), "{status}");
+    assert!(
+        status["notChecked"].to_string().contains("nothing was created"),
+        "{status}"
+    );
+    assert_eq!(bench.api.held().created.len(), made);
+    assert_eq!(bench.api.left(), Vec::<String>::new());
+    drop(controller);
+    bench.stop();
+}
+
+/// (what, spec, reason of Ready, what its message says, whether it is tried again)
+type Row = (&'static str, Value, &'static str, &'static str, bool);
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    let solvers = |name: &str, solvers: Value| {
+        let object =
+            json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"acme": {"solvers": solvers}}});
+        api.put("issuers", object);
+    };
+    solvers("dns", json!([{"dns01": {"webhook": {}}}]));
+    solvers(
+        "none",
+        json!([{"selector": {"dnsZones": ["other.test"]}, "http01": {"ingress": {}}}]),
+    );
+    solvers("edits", json!([{"http01": {"ingress": {"name": "web"}}}]));
+    api.put(
+        "issuers",
+        json!({"metadata": {"namespace": "shop", "name": "ca"}, "spec": {"ca": {}}}),
+    );
+    let by = |issuer: &str| json!({"hosts": [HOST], "issuerRef": {"name": issuer}});
+    let table: Vec<Row> = vec![
+        (
+            "wildcard",
+            simple("*.example.test"),
+            "InvalidHost",
+            "never validated by HTTP-01",
+            false,
+        ),
+        (
+            "address",
+            simple("203.0.113.10"),
+            "InvalidHost",
+            "RFC 8738",
+            false,
+        ),
+        (
+            "idn",
+            simple("bücher.example"),
+            "InvalidHost",
+            "xn--bcher-kva.example",
+            false,
+        ),
+        (
+            "typo",
+            json!({"hosts": [HOST], "clas": "nginx"}),
+            "Invalid",
+            "clas",
+            false,
+        ),
+        (
+            "nobody",
+            json!({"hosts": [HOST]}),
+            "Invalid",
+            "who would issue?",
+            false,
+        ),
+        (
+            "unknown",
+            by("missing"),
+            "NotFound",
+            "there is no Issuer shop/missing",
+            true,
+        ),
+        ("acme", by("ca"), "NotAcme", "no ACME issuer", false),
+        ("dns", by("dns"), "NoHttpSolver", "DNS-01", false),
+        (
+            "none",
+            by("none"),
+            "NoSolver",
+            "no configured challenge solvers",
+            false,
+        ),
+        ("edits", by("edits"), "EditInPlace", "never touches it", false),
+        (
+            "billable",
+            json!({"hosts": [HOST], "class": "alb"}),
+            "Billable",
+            "allowBillable",
+            false,
+        ),
+    ];
+    for (name, spec, ..) in &table {
+        api.apply(name, spec);
+    }
+    let controller = Controller::passing(&api, folder.path(), &[]);
+    for (name, _, reason, words, again) in &table {
+        let status = controller.over(&api, name);
+        assert_eq!(says(&status, "Ready"), is("Unknown", reason), "{name}: {status}");
+        let message = condition(&status, "Ready")["message"].as_str().unwrap();
+        assert!(message.contains(words), "{name}: {message}");
+        for sort in ["SelfCheckPassed", "CAPassed"] {
+            assert_eq!(says(&status, sort), is("Unknown", "NotAsked"), "{name}");
+        }
+        assert_eq!(says(&status, "Stalled").0, "True", "{name}");
+        assert_eq!(status["attempts"], if *again { 6 } else { 1 }, "{name}: {status}");
+        assert!(status["completionTime"].is_string(), "{name}");
+    }
+    assert!(api.held().created.is_empty());
+
+    // What the API server refuses: a right by its rule, an object by whoever refuses it.
+    for (n, (verb, resource, status, words, reason, expected)) in [
+        (
+            "create",
+            "ingresses",
+            403,
+            "ingresses is forbidden",
+            "Forbidden",
+            "missing rule in namespace shop: {apiGroups: [\"networking.k8s.io\"], resources: [ingresses], verbs: [create]}",
+        ),
+        (
+            "list",
+            "pods",
+            403,
+            "pods is forbidden",
+            "Forbidden",
+            "resources: [pods], verbs: [list]",
+        ),
+        (
+            "create",
+            "ingresses",
+            403,
+            "admission webhook \"policy.example.test\" denied the request: no",
+            "AdmissionRefused",
+            "cert-manager's own would be refused in the same way",
+        ),
+        (
+            "create",
+            "ingresses",
+            400,
+            "admission webhook \"validate.nginx\" denied the request: pathType Exact",
+            "AdmissionRefused",
+            "pathType Exact",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        api.refuse(verb, resource, status, words);
+        let name = format!("refused-{n}");
+        api.apply(&name, &simple(HOST));
+        let said = controller.over(&api, &name);
+        assert_eq!(says(&said, "Ready"), is("Unknown", reason), "{said}");
+        let message = condition(&said, "Ready")["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+        assert_eq!(api.left(), Vec::<String>::new(), "{expected}");
+        api.allow();
+    }
+}
+
+#[test]
+fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_passes() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("http://{}/", closed.local_addr().unwrap());
+    drop(closed);
+    api.apply("web", &simple(HOST));
+    let controller = Controller::start(&api, folder.path(), &nowhere, &[]);
+    let status = controller.over(&api, "web");
+    assert_eq!(
+        says(&status, "Ready"),
+        is("Unknown", "AggregatorUnreachable"),
+        "{status}"
+    );
+    assert_eq!(status["attempts"], 6);
+    assert_eq!(api.created("pods").len(), 6);
+    assert_eq!(api.left(), Vec::<String>::new());
+    controller.kill();
+
+    // In the middle it says that, and when it is asked again.
+    api.apply("slow", &simple(HOST));
+    let controller = Controller::start(&api, folder.path(), &nowhere, &["--backoff-ms", "60000"]);
+    controller.until("the first attempt is over", || {
+        api.status_in("shop", "slow")["attempts"] == 1
+    });
+    let status = api.status_in("shop", "slow");
+    assert_eq!(
+        says(&status, "Ready"),
+        is("Unknown", "AggregatorUnreachable"),
+        "{status}"
+    );
+    assert_eq!(says(&status, "Complete").0, "False", "{status}");
+    let message = condition(&status, "Ready")["message"].as_str().unwrap();
+    assert!(message.contains("tried again in 60 s"), "{message}");
+    // A change does not wait for that.
+    let mut changed = simple(HOST);
+    changed["hosts"][0] = "*.example.test".into();
+    api.apply("slow", &changed);
+    let status = controller.over(&api, "slow");
+    assert_eq!(says(&status, "Ready").1, "InvalidHost", "{status}");
+    assert_eq!(status["attempts"], 1, "counted anew: {status}");
+}
+
+#[test]
+fn only_the_namespaces_that_are_named_are_followed() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    for namespace in ["shop", "pay", "other"] {
+        api.apply_in(namespace, "web", &simple(HOST));
+    }
+    let controller = Controller::passing(&api, folder.path(), &["--watch", "shop", "--watch", "pay"]);
+    for namespace in ["shop", "pay"] {
+        controller.until(namespace, || {
+            condition(&api.status_in(namespace, "web"), "Complete")["status"] == "True"
+        });
+    }
+    assert!(api.status_in("other", "web").is_null());
+    let made: Vec<Value> = api.created("pods");
+    assert!(made.iter().all(|pod| pod["metadata"]["namespace"] != "other"));
+    drop(controller);
+}

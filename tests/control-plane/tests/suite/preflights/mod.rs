@@ -1,0 +1,327 @@
+//! Preflight objects as a user meets them, and what is made for them, before a real API server: its validation, its
+//! rights, its garbage collection.
+
+mod one_namespace;
+mod refused;
+mod stand_in;
+mod started;
+
+use k8s_openapi::api::{
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, Role},
+};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
+    core::GroupVersionKind,
+};
+use parallax_control_plane::{ControlPlane, Manifest, Process, say};
+use serde_json::{Value, json};
+
+use self::{
+    refused::{applies_the_documented_objects, refuses},
+    stand_in::{LABEL, StandIn},
+    started::Started,
+};
+use crate::{
+    discovery::{BALANCER, Mesh, define_gateways},
+    objects::{create, pod},
+    parallax::{overlay, until},
+    plane,
+    rights::{granted, right},
+    turn,
+};
+
+/// Where the objects of this test are.
+const SPACE: &str = "shop";
+/// The account of the controller, as the API server calls it.
+const CONTROLLER: &str = "system:serviceaccount:parallax:parallax-preflight";
+
+fn preflights(client: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Preflight");
+    Api::namespaced_with(client.clone(), SPACE, &ApiResource::from_gvk(&kind))
+}
+
+fn written(name: &str, spec: &Value) -> DynamicObject {
+    let object = json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "spec": spec,
+        "metadata": {"name": name, "namespace": SPACE}});
+    serde_json::from_value(object).unwrap()
+}
+
+async fn put(client: &Client, name: &str, spec: Value) {
+    preflights(client)
+        .create(&PostParams::default(), &written(name, &spec))
+        .await
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// Waits until one is over; its condition Ready.
+async fn ready(client: &Client, name: &str) -> Value {
+    let api = preflights(client);
+    until(&format!("{name} is over"), async || {
+        let status = api.get(name).await.unwrap().data["status"].clone();
+        let conditions = status["conditions"].as_array()?.clone();
+        let of = |sort: &str| conditions.iter().find(|said| said["type"] == sort).cloned();
+        (of("Complete")?["status"] == "True").then(|| of("Ready").unwrap())
+    })
+    .await
+}
+
+/// What was made for preflights and is there.
+async fn left(client: &Client) -> Vec<String> {
+    let mut left = Vec::new();
+    for (group, version, kind) in [
+        ("", "v1", "Pod"),
+        ("", "v1", "Service"),
+        ("networking.k8s.io", "v1", "Ingress"),
+        ("gateway.networking.k8s.io", "v1", "HTTPRoute"),
+    ] {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), SPACE, &kind);
+        let found = api.list(&ListParams::default().labels(LABEL)).await.unwrap();
+        left.extend(
+            found
+                .into_iter()
+                .map(|object| format!("{} {}", kind.kind, object.metadata.name.unwrap_or_default())),
+        );
+    }
+    left
+}
+
+/// cert-manager's kinds, its controller on n2, and who is asked about.
+async fn with_cert_manager(plane: &ControlPlane, client: &Client) {
+    for text in [include_str!("cert-manager.yaml"), include_str!("objects.yaml")] {
+        Manifest::read(text).unwrap().apply_all(client).await;
+    }
+    let template = json!({"metadata": {"labels": {"app": "cert-manager"}},
+        "spec": {"containers": [{"name": "controller", "image": "cert-manager:test"}]}});
+    if !plane.has_controllers() {
+        for namespace in [SPACE, "cert-manager"] {
+            let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
+            create(&accounts, json!({"metadata": {"name": "default"}})).await;
+        }
+    }
+    until("accounts are there", async || {
+        for namespace in [SPACE, "cert-manager"] {
+            let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
+            accounts.get_opt("default").await.unwrap()?;
+        }
+        Some(())
+    })
+    .await;
+    let template = serde_json::from_value(template).unwrap();
+    pod(
+        client,
+        "cert-manager",
+        &template,
+        ("cert-manager-1", "n2"),
+        "192.0.2.40",
+    )
+    .await;
+}
+
+/// A definition is in force a moment after it was made.
+trait ApplyAll {
+    async fn apply_all(&self, client: &Client);
+}
+
+impl ApplyAll for Manifest {
+    async fn apply_all(&self, client: &Client) {
+        for object in self.objects() {
+            let one = Self::of(vec![object.clone()]);
+            let name = object.metadata.name.clone().unwrap_or_default();
+            until(&format!("{name} is applied"), async || {
+                one.apply(client).await.ok()
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all_needed() {
+    let _turn = turn().await;
+    let Some(plane) = plane("Preflights").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    let installation = overlay("preflight");
+    define_gateways(&client).await;
+    // Everything here is at one machine, at a port that no host is published at.
+    let more = "runs: {targets: any, allow: [127.0.0.0/8]}\n";
+    let mesh = Mesh::of(&plane, &client, &installation, more).await;
+    with_cert_manager(&plane, &client).await;
+    refuses(&client).await;
+    applies_the_documented_objects(&client).await;
+    let stand_in = StandIn::start(client.clone(), BALANCER).await;
+    let started = Started::with(&plane, &client, &mesh, stand_in.entry.port()).await;
+
+    // The command's own objects are accepted, answer, and go.
+    let words = [
+        "cli.example.test",
+        "--class",
+        "public",
+        "-n",
+        SPACE,
+        "--profile",
+        "pebble",
+    ];
+    let output = started.command(&words).await;
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("on n2 too, where cert-manager's pod sits"),
+        "{said}"
+    );
+    assert_eq!(left(&client).await, Vec::<String>::new());
+
+    let mut controller = started.start();
+    for (name, spec) in [
+        (
+            "web",
+            json!({"certificateRef": {"name": "web"}, "profile": "pebble"}),
+        ),
+        (
+            "gate",
+            json!({"hosts": ["gate.example.test"], "gatewayRef": {"name": "gate"}, "profile": "pebble"}),
+        ),
+        (
+            "edge",
+            json!({"ingressRef": {"name": "edge"}, "profile": "pebble"}),
+        ),
+    ] {
+        put(&client, name, spec).await;
+        let ready = ready(&client, name).await;
+        assert_eq!(ready["status"], "True", "{name}: {ready}");
+    }
+    let spec = json!({"hosts": ["of-cluster.example.test"], "issuerRef": {"name": "letsencrypt", "kind": "ClusterIssuer"},
+        "profile": "pebble", "ttlSecondsAfterFinished": 1});
+    put(&client, "of-cluster", spec).await;
+    until("what is over is removed", async || {
+        preflights(&client)
+            .get_opt("of-cluster")
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    put(
+        &client,
+        "down",
+        json!({"hosts": ["down.example.test"], "class": "public", "profile": "pebble", "readySeconds": 1}),
+    )
+    .await;
+    let said = ready(&client, "down").await;
+    assert_eq!(
+        (&said["status"], &said["reason"]),
+        (&json!("False"), &json!("BothFailed")),
+        "{said}"
+    );
+    let status = preflights(&client).get("down").await.unwrap().data["status"].clone();
+    assert_eq!(
+        status["hosts"][0]["selfCheck"]["failing"][0]["causes"][0]["id"], "F19",
+        "{status}"
+    );
+    assert_eq!(left(&client).await, Vec::<String>::new());
+    wait_with_kubectl(&plane).await;
+    assert_rights(&plane, &installation);
+    collected(&plane, &client, &started, &mut controller).await;
+}
+
+/// As docs/preflight.md has it.
+async fn wait_with_kubectl(plane: &ControlPlane) {
+    let Some(kubectl) = plane.kubectl("waiting for a Preflight with kubectl").unwrap() else {
+        return;
+    };
+    let failed = "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].status}=False";
+    for (condition, name) in [
+        ("--for=condition=Ready", "preflight/web"),
+        (failed, "preflight/down"),
+        ("--for=condition=Complete", "preflight/down"),
+        ("--for=condition=Stalled", "preflight/down"),
+    ] {
+        let words = ["wait", condition, name, "-n", SPACE, "--timeout=30s"];
+        kubectl.run(&words).await.unwrap();
+    }
+    let listed = kubectl.run(&["get", "preflights", "-n", SPACE]).await.unwrap();
+    for column in ["NAME", "READY", "SELF CHECK", "CA", "REASON", "AGE"] {
+        assert!(listed.contains(column), "{listed}");
+    }
+    let row = listed.lines().find(|line| line.starts_with("down")).unwrap();
+    assert!(row.contains("False") && row.contains("BothFailed"), "{listed}");
+}
+
+/// The controller dies in the middle, and the object is deleted before the next one begins.
+async fn collected(plane: &ControlPlane, client: &Client, started: &Started<'_>, controller: &mut Process) {
+    let spec = json!({"hosts": ["stuck.example.test"], "class": "public", "profile": "pebble"});
+    let made = async || {
+        until("everything is made", async || {
+            (left(client).await.len() == 3).then_some(())
+        })
+        .await;
+    };
+    put(client, "stuck", spec.clone()).await;
+    made().await;
+    controller.kill();
+    if plane.has_controllers() {
+        preflights(client)
+            .delete("stuck", &DeleteParams::default())
+            .await
+            .unwrap();
+        until("what belonged to it is collected", async || {
+            left(client).await.is_empty().then_some(())
+        })
+        .await;
+        put(client, "stuck", spec).await;
+    } else {
+        say("SKIPPED: what is collected with a Preflight: no kube-controller-manager");
+    }
+    // The next one begins anew, and takes everything away with the object.
+    let next = started.start();
+    made().await;
+    preflights(client)
+        .delete("stuck", &DeleteParams::default())
+        .await
+        .unwrap();
+    until("nothing is left", async || {
+        left(client).await.is_empty().then_some(())
+    })
+    .await;
+    drop(next);
+}
+
+/// That the controller was refused nothing, and used every right it has but those of the way to the aggregator.
+fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
+    let asked = plane.audited().unwrap();
+    let asked: Vec<_> = asked
+        .iter()
+        .filter(|request| request.user == CONTROLLER)
+        .collect();
+    let refused: Vec<_> = asked.iter().filter(|request| !request.allowed).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let roles = [
+        "parallax-preflight",
+        "parallax-preflight-cluster",
+        "parallax-preflight-seat",
+    ];
+    let cluster = roles.map(|name| {
+        installation
+            .object::<ClusterRole>("ClusterRole", name)
+            .unwrap()
+            .rules
+    });
+    let own: Role = installation.object("Role", "parallax-preflight").unwrap();
+    let rules = cluster.into_iter().chain([own.rules]).flatten().flatten();
+    let used: Vec<String> = asked
+        .iter()
+        .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
+        .collect();
+    let idle: Vec<String> = granted(rules)
+        .into_iter()
+        // The aggregator asks for this one, by a SubjectAccessReview.
+        .filter(|granted| granted != "create runs.parallax.dev " && !used.contains(granted))
+        .collect();
+    assert!(idle.is_empty(), "granted and never used: {idle:#?}");
+}

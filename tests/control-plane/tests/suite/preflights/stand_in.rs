@@ -1,0 +1,124 @@
+//! A kubelet and an ingress controller at once: Pods of preflights run, and what they would answer is there at the way in.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use k8s_openapi::api::{core::v1::Pod, networking::v1::Ingress};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+    core::GroupVersionKind,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::SPACE;
+
+/// Between two looks at what was made.
+const LOOK: Duration = Duration::from_millis(100);
+/// What every object of a preflight has.
+pub(super) const LABEL: &str = "parallax.dev/preflight";
+
+/// Acts until dropped.
+pub(super) struct StandIn {
+    pub(super) entry: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+impl StandIn {
+    /// Pods for hosts that begin with `stuck` never run, and ways for those that begin with `down` are never taken up.
+    pub(super) async fn start(client: Client, address: Ipv4Addr) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.unwrap();
+        let entry = listener.local_addr().unwrap();
+        let served = Arc::new(Mutex::new(BTreeMap::new()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, Arc::clone(&served)));
+        tasks.spawn(act(client, served));
+        Self { entry, _tasks: tasks }
+    }
+}
+
+/// By token.
+type Served = Arc<Mutex<BTreeMap<String, String>>>;
+
+fn routes(client: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute");
+    Api::namespaced_with(client.clone(), SPACE, &ApiResource::from_gvk(&kind))
+}
+
+async fn act(client: Client, served: Served) {
+    let pods = Api::<Pod>::namespaced(client.clone(), SPACE);
+    let ingresses = Api::<Ingress>::namespaced(client.clone(), SPACE);
+    let routes = routes(&client);
+    let ours = ListParams::default().labels(LABEL);
+    loop {
+        // Objects come and go between two calls; what cannot be said now is said with the next look.
+        let found = pods.list(&ours).await.map(|list| list.items).unwrap_or_default();
+        for pod in found {
+            let name = pod.name_any();
+            let args: Value = serde_json::to_value(&pod).unwrap()["spec"]["containers"][0]["args"].clone();
+            let args: Vec<String> = serde_json::from_value(args).unwrap();
+            let after = |flag: &str| {
+                let at = args.iter().position(|arg| arg == flag).unwrap();
+                args[at + 1].clone()
+            };
+            let host = after("--domain");
+            if host.starts_with("stuck") {
+                continue;
+            }
+            let running =
+                json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+            let how = PatchParams::default();
+            let _ = pods.patch_status(&name, &how, &Patch::Merge(running)).await;
+            let accepted = json!({"status": {"parents": [{"parentRef": {"name": "gate"}, "controllerName": "test/gate",
+                "conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]}]}});
+            let route = routes.patch(&name, &how, &Patch::Merge(accepted)).await;
+            let way = route.is_ok() || matches!(ingresses.get_opt(&name).await, Ok(Some(_)));
+            if way && !host.starts_with("down") {
+                served.lock().unwrap().insert(after("--token"), after("--key"));
+            }
+        }
+        sleep(LOOK).await;
+    }
+}
+
+async fn serve(listener: TcpListener, served: Served) {
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            client = listener.accept() => drop(clients.spawn(answer(client.unwrap().0, Arc::clone(&served)))),
+            Some(_) = clients.join_next() => {}
+        }
+    }
+}
+
+/// One answer. A client that goes away is none of its business.
+async fn answer(mut client: TcpStream, served: Served) {
+    let (mut asked, mut part) = (Vec::<u8>::new(), [0; 1024]);
+    while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
+        match client.read(&mut part).await {
+            Ok(0) | Err(_) => return,
+            Ok(length) => asked.extend(&part[..length]),
+        }
+    }
+    let asked = String::from_utf8_lossy(&asked);
+    let path = asked.split(' ').nth(1).unwrap_or_default();
+    let token = path.rsplit('/').next().unwrap_or_default();
+    let key = served.lock().unwrap().get(token).cloned();
+    let (status, body) = key.map_or(("404 Not Found", "default backend".to_owned()), |key| {
+        ("200 OK", key)
+    });
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    let _ = client.write_all(answer.as_bytes()).await;
+    let _ = client.shutdown().await;
+}

@@ -1,0 +1,71 @@
+//! The controller and the command as they are started.
+
+use std::{fs, process::Output};
+
+use kube::Client;
+use parallax_control_plane::{ControlPlane, Holder, Process};
+
+use crate::{discovery::Mesh, parallax::binary};
+
+/// The controller as it is installed, with the rights of its account. The aggregator is asked directly: there is no
+/// kubelet to forward a port.
+pub(super) struct Started<'a> {
+    plane: &'a ControlPlane,
+    arguments: Vec<String>,
+    kubeconfig: String,
+}
+
+impl<'a> Started<'a> {
+    pub(super) async fn with(plane: &'a ControlPlane, client: &Client, mesh: &Mesh, entry: u16) -> Self {
+        let account = Holder {
+            namespace: "parallax",
+            account: "parallax-preflight",
+            audience: None,
+            pod: None,
+        };
+        let token = account.token(client.clone()).await.unwrap();
+        let kubeconfig = plane.kubeconfig("preflight", "parallax", &token).unwrap();
+        let file = plane.folder().join("preflight.token");
+        fs::write(&file, token).unwrap();
+        let words = [
+            "--server",
+            mesh.aggregator.page(),
+            "--token-file",
+            file.to_str().unwrap(),
+        ];
+        let mut arguments: Vec<String> = words.map(ToOwned::to_owned).into();
+        arguments.extend(["--port".to_owned(), entry.to_string()]);
+        Self {
+            plane,
+            arguments,
+            kubeconfig: kubeconfig.to_str().unwrap().to_owned(),
+        }
+    }
+
+    pub(super) fn start(&self) -> Process {
+        let own = ["preflight", "controller", "--backoff-ms", "500"].map(ToOwned::to_owned);
+        let arguments = own.iter().chain(&self.arguments);
+        let environment = [("KUBECONFIG", self.kubeconfig.as_str())];
+        Process::start(
+            self.plane.folder(),
+            "preflight",
+            &binary(),
+            arguments,
+            &environment,
+        )
+        .unwrap()
+    }
+
+    /// The command, with the same rights.
+    pub(super) async fn command(&self, words: &[&str]) -> Output {
+        let mut command = std::process::Command::new(binary());
+        command
+            .arg("preflight")
+            .args(words)
+            .args(&self.arguments)
+            .env("KUBECONFIG", &self.kubeconfig);
+        tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap()
+    }
+}
