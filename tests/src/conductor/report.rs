@@ -14,6 +14,7 @@ use crate::{
     incident::{Incident, Outcome},
     judge::Judgement,
     packets::printable,
+    preflight::Shown,
 };
 
 /// How an incident ended.
@@ -53,6 +54,9 @@ pub struct Report {
     /// The table of the verdict: who asked, failures, probes.
     #[serde(default)]
     pub evidence: Vec<(String, u64, u64)>,
+    /// What `parallax preflight` said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preflights: Vec<Shown>,
     /// Packets of one client after the faults.
     #[serde(default)]
     pub packets: Vec<String>,
@@ -84,6 +88,7 @@ impl Report {
             probability: None,
             sentences: Vec::new(),
             evidence: Vec::new(),
+            preflights: Vec::new(),
             packets: Vec::new(),
             packets_of: None,
             named: None,
@@ -145,6 +150,9 @@ impl Report {
 
     fn text(&self) -> String {
         let mut text = self.outcome();
+        for preflight in &self.preflights {
+            text.push_str(&preflight_text(preflight));
+        }
         if let Some(instead) = &self.instead {
             text.push_str(instead);
             text.push('\n');
@@ -180,6 +188,35 @@ impl Report {
         ));
         lines.join("\n")
     }
+}
+
+/// A preflight with its table.
+fn preflight_text(shown: &Shown) -> String {
+    let after = shown.seconds_after_route.map_or(String::new(), |after| {
+        format!(", {after:.1} s after the route was there")
+    });
+    let mut lines = vec![
+        format!(
+            "\npreflight, {}: exit code {} after {:.1} s{after}",
+            shown.name, shown.exit, shown.seconds
+        ),
+        format!("  {}", shown.command),
+    ];
+    lines.extend(shown.sentences.iter().map(|sentence| format!("  {sentence}")));
+    lines.extend(
+        shown
+            .table
+            .iter()
+            .map(|[vantage, placement, own, ca]| format!("    {vantage:<18} {placement:<11} {own:<32} {ca}")),
+    );
+    let left_out = shown
+        .not_checked
+        .iter()
+        .map(|line| format!("  not checked: {line}"));
+    lines.extend(left_out);
+    let by_the_lab = shown.not_exercised.iter();
+    lines.extend(by_the_lab.map(|line| format!("  not exercised by the lab: {line}")));
+    lines.join("\n") + "\n"
 }
 
 /// What the file wants, in a few words.

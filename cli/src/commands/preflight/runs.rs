@@ -133,7 +133,7 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
 }
 
 /// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
-const DEEPER: u32 = 4;
+const DEEPER: u32 = 3;
 
 /// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
 pub(super) async fn deeper(
