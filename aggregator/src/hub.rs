@@ -51,6 +51,8 @@ pub(crate) struct Hub {
     metrics: Metrics,
     /// The topology that the engine works with.
     held: Arc<Topology>,
+    /// Since when its source could not be read, while that is so.
+    unread: Option<EventTime>,
     recorder: Option<Recorder>,
     keeper: Option<Keeper>,
     /// Where observations go that belong to a run.
@@ -74,9 +76,14 @@ impl Hub {
         mut topology: watch::Receiver<TopologyState>,
         reports: mpsc::Receiver<Report>,
     ) -> (Self, Outlook) {
-        let current = topology.borrow_and_update().topology.clone();
+        let (current, unread) = {
+            let state = topology.borrow_and_update();
+            let unread = state.trouble.as_ref().map(|trouble| trouble.since);
+            (state.topology.clone(), unread)
+        };
         metrics.keep_series_of(&current);
-        let engine = Engine::new(settings, Arc::clone(&current));
+        let mut engine = Engine::new(settings, Arc::clone(&current));
+        engine.topology_unread(unread);
         let (views, views_out) = watch::channel(Arc::new(engine.view(clock.now())));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let (asks, asks_out) = watch::channel(Asked::default());
@@ -88,6 +95,7 @@ impl Hub {
             clock,
             metrics,
             held: current,
+            unread,
             recorder: None,
             keeper: None,
             runs: None,
@@ -110,7 +118,10 @@ impl Hub {
     }
 
     /// Tells a recorder from now on everything that the engine is told.
-    pub(crate) fn record(&mut self, recorder: Recorder) {
+    pub(crate) fn record(&mut self, mut recorder: Recorder) {
+        if self.unread.is_some() {
+            recorder.unread(self.clock.now(), self.unread, &self.held);
+        }
         self.recorder = Some(recorder);
     }
 
@@ -160,14 +171,15 @@ impl Hub {
 
     fn replace_topology(&mut self) {
         let now = self.clock.now();
-        let (topology, timing) = {
+        let (topology, timing, unread) = {
             let state = self.topology.borrow_and_update();
-            (state.topology.clone(), state.timing)
+            let unread = state.trouble.as_ref().map(|trouble| trouble.since);
+            (state.topology.clone(), state.timing, unread)
         };
+        self.mind_source(unread, now);
         if let Some(Timing { interval, timeout }) = timing {
             self.replace_settings(Settings { interval, timeout }, now);
         }
-        // What is said of the source changes too; that is no business of the engine's.
         if Arc::ptr_eq(&topology, &self.held) {
             return;
         }
@@ -178,6 +190,18 @@ impl Hub {
         let joined = self.reported.join(&topology, now).map_or(topology, Arc::new);
         self.hold(joined, now);
         self.publish(now);
+    }
+
+    /// Tells the engine, and the recorder, since when the cluster cannot be read, or that it can.
+    fn mind_source(&mut self, unread: Option<EventTime>, now: EventTime) {
+        if unread == self.unread {
+            return;
+        }
+        self.unread = unread;
+        self.engine.topology_unread(unread);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.unread(now, unread, &self.held);
+        }
     }
 
     /// Tells the engine, and the recorder, how rounds are made from now on.

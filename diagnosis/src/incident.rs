@@ -283,6 +283,13 @@ impl Incidents {
         self.tracked.iter().any(|t| t.is_open() && t.units.contains(unit))
     }
 
+    /// Whether a subject has an open incident of a region.
+    pub(crate) fn is_open(&self, unit: &Unit, region: Region) -> bool {
+        self.tracked
+            .iter()
+            .any(|t| t.is_open() && t.region == region && t.units.contains(unit))
+    }
+
     /// Takes the cells of one subject in one round into the tests that end its incidents.
     pub(crate) fn step(&mut self, unit: &Unit, cells: &RoundCells, scene: &Scene) {
         for tracked in &mut self.tracked {

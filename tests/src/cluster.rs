@@ -7,6 +7,7 @@ pub mod addresses;
 mod change;
 mod derive;
 mod names;
+mod solver;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +24,7 @@ use crate::incident::{
 
 pub use change::{Effect, OpError, ProberChange};
 pub use names::Addresses;
+pub use solver::{PORT as SOLVER_PORT, Route, Solver};
 
 /// The cluster at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +60,10 @@ pub struct Cluster {
     next_pod: BTreeMap<NodeName, u8>,
     /// Pods that are no more; their namespaces keep their names.
     gone: BTreeSet<PodName>,
+    /// Who answers challenges now.
+    pub solvers: Vec<Solver>,
+    /// Which of them controllers pass challenges on to.
+    pub routes: Vec<Route>,
 }
 
 /// A node.

@@ -3,6 +3,7 @@
 mod alarmed;
 mod api_server;
 mod faults;
+mod preflight;
 mod report;
 mod status;
 
@@ -19,12 +20,13 @@ use crate::{
     alarms::Alarms,
     api_client::State,
     client::Ask,
-    incident::{Incident, Look, Outcome, Sight, Way},
+    incident::{Incident, Look, Outcome, Sight, Way, When},
     judge::{self, Judgement},
     kernel::{Ground, Kernel},
     lab::Lab,
     packets,
     parallax::{self, Aggregator},
+    preflight::Shown,
     publisher::Publisher,
     run_dir::RunDir,
     screen::Screen,
@@ -107,6 +109,7 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         lab: None,
         ended: None,
         instead: None,
+        preflights: Vec::new(),
         known_revision: 0,
     };
     let interrupted = interruption()?;
@@ -143,6 +146,8 @@ struct Conductor {
     ended: Option<Report>,
     /// What was not possible, and what was done instead.
     instead: Option<String>,
+    /// Those that were run.
+    preflights: Vec<Shown>,
     /// Of the topology, when the API server went away.
     known_revision: u64,
 }
@@ -152,6 +157,9 @@ impl Conductor {
         self.screen.line(&format!("{}: {}", incident.id, incident.title));
         self.set_up(&incident).await?;
         let mut broken = self.healthy_phase(&incident).await?;
+        if broken.is_none() {
+            broken = self.preflights(&incident, When::Healthy).await?;
+        }
         let mut begun = Instant::now();
         if broken.is_none() && !incident.faults.is_empty() {
             broken = self.faults(&incident).await?;
@@ -164,6 +172,13 @@ impl Conductor {
         let mut report = Report::new(&incident, judgement, self.screen.elapsed(), begun.elapsed());
         report.instead = self.instead.clone();
         self.alarmed(&incident, &mut report).await?;
+        if report.ok
+            && let Some(wrong) = self.preflights(&incident, When::Faulty).await?
+        {
+            report.ok = false;
+            report.problem = Some(wrong);
+        }
+        report.preflights = std::mem::take(&mut self.preflights);
         if report.ok {
             self.prove(&incident, &mut report).await?;
         }
@@ -288,12 +303,15 @@ impl Conductor {
     /// Until everything is seen to be well. Answers what was wrongly said meanwhile, or that it never was.
     async fn healthy_phase(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
         let start = Instant::now();
+        // An aggregator that watches an API server may know the clients outside before it knows any node.
+        let wanted = api_server::vantages(self.lab.as_ref().context("there is no lab")?.cluster());
         while start.elapsed() < ALL_WELL {
             let state = self.state().await?;
             if let Judgement::Wrong(wrong) = judge::healthy(&state) {
                 return Ok(Some(wrong));
             }
-            if state.all_well() {
+            let known = |wanted: &String| state.vantages.iter().any(|vantage| vantage.vantage == *wanted);
+            if state.all_well() && wanted.iter().all(known) {
                 self.screen.line(&format!(
                     "all well: {} targets from {} vantages",
                     state.matrix.len(),

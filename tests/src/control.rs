@@ -3,11 +3,12 @@
 
 use std::net::IpAddr;
 
-use parallax_model::NodeName;
+use parallax_model::{NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     client::{Answer, Ask},
+    cluster::{Route, Solver},
     incident::Incident,
     kernel::Kernel,
 };
@@ -43,6 +44,21 @@ pub enum Order {
     Fault {
         /// Its place in the incident.
         index: usize,
+    },
+    /// A solver's pod starts, behind its Service.
+    StartSolver {
+        /// It.
+        solver: Box<Solver>,
+    },
+    /// Controllers pass a challenge on.
+    Route {
+        /// Which, and to whom.
+        route: Route,
+    },
+    /// A solver and the routes to it go.
+    EndSolver {
+        /// It.
+        solver: ServiceKey,
     },
     /// Try things, from the prober pods of nodes or from clients outside.
     Look {

@@ -6,6 +6,7 @@ mod building;
 mod capture;
 mod faults;
 mod processes;
+mod solvers;
 
 use std::{
     collections::BTreeMap,
@@ -153,6 +154,9 @@ impl Guest {
                 Ok(Event::Done)
             }
             Order::Fault { index } => self.fault(index),
+            Order::StartSolver { solver } => self.start_solver(*solver),
+            Order::Route { route } => self.route(route),
+            Order::EndSolver { solver } => self.end_solver(&solver),
             Order::Look { asks } => Ok(Event::Looked {
                 answers: self.look(&asks)?,
             }),

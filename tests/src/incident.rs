@@ -5,17 +5,20 @@
 
 mod check;
 mod check_expected;
+mod check_preflight;
 mod check_service;
 mod expected;
 mod fault;
 mod hosts;
 mod lines;
 mod load;
+mod preflight;
 mod topology;
 
 use serde::{Deserialize, Serialize};
 
 pub use check::InvalidIncident;
+pub use check_preflight::PASSES;
 pub use expected::{
     Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Family, Look, Outcome, Packets, Share,
     Sight, Way,
@@ -23,6 +26,7 @@ pub use expected::{
 pub use fault::{Fault, Op};
 pub use hosts::Hosts;
 pub use load::{LoadError, list, load, parse};
+pub use preflight::{Authority, ExpectedCheck, ExpectedPreflight, Preflight, Sees, Standing, When};
 pub use topology::{
     Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, PublishedBy, Record,
     Resolver, ResolverSoftware, Server, Serves, Service, ServicePort, ServiceType, Software, Topology,
@@ -50,6 +54,9 @@ pub struct Incident {
     /// What happens to it, in order.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// Preflights, and what must come out of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preflight: Vec<Preflight>,
     /// What must be seen.
     pub expected: Expected,
 }

@@ -3,11 +3,11 @@
 use std::{net::IpAddr, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
-use parallax_model::NodeName;
+use parallax_model::{NodeName, ServiceKey};
 
 use crate::{
     client::{Answer, Ask},
-    cluster::{Cluster, addresses},
+    cluster::{Cluster, Route, Solver, addresses},
     control::{Event, Order},
     host,
     incident::{Incident, Look},
@@ -170,6 +170,22 @@ impl Lab {
             authority: crate::certificates::authority(&self.run, &self.incident),
         };
         self.done(&order).await
+    }
+
+    /// A solver's pod starts, behind its Service. Only the data plane learns of it: its objects are another's.
+    pub async fn start_solver(&mut self, solver: Solver) -> anyhow::Result<()> {
+        let solver = Box::new(solver);
+        self.done(&Order::StartSolver { solver }).await
+    }
+
+    /// The controllers of a class pass a challenge on.
+    pub async fn route(&mut self, route: Route) -> anyhow::Result<()> {
+        self.done(&Order::Route { route }).await
+    }
+
+    /// A solver goes, with the routes to it.
+    pub async fn end_solver(&mut self, solver: ServiceKey) -> anyhow::Result<()> {
+        self.done(&Order::EndSolver { solver }).await
     }
 
     /// Asks what an incident file expects an ordinary client to see.

@@ -45,6 +45,7 @@ pub mod objects;
 pub mod origin;
 pub mod packets;
 pub mod parallax;
+pub mod preflight;
 pub mod publisher;
 pub mod run_dir;
 pub mod screen;

@@ -113,7 +113,8 @@ fn policy(policy: TrafficPolicy) -> &'static str {
     }
 }
 
-fn balancer(cluster: &Cluster, service: &Service) -> Value {
+/// What the cloud, or a controller, publishes as the address of a Service, or of an Ingress behind it.
+pub(crate) fn balancer(cluster: &Cluster, service: &Service) -> Value {
     let mode = match service.ip_mode {
         IpMode::Vip => "VIP",
         IpMode::Proxy => "Proxy",

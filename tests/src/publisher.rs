@@ -71,6 +71,14 @@ impl Publisher {
         }
     }
 
+    /// The API server, where there is one.
+    pub(crate) fn api_server(&self) -> Option<&ApiServer> {
+        match self {
+            Self::File => None,
+            Self::ApiServer { server, .. } => Some(server),
+        }
+    }
+
     /// Refuses everybody, and breaks the connections there are; or listens again.
     pub(crate) async fn reachable(&mut self, reachable: bool) -> anyhow::Result<()> {
         let Self::ApiServer { server, .. } = self else {

@@ -1,6 +1,6 @@
 //! The processes of the pods. Pure: commands, and what their files contain.
 
-use std::{fmt::Write, net::Ipv4Addr, path::Path};
+use std::{collections::BTreeMap, fmt::Write, net::Ipv4Addr, path::Path};
 
 use parallax_model::{HostName, PodName};
 
@@ -113,6 +113,12 @@ fn unbound<'a>(
 /// A pod behind a Service.
 #[must_use]
 pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod) -> Workload {
+    if let Some(solver) = cluster.solver(&service.key) {
+        return Workload {
+            command: Cmd::within(pod.name.as_str(), &solver.argv),
+            files: Vec::new(),
+        };
+    }
     let server = service.server_of(&pod.name);
     let hosts = cluster.served_hosts(service, server);
     match server.software {
@@ -209,6 +215,13 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
             );
         }
     }
+    if let Some(to) = &server.redirect {
+        // Before any location: the whole host is redirected, challenges as well.
+        let _ = writeln!(
+            listen,
+            "    if ($scheme = http) {{ return 308 {to}$request_uri; }}"
+        );
+    }
     let status = server.status.unwrap_or(200);
     // What a host is answered is the host's, whichever controller passes it on; the header says which pod did.
     let answer = |status: u16| {
@@ -217,17 +230,25 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
             pod.name
         )
     };
+    let (own, others) = challenges(cluster, service, hosts);
     if hosts.is_empty() {
-        let _ = write!(text, "  server {{\n{listen}{}  }}\n", answer(status));
+        let _ = write!(text, "  server {{\n{listen}{own}{}  }}\n", answer(status));
     } else {
         let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         // The first server of an address answers whatever no other names.
         let _ = write!(text, "  server {{\n{listen}{}  }}\n", answer(404));
         let _ = write!(
             text,
-            "  server {{\n{listen}    server_name {};\n{}  }}\n",
+            "  server {{\n{listen}    server_name {};\n{own}{}  }}\n",
             names.join(" "),
             answer(status)
+        );
+    }
+    for (host, location) in others {
+        let _ = write!(
+            text,
+            "  server {{\n{listen}    server_name {host};\n{location}{}  }}\n",
+            answer(404)
         );
     }
     for (host, to) in cluster.passed_on(service) {
@@ -242,6 +263,30 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
     }
     text.push_str("}\n");
     text
+}
+
+/// The challenges that a controller passes on: those of the hosts that it serves anyway, and by host the others.
+fn challenges<'a>(
+    cluster: &'a Cluster,
+    service: &Service,
+    hosts: &[&HostName],
+) -> (String, BTreeMap<&'a HostName, String>) {
+    let (mut own, mut others) = (String::new(), BTreeMap::<&HostName, String>::new());
+    for (route, to) in cluster.challenges(service) {
+        let known = hosts.is_empty() || hosts.contains(&&route.host);
+        let at = if known {
+            &mut own
+        } else {
+            others.entry(&route.host).or_default()
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            at,
+            "    location = {} {{\n      proxy_pass http://{to};\n      proxy_set_header Host $host;\n    }}\n",
+            route.path
+        );
+    }
+    (own, others)
 }
 
 fn haproxy_conf(

@@ -278,6 +278,7 @@ fn a_dozen_incidents_are_named_as_their_files_say() {
         "f3",
         "f9",
         "bad-backend",
+        "preflight-i1",
     ];
     let output = std::process::Command::new(lab_binary())
         .args(["run", "--all", "--jobs", "2"])

@@ -79,6 +79,8 @@ enum Event {
     Settings,
     /// `replace_topology`.
     Topology,
+    /// `topology_unread`.
+    Unread,
     /// `observe` for each, then `progress`.
     Report {
         observations: Vec<Recorded>,
@@ -94,6 +96,8 @@ struct Entry {
     settings: Settings,
     /// The topology that holds.
     topology: Arc<Topology>,
+    /// Since when its source could not be read, while that is so.
+    unread: Option<EventTime>,
     /// Lines left out before this entry.
     lost: u64,
     /// Rounds were closed at this time before the event.
@@ -105,7 +109,7 @@ impl Entry {
     fn lines(&self) -> u64 {
         let event = match &self.event {
             Event::Advance => 0,
-            Event::Settings | Event::Topology => 1,
+            Event::Settings | Event::Topology | Event::Unread => 1,
             Event::Report {
                 observations,
                 progress,
@@ -121,6 +125,7 @@ pub(crate) struct Recorder {
     queue: SyncSender<Entry>,
     metrics: Metrics,
     settings: Settings,
+    unread: Option<EventTime>,
     /// The engine's time since the last entry, where it moved without closing a round.
     advanced: Option<EventTime>,
     lost: u64,
@@ -157,6 +162,7 @@ impl Recorder {
             queue,
             metrics: metrics.clone(),
             settings,
+            unread: None,
             advanced: None,
             lost: 0,
         };
@@ -181,6 +187,12 @@ impl Recorder {
     /// After `engine.replace_topology(topology, at)`.
     pub(crate) fn topology(&mut self, at: EventTime, topology: &Arc<Topology>) {
         self.send(at, topology, Event::Topology);
+    }
+
+    /// After `engine.topology_unread(since)`.
+    pub(crate) fn unread(&mut self, at: EventTime, since: Option<EventTime>, topology: &Arc<Topology>) {
+        self.unread = since;
+        self.send(at, topology, Event::Unread);
     }
 
     /// After a report was booked.
@@ -208,6 +220,7 @@ impl Recorder {
             at,
             settings: self.settings,
             topology: Arc::clone(topology),
+            unread: self.unread,
             lost: self.lost,
             advanced: self.advanced.take(),
             event,

@@ -271,6 +271,33 @@ fn a_recording_replays_to_the_view_and_the_words_of_the_live_engine_byte_for_byt
 }
 
 #[test]
+fn each_segment_says_whether_the_cluster_could_be_read_when_it_began() {
+    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+    let since = EventTime(START - 7);
+    live.recorder.unread(live.now, Some(since), &live.topology);
+    let mut round = 0;
+    // Random-looking numbers do not pack; the segments fill.
+    while segments(live.folder.path()).len() < 3 {
+        live.round(round, &[1, 2, 3]);
+        round += 1;
+    }
+    live.recorder.unread(live.now, None, &live.topology);
+    let (folder, _) = live.finish();
+    let unread = |file: &PathBuf| -> Vec<Value> {
+        let text = unpacked(file);
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let own = lines.filter(|line| line["type"] == "topology_unread");
+        own.map(|line| line["since_us"].clone()).collect()
+    };
+    let said: Vec<Vec<Value>> = segments(folder.path()).iter().map(unread).collect();
+    let (last, before) = said.split_last().unwrap();
+    assert!(before.iter().all(|said| *said == [json!(since)]), "{said:?}");
+    assert_eq!(*last, [json!(since), Value::Null]);
+}
+
+#[test]
 fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
     let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
     live.incident();

@@ -11,7 +11,10 @@ use std::{
 
 use parallax_diagnosis::{
     Settings,
-    replay::{RecordLine, RecordProgress, RecordSettings, RecordSettingsChanged, RecordTopology},
+    replay::{
+        RecordLine, RecordProgress, RecordSettings, RecordSettingsChanged, RecordTopology,
+        RecordTopologyUnread,
+    },
     topology::Topology,
 };
 use parallax_model::EventTime;
@@ -35,6 +38,8 @@ pub(crate) struct Writer {
     metrics: Metrics,
     /// The topology that a reader knows of.
     told: Arc<Topology>,
+    /// What it knows of the topology's source.
+    unread: Option<EventTime>,
     /// Lines that were not written since the last one that was.
     missing: u64,
     resting_until: Option<Instant>,
@@ -64,6 +69,7 @@ impl Writer {
             veil,
             metrics,
             told: topology,
+            unread: None,
             missing: 0,
             resting_until: None,
             line: Vec::new(),
@@ -162,6 +168,10 @@ impl Writer {
             }
             _ => {}
         }
+        if self.unread != entry.unread {
+            self.unread = entry.unread;
+            self.source(entry.at)?;
+        }
         if let Event::Report {
             observations,
             progress,
@@ -196,7 +206,16 @@ impl Writer {
         let settings = self.settings.clone();
         self.write(&RecordLine::Settings(&settings))?;
         let topology = Arc::clone(&self.told);
-        self.topology(&topology, at, settings.segment > 0)
+        self.topology(&topology, at, settings.segment > 0)?;
+        if self.unread.is_some() {
+            self.source(at)?;
+        }
+        Ok(())
+    }
+
+    fn source(&mut self, at: EventTime) -> io::Result<()> {
+        let since = self.unread;
+        self.write(&RecordLine::TopologyUnread(RecordTopologyUnread { at, since }))
     }
 
     fn topology(&mut self, topology: &Topology, at: EventTime, again: bool) -> io::Result<()> {

@@ -66,8 +66,8 @@ pub struct ChallengeAsk {
     /// token yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Fetches in a row that must all succeed, 1 to 5 and two seconds apart; one where absent. Only cert-manager makes
-    /// more than one.
+    /// Fetches in a row that must all succeed, 1 to 5; one where absent. cert-manager's are two seconds apart; an
+    /// authority's follow each other, and only vantages outside make more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
     /// Resolvers to ask in place of each machine's own: public ones that the configuration knows, or any where runs may

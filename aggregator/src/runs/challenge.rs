@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use parallax_diagnosis::topology::{PlacedTarget, PublishedSpec, Topology};
 use parallax_model::{
     Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, Dial, ExpectedStatus, Micros,
-    ProbeSpec, Scheme, Target, TargetId, TargetSpec,
+    ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
 };
 
 use super::{NoRun, api::ChallengeAsk, scope::Forbidden};
@@ -16,8 +16,14 @@ use crate::config::RunOptions;
 /// Longest token and key authorization; Let's Encrypt's have 43 and 87 characters.
 const LONGEST: usize = 512;
 
+/// Most fetches in a row.
+const MOST_PASSES: u32 = 5;
+
 /// Time between two of cert-manager's fetches.
 const PAUSE: Micros = Micros::from_secs(2);
+
+/// Further fetches of an authority begin within this part of the time of one.
+const SOON: u64 = 4;
 
 /// A challenge that no client would fetch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +34,7 @@ pub(crate) enum InvalidChallenge {
     Url(String),
     #[error("challenge.expected: expected 1 to {LONGEST} visible ASCII characters")]
     Key,
-    #[error("challenge.passes: expected 1 to 5, and 1 for all but cert-manager, got {0}")]
+    #[error("challenge.passes: expected 1 to {MOST_PASSES}, got {0}")]
     Passes(u32),
 }
 
@@ -49,13 +55,8 @@ impl Asked {
         topology: &Topology,
         options: &RunOptions,
     ) -> Result<Self, NoRun> {
-        let most = if ask.client == ChallengeClient::CertManager {
-            5
-        } else {
-            1
-        };
         let passes = ask.passes.unwrap_or(1);
-        if !(1..=most).contains(&passes) {
+        if !(1..=MOST_PASSES).contains(&passes) {
             return Err(InvalidChallenge::Passes(passes).into());
         }
         let fits =
@@ -170,12 +171,26 @@ pub(super) const fn longest(probe: &ChallengeProbe, timeout: Micros) -> Micros {
         Some(passes) => passes as u64,
         None => 1,
     };
-    Micros(timeout.0 * passes + PAUSE.0 * (passes - 1))
+    match probe.client {
+        ChallengeClient::CertManager => Micros(timeout.0 * passes + PAUSE.0 * (passes - 1)),
+        _ if passes > 1 => Micros(timeout.0 + timeout.0 / SOON),
+        _ => timeout,
+    }
 }
 
 /// What was planned for a target as users ask for it becomes the challenge's own fetch: it resolves the name itself.
-/// What tells causes apart goes along with the self check only; the CA's fetch takes the same network.
-pub(super) fn planned(probe: &ChallengeProbe, planned: Vec<Assignment>) -> Vec<Assignment> {
+/// What tells causes apart goes along with the self check only; the CA's fetch takes the same network. An authority asks
+/// several times from outside only: there it asks from several networks at once, and what a node sees decides nothing.
+pub(super) fn planned(
+    probe: &ChallengeProbe,
+    vantage: &Vantage,
+    planned: Vec<Assignment>,
+) -> Vec<Assignment> {
+    let mut probe = probe.clone();
+    let outside = matches!(vantage, Vantage::Outside { .. });
+    if probe.client != ChallengeClient::CertManager && !outside {
+        probe.passes = None;
+    }
     planned
         .into_iter()
         .filter(|a| a.channel == Channel::Vip || probe.client == ChallengeClient::CertManager)

@@ -127,7 +127,7 @@ impl Subject {
                 on_demand(&self.topology, config, vantage, &self.id, endpoints)
             };
             let planned = match &self.challenge {
-                Some(probe) => challenge::planned(probe, planned),
+                Some(probe) => challenge::planned(probe, vantage, planned),
                 None => planned,
             };
             let own: Vec<Assignment> = planned

@@ -570,7 +570,7 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
     let asked = json!({"client": "boulder", "nameservers": ["192.0.2.53:53"]});
     let refused = begin(CHALLENGE, asked).unwrap_err();
     assert!(refused.to_string().contains("resolvers.public"), "{refused}");
-    let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 5})).unwrap_err();
+    let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 6})).unwrap_err();
     assert!(passes.to_string().contains("challenge.passes"), "{passes}");
     let key = begin(CHALLENGE, json!({"client": "boulder", "expected": "a b"})).unwrap_err();
     assert!(key.to_string().contains("challenge.expected"), "{key}");

@@ -203,6 +203,28 @@ impl ApiServer {
         self.store().objects.get(&key).cloned()
     }
 
+    /// Every object of a resource.
+    #[allow(dead_code, reason = "the lab's controllers look at all of them")]
+    pub(crate) fn all(&self, resource: &str) -> Vec<Value> {
+        let store = self.store();
+        let own = store.objects.iter().filter(|((kind, ..), _)| kind == resource);
+        own.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Changes an object as a controller would; one that has gone meanwhile stays gone.
+    #[allow(dead_code, reason = "the lab has controllers")]
+    pub(crate) fn amend(&self, resource: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
+        let mut store = self.store();
+        let Some(mut object) = store.objects.get(&key).cloned() else {
+            return;
+        };
+        change(&mut object);
+        store.put(resource, object);
+        drop(store);
+        self.changed.send_replace(());
+    }
+
     /// First pages of lists that were asked for.
     /// Writes of a resource that were refused as `behave` has it.
     pub(crate) fn refused(&self, resource: &str) -> u64 {
@@ -240,14 +262,18 @@ impl Store {
     }
 }
 
-/// Whether an object is in a namespace (everywhere where none is named) and has the labels (`a=b,c=d`).
+/// Whether an object is in a namespace (everywhere where none is named) and has the labels (`a=b,c`); a set of values is not
+/// looked at (`a in (b,c)`).
 fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
     let meta = &object["metadata"];
     let here = namespace.is_none_or(|namespace| meta["namespace"] == namespace);
-    here && labels
-        .split(',')
-        .filter_map(|pair| pair.split_once('='))
-        .all(|(name, value)| meta["labels"][name] == value)
+    // What stands in brackets is a set, and has commas of its own.
+    let outside: String = labels.split(')').filter_map(|part| part.split('(').next()).collect();
+    let mut labels = outside.split(',').filter(|label| !label.is_empty() && !label.contains(' '));
+    here && labels.all(|label| match label.split_once('=') {
+        Some((name, value)) => meta["labels"][name] == value,
+        None => meta["labels"][label].is_string(),
+    })
 }
 
 async fn answer(
@@ -305,19 +331,22 @@ async fn answer(
     }
 }
 
-/// One Lease or one `ConfigMap`: nothing else is read by its name.
+/// One object by its name: `/api/v1/…` or `/apis/GROUP/VERSION/…`, then `namespaces/NAMESPACE/KIND/NAME` or `KIND/NAME`.
 fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
-    let at = path.iter().position(|part| *part == "namespaces")?;
-    let (Some(kind @ ("leases" | "configmaps")), Some(name)) = (path.get(at + 2).copied(), path.get(at + 3))
-    else {
-        return None;
+    let rest = path.get(if path.first() == Some(&"api") { 2 } else { 3 }..)?;
+    let (namespace, kind, name) = match rest {
+        ["namespaces", namespace, kind, name] => (*namespace, *kind, *name),
+        ["namespaces", _, _] => return None,
+        [kind, name] => ("", *kind, *name),
+        _ => return None,
     };
     let store = shared.store.lock().unwrap();
     Some(match store.manners.get(kind) {
         Some(Manner::Answers(code)) => status(*code, "as the test has it"),
         Some(Manner::Hangs) => return None,
+        _ if store.absent.contains(kind) => status(404, "the server could not find the requested resource"),
         _ => {
-            let key = (kind.to_owned(), path[at + 1].to_owned(), (*name).to_owned());
+            let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
             match store.objects.get(&key) {
                 Some(object) => {
                     ([(header::CONTENT_TYPE, "application/json")], object.to_string()).into_response()
@@ -343,7 +372,11 @@ fn put(shared: &Shared, namespace: &str, resource: &str, name: Option<&str>, bod
             return status(409, "the object has been modified");
         }
         (Some(known), Some(_)) => object["metadata"]["uid"] = known["metadata"]["uid"].clone(),
-        (None, None) => object["metadata"]["uid"] = format!("uid-{}", store.version).into(),
+        (None, None) => {
+            object["metadata"]["uid"] = format!("uid-{}", store.version).into();
+            // Younger than whatever was there from the start.
+            object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
     }
     store.put(resource, object);
     let object = store.objects[&key].to_string();

@@ -59,6 +59,17 @@ impl Engine {
                 ));
                 continue;
             }
+            if let Some(node) = self.answers_all_the_same(unit, judgement, finding) {
+                waiting = Some(format!(
+                    "the prober on node {node} is reached and refuses the echo: it may have no plan yet; look at the prober, \
+                     not at the node"
+                ));
+                continue;
+            }
+            if let Some(sentence) = self.may_be_gone(unit, judgement, finding, at) {
+                waiting = Some(format!("{}; but {sentence}", verdict.sentence));
+                continue;
+            }
             reports.push(Report {
                 scope: self.scope(unit, judgement, finding),
                 region: finding.region,

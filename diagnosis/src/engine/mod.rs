@@ -8,6 +8,7 @@ mod judging;
 mod pacing;
 mod pooling;
 mod subjects;
+mod unread;
 mod vouching;
 
 pub(crate) use concluding::Leaning;
@@ -143,6 +144,8 @@ pub struct Engine {
     settings: Settings,
     rules: Rules,
     topology: Arc<Topology>,
+    /// Since when its source could not be read, while that is so.
+    unread: Option<EventTime>,
     known: BTreeSet<Vantage>,
     world: World,
     nodes: Arc<Nodes>,
@@ -209,6 +212,7 @@ impl Engine {
             rules,
             known: topology.vantages().into_iter().collect(),
             topology,
+            unread: None,
             world: World::default(),
             nodes: Arc::default(),
             routes: Routes::default(),

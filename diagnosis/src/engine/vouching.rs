@@ -1,7 +1,7 @@
 //! A node whose prober answers nobody: the other pods there say whether it is the node.
 
 use libm::log;
-use parallax_model::NodeName;
+use parallax_model::{KindClass, NodeName};
 
 use super::Engine;
 use crate::{
@@ -64,6 +64,33 @@ impl Engine {
         let rate = tally(echoes.map(|(_, counts)| (counts.seen_n, counts.seen_f))).rate()?;
         let direct = self.direct_into(node, finding, judgement);
         (direct.odds_against(rate) > log(ODDS)).then(|| self.world.nodes.name(node))
+    }
+
+    /// The node of a verdict of the mesh about a node, if what fails there is an answer all the same: whoever answers is
+    /// reached. A prober that has just joined refuses every echo until it has a plan.
+    pub(super) fn answers_all_the_same(
+        &self,
+        unit: &Unit,
+        judgement: &Judgement,
+        finding: &Finding,
+    ) -> Option<&NodeName> {
+        let (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) = (unit, finding.region) else {
+            return None;
+        };
+        let case = &judgement.case;
+        let echoes = case
+            .cells
+            .iter()
+            .filter(|(key, _)| !alpha(&[finding.region], key, &case.scene).is_zero());
+        let (answers, failures) = echoes.flat_map(|(_, counts)| &counts.kinds).fold(
+            (0, 0),
+            |(answers, failures), ((kind, status), (_, seen))| {
+                let class = self.world.class_of(*kind, *status);
+                let answer = matches!(class, KindClass::Http4xx | KindClass::Http5xx);
+                (answers + u64::from(answer) * seen, failures + seen)
+            },
+        );
+        (answers * 2 > failures).then(|| self.world.nodes.name(node))
     }
 
     /// Direct connections of the other nodes to pods of a node that are no probers.

@@ -4,6 +4,7 @@
 //! {"type":"settings", …}         first line of each segment
 //! {"type":"topology_spec", …}    second line of each segment, and whenever the topology changes
 //! {"type":"settings_changed", …} rounds are others from here on
+//! {"type":"topology_unread", …}  the topology's source could not be read, or is read again
 //! {"type":"observation", …}      one probe, in event time
 //! {"type":"progress", …}         a vantage has reported everything up to a time
 //! {"type":"advance", …}          rounds that were over at this time were closed and judged
@@ -114,6 +115,17 @@ impl<'a> RecordTopology<'a> {
     }
 }
 
+/// Whether the topology's source can be read, from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordTopologyUnread {
+    /// Since when this holds.
+    #[serde(rename = "t_us")]
+    pub at: EventTime,
+    /// When the source was last known to be good; absent where it is good again.
+    #[serde(rename = "since_us", default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<EventTime>,
+}
+
 /// A vantage has reported everything that it started before a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProgress {
@@ -135,6 +147,8 @@ pub enum RecordLine<'a> {
     SettingsChanged(RecordSettingsChanged),
     /// A topology.
     TopologySpec(RecordTopology<'a>),
+    /// Whether the topology's source can be read.
+    TopologyUnread(RecordTopologyUnread),
     /// An observation.
     Observation(&'a Recorded),
     /// The progress of a vantage.

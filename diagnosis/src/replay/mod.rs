@@ -2,8 +2,8 @@
 //!
 //! Two forms, told apart by the `type` of each line:
 //! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number in a file;
-//! * the product's own record, `settings` / `settings_changed` / `topology_spec` / `observation` / `progress` /
-//!   `advance` / `gap` ([`RecordLine`]), in one file or in several segments.
+//! * the product's own record, `settings` / `settings_changed` / `topology_spec` / `topology_unread` /
+//!   `observation` / `progress` / `advance` / `gap` ([`RecordLine`]), in one file or in several segments.
 //!
 //! Output is one JSON object a line: `verdict`, `unexplained`, `next_probe`, `malformed`, `gap`, and `trial` at the end of
 //! each recording. A `next_probe` line is one probe that is worth making now; whoever can make it writes its outcome into
@@ -29,6 +29,7 @@ use crate::{
 
 pub use lines::{
     RecordClock, RecordLine, RecordProgress, RecordSettings, RecordSettingsChanged, RecordTopology,
+    RecordTopologyUnread,
 };
 
 use record::Recording;
@@ -229,12 +230,11 @@ impl Replay {
                 self.open = Open::Recording(Box::new(recording));
                 Ok(())
             }
-            "settings_changed" | "topology_spec" | "observation" | "progress" | "advance" | "gap" => {
-                match &mut self.open {
-                    Open::Recording(recording) => recording.take(&kind, value, out),
-                    _ => Err(format!("{kind:?} before any \"settings\"")),
-                }
-            }
+            "settings_changed" | "topology_spec" | "topology_unread" | "observation" | "progress"
+            | "advance" | "gap" => match &mut self.open {
+                Open::Recording(recording) => recording.take(&kind, value, out),
+                _ => Err(format!("{kind:?} before any \"settings\"")),
+            },
             _ => Ok(()),
         }
     }

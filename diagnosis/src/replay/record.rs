@@ -9,7 +9,7 @@ use super::{
     Count, Line,
     lines::{
         AdvanceLine, GapLine, RecordClock, RecordProgress, RecordSettings, RecordSettingsChanged,
-        RecordTopology,
+        RecordTopology, RecordTopologyUnread,
     },
 };
 use crate::{
@@ -85,6 +85,11 @@ impl Recording {
                         engine.observe(&recorded);
                         self.count.observations += 1;
                         recorded.observation.at
+                    }
+                    "topology_unread" => {
+                        let line: RecordTopologyUnread = read(value)?;
+                        engine.topology_unread(line.since);
+                        line.at
                     }
                     "progress" => {
                         let line: RecordProgress = read(value)?;

@@ -231,14 +231,38 @@ fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered
         let view = mesh.round(round, &no_echo("n4"));
         assert_eq!(view.incidents, []);
     }
+    let out_of_reach = |p: &Probe| {
+        (p.channel == "mesh" && p.node.as_deref() == Some("n3")).then_some(("connect", "connect_timeout"))
+    };
     let mut view = None;
     for round in 8..16 {
-        view = Some(mesh.round(round, &no_echo("n3")));
+        view = Some(mesh.round(round, &out_of_reach));
     }
     let named = view.unwrap().incidents;
     assert!(
         named.iter().any(|i| i.verdict.region.members == ["n3"]),
         "{named:?}"
+    );
+}
+
+/// Found in the lab: a node joins while the API server is away, its prober is refused a plan, and its first answers come
+/// after the node is known.
+#[test]
+fn a_node_whose_prober_refuses_the_echo_is_reached() {
+    let mut mesh = Mesh::new(cluster(4, &[1, 2], 1, "Cluster"));
+    for round in 0..3 {
+        mesh.round(round, &healthy);
+    }
+    let refuses =
+        |p: &Probe| (p.channel == "mesh" && p.node.as_deref() == Some("n4")).then_some(("check", "status"));
+    for round in 3..12 {
+        let view = mesh.round(round, &refuses);
+        assert_eq!(view.incidents, []);
+    }
+    let view = mesh.round(12, &refuses);
+    assert_eq!(
+        view.investigating[0].sentence,
+        "the prober on node n4 is reached and refuses the echo: it may have no plan yet; look at the prober, not at the node"
     );
 }
 

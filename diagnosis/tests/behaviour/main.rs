@@ -10,3 +10,4 @@ mod mesh;
 mod replay;
 mod slow;
 mod splitmix;
+mod unread;

@@ -41,7 +41,7 @@ pub struct ChallengeProbe {
     /// redirects is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Fetches in a row that must all succeed, in place of one.
+    /// Fetches in a row that must all succeed, in place of one: with cert-manager's pauses, or an authority's without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
     /// Who is asked for the name in place of the machine's own resolvers.

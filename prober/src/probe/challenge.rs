@@ -17,6 +17,9 @@ use crate::{
 /// Addresses, connections and redirects that travel of one challenge: more than any client follows.
 const MOST: usize = 24;
 
+/// Fetches of one probe.
+const MOST_PASSES: u32 = 5;
+
 impl Probe<'_> {
     pub(super) async fn challenge(
         &mut self,
@@ -29,7 +32,7 @@ impl Probe<'_> {
             ChallengeClient::Pebble => ClientProfile::Pebble,
         });
         let profile = Profile {
-            passes: spec.passes.unwrap_or(1).clamp(1, own.passes),
+            passes: spec.passes.unwrap_or(1).clamp(1, MOST_PASSES),
             timeout: own.timeout.min(timeout),
             ..own
         };

@@ -15,6 +15,7 @@ mod blackbox;
 mod cell;
 mod machine;
 mod plan;
+mod preflight;
 mod process;
 mod report;
 mod results;
@@ -47,6 +48,8 @@ enum Command {
         #[arg(long, default_value = "docs/performance.md")]
         document: PathBuf,
     },
+    /// Measure a preflight over many probers, the probes included.
+    Preflight(preflight::Args),
     /// The target server (a child of `run`).
     #[command(hide = true)]
     Serve,
@@ -96,6 +99,7 @@ fn main() -> anyhow::Result<()> {
     match cli.command {
         Command::Run(args) => runtime.block_on(suite::run(&args)),
         Command::Tables { results, document } => report::write(&results::Results::read(&results)?, &document),
+        Command::Preflight(args) => runtime.block_on(preflight::run(&args)),
         Command::Serve => runtime.block_on(target_server::serve()),
         Command::Subject(args) => subjects::run(&args, &runtime),
     }

@@ -43,6 +43,8 @@ impl Cluster {
             frozen: BTreeSet::new(),
             next_pod: BTreeMap::new(),
             gone: BTreeSet::new(),
+            solvers: Vec::new(),
+            routes: Vec::new(),
         };
         cluster.add_resolvers(incident)?;
         for (number, vantage) in (1..).zip(&topology.vantages) {

@@ -61,7 +61,7 @@ impl Conductor {
 }
 
 /// Everywhere where the cluster as it now is has a prober.
-fn vantages(cluster: &Cluster) -> BTreeSet<String> {
+pub(super) fn vantages(cluster: &Cluster) -> BTreeSet<String> {
     let pods = cluster.present().filter(|node| node.probes);
     let hosts = cluster.present().filter(|node| node.host_prober);
     pods.map(|node| format!("{}/pod", node.name))

@@ -15,6 +15,7 @@ use crate::{
     incident::{Incident, Outcome},
     judge::Judgement,
     packets::printable,
+    preflight::Shown,
 };
 
 /// How an incident ended.
@@ -60,6 +61,9 @@ pub struct Report {
     /// Seconds from the verdict to the alert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_to_alert: Option<f64>,
+    /// What `parallax preflight` said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preflights: Vec<Shown>,
     /// Packets of one client after the faults.
     #[serde(default)]
     pub packets: Vec<String>,
@@ -93,6 +97,7 @@ impl Report {
             evidence: Vec::new(),
             alarms: None,
             seconds_to_alert: None,
+            preflights: Vec::new(),
             packets: Vec::new(),
             packets_of: None,
             named: None,
@@ -158,6 +163,9 @@ impl Report {
             text.push_str(&alarms);
             text.push('\n');
         }
+        for preflight in &self.preflights {
+            text.push_str(&preflight_text(preflight));
+        }
         if let Some(instead) = &self.instead {
             text.push_str(instead);
             text.push('\n');
@@ -216,6 +224,35 @@ impl Report {
         ));
         lines.join("\n")
     }
+}
+
+/// A preflight with its table.
+fn preflight_text(shown: &Shown) -> String {
+    let after = shown.seconds_after_route.map_or(String::new(), |after| {
+        format!(", {after:.1} s after the route was there")
+    });
+    let mut lines = vec![
+        format!(
+            "\npreflight, {}: exit code {} after {:.1} s{after}",
+            shown.name, shown.exit, shown.seconds
+        ),
+        format!("  {}", shown.command),
+    ];
+    lines.extend(shown.sentences.iter().map(|sentence| format!("  {sentence}")));
+    lines.extend(
+        shown
+            .table
+            .iter()
+            .map(|[vantage, placement, own, ca]| format!("    {vantage:<18} {placement:<11} {own:<32} {ca}")),
+    );
+    let left_out = shown
+        .not_checked
+        .iter()
+        .map(|line| format!("  not checked: {line}"));
+    lines.extend(left_out);
+    let by_the_lab = shown.not_exercised.iter();
+    lines.extend(by_the_lab.map(|line| format!("  not exercised by the lab: {line}")));
+    lines.join("\n") + "\n"
 }
 
 /// What the file wants, in a few words.

@@ -94,7 +94,7 @@ impl Guest {
     }
 
     /// A server that stays what it is reads its configuration anew, without a gap; any other starts anew.
-    fn change_server(&mut self, name: &PodName) -> anyhow::Result<()> {
+    pub(super) fn change_server(&mut self, name: &PodName) -> anyhow::Result<()> {
         let workload = self.built()?.server(&self.lab, name)?;
         let same = self.servers.get(name) == Some(&workload.command);
         if same && self.processes.runs(name) && workload.command.argv.first().is_some_and(|p| p == "nginx") {
@@ -108,7 +108,7 @@ impl Guest {
     }
 
     /// Starts the server of a pod and waits until it listens.
-    fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
+    pub(super) fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
         let built = self.built.as_ref().context("nothing is built yet")?;
         let workload = built.server(&self.lab, name)?;
         start(&mut self.processes, name, &workload)?;

@@ -63,7 +63,8 @@ impl Incident {
         }
         self.check_ingresses()?;
         self.check_faults()?;
-        self.check_expected()
+        self.check_expected()?;
+        self.check_preflights()
     }
 
     fn check_times(&self) -> Checked {

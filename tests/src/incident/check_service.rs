@@ -70,6 +70,9 @@ pub(super) fn check_dual_stack(field: &str, service: &Service) -> Checked {
 
 /// What a program cannot do.
 pub(super) fn check_server(field: &str, service: &Service, server: &Server) -> Checked {
+    if server.redirect.is_some() && server.software != Software::Nginx {
+        return wrong(format!("{field}.redirect"), "expected with software nginx");
+    }
     if server.software == Software::Lab {
         if server.proxy_protocol {
             return wrong(

@@ -289,6 +289,10 @@ pub struct Server {
     /// It insists on a PROXY header.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proxy_protocol: bool,
+    /// Plain HTTP is answered by a redirect (308) there, with the path and the query behind it; nginx's own variables may
+    /// stand in it (`https://$host:8443`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<String>,
     /// The status of every answer, instead of 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::conductor::Report;
+use crate::{conductor::Report, preflight::Shown};
 
 /// The whole page.
 pub(super) fn page(reports: &[Report], took: Duration) -> String {
@@ -97,6 +97,9 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
         }
         text.push_str("</table>\n");
     }
+    for preflight in &report.preflights {
+        self::preflight(text, preflight)?;
+    }
     if let Some(client) = &report.packets_of {
         writeln!(
             text,
@@ -107,6 +110,46 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
             writeln!(text, "{}", Escaped(packet))?;
         }
         text.push_str("</pre>\n");
+    }
+    Ok(())
+}
+
+/// What `parallax preflight` said, from everywhere.
+fn preflight(text: &mut String, shown: &Shown) -> fmt::Result {
+    let after = shown.seconds_after_route.map_or(String::new(), |after| {
+        format!(", {after:.1} after the route was there")
+    });
+    writeln!(
+        text,
+        "<h3>Preflight, {}</h3>\n<p><code>{}</code>: exit code {} after {:.1} seconds{after}</p>",
+        Escaped(&shown.name),
+        Escaped(&shown.command),
+        shown.exit,
+        shown.seconds
+    )?;
+    for sentence in &shown.sentences {
+        writeln!(text, "<blockquote>{}</blockquote>", Escaped(sentence))?;
+    }
+    text.push_str("<table><tr><th>Vantage</th><th>Placement</th><th>Self check</th><th>CA</th></tr>\n");
+    for row in &shown.table {
+        text.push_str("<tr>");
+        for cell in row {
+            write!(text, "<td>{}</td>", Escaped(cell))?;
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</table>\n");
+    for (what, lines) in [
+        ("Not checked", &shown.not_checked),
+        ("Not exercised by the lab", &shown.not_exercised),
+    ] {
+        if !lines.is_empty() {
+            write!(text, "<p>{what}:</p>\n<ul>")?;
+            for line in lines {
+                write!(text, "<li>{}</li>", Escaped(line))?;
+            }
+            text.push_str("</ul>\n");
+        }
     }
     Ok(())
 }
@@ -148,6 +191,9 @@ mod tests {
             "problem": if ok { None } else { Some("at the deadline: no verdict") },
             "sentences": ["refused & dropped"], "evidence": [["through the front", 4, 4]],
             "packets": ["IP 10.244.3.5 > 203.0.113.10: Flags [S]"], "packets_of": "n3",
+            "preflights": [{"name": "then", "command": "parallax preflight", "exit": 1, "seconds": 1.25, "seconds_after_route": 0.5,
+                "sentences": ["self check, failed: <b>"], "table": [["n3/pod", "no-local", "✗ refused", "✓ 200"]],
+                "not_checked": ["DNSSEC"], "not_exercised": ["a Gateway"]}],
         }))
         .unwrap()
     }
@@ -164,6 +210,11 @@ mod tests {
             "refused &lt;where&gt;",
             "refused &amp; dropped",
             "2 minutes",
+            "exit code 1 after 1.2 seconds, 0.5 after the route was there",
+            "self check, failed: &lt;b&gt;",
+            "<td>n3/pod</td><td>no-local</td><td>✗ refused</td><td>✓ 200</td>",
+            "<li>DNSSEC</li>",
+            "<li>a Gateway</li>",
         ] {
             assert!(page.contains(words), "{words}");
         }

@@ -40,9 +40,30 @@ pub(super) fn judge(
         .find(|group| group.vantages.iter().any(|v| internet(&v)));
     if let Some(group) = outside_failing {
         let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
+        let passes = asked
+            .answers
+            .iter()
+            .filter(|answer| from.contains(&&answer.vantage))
+            .map(|answer| answer.sight.passes)
+            .max()
+            .unwrap_or(0);
+        let elsewhere = passed.iter().any(|vantage| internet(&vantage));
+        let sometimes = match passes {
+            0 if !elsewhere => String::new(),
+            0 => ", though not everywhere outside".to_owned(),
+            1 => ", though not always: the fetch before passed, and the CA asks from several networks"
+                .to_owned(),
+            more => format!(
+                ", though not always: {more} fetches before passed, and the CA asks from several networks"
+            ),
+        };
         return (
             Standing::Failed,
-            format!("from outside ({}) it fails: {}", list_refs(&from), group.words),
+            format!(
+                "from outside ({}) it fails: {}{sometimes}",
+                list_refs(&from),
+                group.words
+            ),
         );
     }
     let outside: Vec<&Vantage> = passed.iter().filter(internet).collect();

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use parallax_diagnosis::verdict::Remedy;
-use parallax_model::{FailureKind, Outcome, Phase, Placement};
+use parallax_diagnosis::verdict::{Remedy, Verdict as Diagnosed};
+use parallax_model::{FailureKind, Outcome, Phase, Placement, Vantage};
 
 use super::{Asked, Cause, Check, Finding, NodeAnswer};
 
@@ -33,6 +33,26 @@ const UNREACHED: &[Entry] = &[
         "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
     ),
 ];
+const KEPT_OUT: &[Entry] = &[
+    (
+        "F14",
+        "blocked: security group, source ranges or an allow-list",
+        "open port 80 for everybody: the CA's addresses are not published",
+        "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
+    ),
+    (
+        "F8",
+        "the balancer sends connections to nodes that do not answer them: its health checks are dropped",
+        "compare the balancer's own view of the nodes' health with where the ingress pods run; ipMode: Proxy, or health checks from reserved addresses",
+        "traffic from inside leaves the node and goes through the balancer; a setting of the provider",
+    ),
+];
+const SOMETIMES_KEPT_OUT: &[Entry] = &[(
+    "F8",
+    "the balancer sends connections to nodes that do not answer them: its health checks are dropped",
+    "compare the balancer's own view of the nodes' health with where the ingress pods run; ipMode: Proxy, or health checks from reserved addresses",
+    "traffic from inside leaves the node and goes through the balancer; a setting of the provider",
+)];
 const ONE_NODE: &[Entry] = &[(
     "F24",
     "stale kube-proxy on a node",
@@ -148,7 +168,10 @@ pub(super) fn of(
     let mut remedies = Vec::new();
     // The diagnosis weighs the network; what a server answers is judged by its answer.
     let of_the_network = matches!(phase, Phase::Resolve | Phase::Connect | Phase::FirstByte);
-    if let Some(diagnosed) = asked.diagnosed.filter(|_| of_the_network) {
+    // A name that is not found is none of a front's doing, and the other way round.
+    let of_names =
+        |diagnosed: &&Diagnosed| diagnosed.region.region.starts_with("dns") == (phase == Phase::Resolve);
+    if let Some(diagnosed) = asked.diagnosed.filter(|_| of_the_network).filter(of_names) {
         causes.extend(diagnosed.causes.iter().map(|cause| Cause {
             id: cause.id.clone(),
             title: cause.title.clone(),
@@ -218,6 +241,14 @@ fn unreached(asked: &Asked<'_>, members: &[&NodeAnswer]) -> &'static [Entry] {
     };
     if members.iter().all(|member| six(member)) {
         return UNSERVED_V6;
+    }
+    // Clients outside meet the balancer, and nothing of what a node does to its own.
+    if members
+        .iter()
+        .all(|member| matches!(member.vantage, Vantage::Outside { .. }))
+    {
+        let sometimes = members.iter().any(|member| member.sight.passes > 0);
+        return if sometimes { SOMETIMES_KEPT_OUT } else { KEPT_OUT };
     }
     let passed: Vec<&NodeAnswer> = asked
         .answers

@@ -87,7 +87,11 @@ impl Case {
     }
 
     fn judge(&self) -> Verdict {
-        judge(&Asked {
+        judge(&self.asked())
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
             check: self.check,
             url: URL,
             with_key: true,
@@ -98,7 +102,7 @@ impl Case {
             seat: self.seat.as_ref(),
             seat_in_host_network: false,
             differs: &self.differs,
-        })
+        }
     }
 }
 
@@ -271,6 +275,57 @@ fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
     assert_eq!(ids(&verdict), ["F4"]);
     assert!(verdict.failing[0].causes[0].diagnosed);
     assert_eq!(verdict.failing[0].remedies.len(), 1);
+}
+
+#[test]
+fn a_client_outside_meets_the_balancer_and_never_a_nodes_own_trouble() {
+    let kept_out = |passes| {
+        let mut answer = failed("internet:laptop", "connect", "connect_timeout", None);
+        answer.placement = Placement::Outside;
+        answer.sight.passes = passes;
+        Case::new(CA, vec![ok("n1/pod"), ok("n2/pod"), answer]).judge()
+    };
+    let never = kept_out(0);
+    assert_eq!(ids(&never), ["F14", "F8"]);
+    assert!(!never.sentence.contains("though"), "{}", never.sentence);
+    // Some connections come in: no port is closed, but some of the nodes behind the balancer do not answer.
+    let sometimes = kept_out(2);
+    assert_eq!(ids(&sometimes), ["F8"]);
+    assert!(
+        sometimes
+            .sentence
+            .contains("though not always: 2 fetches before passed, and the CA asks from several networks"),
+        "{}",
+        sometimes.sentence
+    );
+}
+
+#[test]
+fn what_the_diagnosis_says_of_a_front_is_no_cause_of_a_name_that_is_not_found() {
+    let diagnosed = |region: &str| -> Diagnosed {
+        serde_json::from_value(json!({
+            "subject": {"type": "front", "name": "203.0.113.10:80"}, "region": {"region": region, "members": []},
+            "class": [], "probability": 0.98, "causes": [{"id": "X", "title": "named", "probability": 0.9}],
+            "sentence": "s", "evidence": [], "locality": [], "ruled_out": [], "separating": [], "facts": [],
+            "remedies": [], "targets": []}))
+        .unwrap()
+    };
+    let unnamed = || failed("n3/pod", "resolve", "nxdomain", None);
+    for (region, answer, expected) in [
+        ("nolocal", refused("n2/pod"), "X"),
+        ("nolocal", unnamed(), "F15"),
+        ("dns-client", unnamed(), "X"),
+        ("dns-client", refused("n2/pod"), "F1"),
+    ] {
+        let (answers, diagnosed) = ([ok("n1/pod"), answer], diagnosed(region));
+        let case = Case::new(Check::SelfCheck, Vec::new());
+        let verdict = judge(&Asked {
+            answers: &answers,
+            diagnosed: Some(&diagnosed),
+            ..case.asked()
+        });
+        assert_eq!(ids(&verdict), [expected], "{region}");
+    }
 }
 
 #[test]

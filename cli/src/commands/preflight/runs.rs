@@ -25,6 +25,10 @@ const ROOM: Duration = Duration::from_secs(75);
 /// How long a stream that broke off is taken up again.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// Fetches from each vantage outside: a CA asks from about so many networks at once, and where one way in of several
+/// leads nowhere a single fetch proves nothing.
+const PERSPECTIVES: u32 = 5;
+
 /// What is fetched, and how.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
@@ -70,7 +74,7 @@ impl Wanted {
             challenge: Some(ChallengeAsk {
                 client,
                 expected: self.key.clone(),
-                passes: self.passes.filter(|_| own),
+                passes: if own { self.passes } else { Some(PERSPECTIVES) },
                 nameservers: if own { self.nameservers.clone() } else { Vec::new() },
             }),
         }
@@ -133,7 +137,7 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
 }
 
 /// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
-const DEEPER: u32 = 4;
+const DEEPER: u32 = 3;
 
 /// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
 pub(super) async fn deeper(

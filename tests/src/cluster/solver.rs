@@ -1,0 +1,201 @@
+//! Who answers ACME challenges for a while: what a preflight's objects make of the cluster.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddrV4},
+};
+
+use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey};
+use serde::{Deserialize, Serialize};
+
+use super::{Cluster, OpError, Pod, Service};
+use crate::incident::{Balancing, HealthChecks, IpMode, Server, ServicePort, Software, TrafficPolicy};
+
+/// Port of every solver.
+pub const PORT: u16 = 8089;
+
+/// A solver's pod and the Service before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Solver {
+    /// Namespace and name of the pod and of its Service.
+    pub key: ServiceKey,
+    /// Where the pod runs.
+    pub node: NodeName,
+    /// The Service's address.
+    pub cluster_ip: Ipv4Addr,
+    /// The container's command.
+    pub argv: Vec<String>,
+}
+
+/// A challenge's path that the controllers of a class pass on to a solver's Service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The Service.
+    pub to: ServiceKey,
+    /// The class.
+    pub class: ObjectName,
+    /// The name.
+    pub host: HostName,
+    /// The path, which must be met exactly.
+    pub path: String,
+}
+
+impl Solver {
+    /// The pod's name, also of its network namespace.
+    pub fn pod(&self) -> Result<PodName, OpError> {
+        let name = self.key.name.as_str();
+        PodName::new(name).map_err(|_| OpError::NoNamespace(name.to_owned()))
+    }
+}
+
+impl Cluster {
+    /// A solver's pod and its Service are there.
+    pub fn add_solver(&mut self, solver: Solver) -> Result<Pod, OpError> {
+        let name = solver.pod()?;
+        if self.gone.contains(&name) || self.pods().any(|known| known.name == name) {
+            return Err(OpError::Taken(name));
+        }
+        let pod = self.new_pod(&name, &solver.node)?;
+        // Only a word where nothing has any other.
+        let port = ObjectName::new("http").map_err(|_| OpError::NoService(solver.key.clone()))?;
+        self.services.push(Service {
+            key: solver.key.clone(),
+            cluster_ip: solver.cluster_ip,
+            load_balancer_ip: None,
+            ip_mode: IpMode::default(),
+            balancing: Balancing::default(),
+            health_checks: HealthChecks::default(),
+            policy: TrafficPolicy::default(),
+            internal_policy: TrafficPolicy::default(),
+            class: None,
+            ports: vec![ServicePort {
+                name: port,
+                port: PORT,
+                target_port: PORT,
+                node_port: None,
+            }],
+            server: Server::default(),
+            other_servers: BTreeMap::new(),
+            endpoints: vec![pod.clone()],
+            behind: None,
+            policed: None,
+        });
+        self.solvers.push(solver);
+        Ok(pod)
+    }
+
+    /// The solver, its Service and the routes to it are gone. Answers its pod.
+    pub fn remove_solver(&mut self, key: &ServiceKey) -> Result<PodName, OpError> {
+        let at = self.solvers.iter().position(|solver| solver.key == *key);
+        let at = at.ok_or_else(|| OpError::NoService(key.clone()))?;
+        let pod = self.solvers.remove(at).pod()?;
+        self.services.retain(|service| service.key != *key);
+        self.routes.retain(|route| route.to != *key);
+        self.gone.insert(pod.clone());
+        Ok(pod)
+    }
+
+    /// What runs in a pod of a Service, where that is a solver.
+    #[must_use]
+    pub fn solver(&self, key: &ServiceKey) -> Option<&Solver> {
+        self.solvers.iter().find(|solver| solver.key == *key)
+    }
+
+    /// The pods of the controllers of a class.
+    #[must_use]
+    pub fn controllers(&self, class: &ObjectName) -> Vec<PodName> {
+        let own = self.services.iter().filter(|service| {
+            service.class.as_ref() == Some(class) && service.server.software == Software::Nginx
+        });
+        own.flat_map(|service| service.endpoints.iter().map(|pod| pod.name.clone()))
+            .collect()
+    }
+
+    /// The challenges that a controller passes on, with where to.
+    pub fn challenges(&self, controller: &Service) -> impl Iterator<Item = (&Route, SocketAddrV4)> {
+        let own = self
+            .routes
+            .iter()
+            .filter(|route| controller.class.as_ref() == Some(&route.class));
+        own.filter_map(|route| {
+            Some((
+                route,
+                SocketAddrV4::new(self.service(&route.to)?.cluster_ip, PORT),
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::workloads;
+
+    fn solver() -> Solver {
+        Solver {
+            key: "shop/parallax-preflight-1".parse().unwrap(),
+            node: "n2".parse().unwrap(),
+            cluster_ip: "10.96.200.1".parse().unwrap(),
+            argv: vec!["parallax".to_owned(), "solver".to_owned()],
+        }
+    }
+
+    fn route() -> Route {
+        Route {
+            to: solver().key,
+            class: "public".parse().unwrap(),
+            host: "shop.example.test".parse().unwrap(),
+            path: "/.well-known/acme-challenge/t0ken".to_owned(),
+        }
+    }
+
+    fn of(cluster: &Cluster, service: &str) -> String {
+        let service = cluster.service(&service.parse().unwrap()).unwrap();
+        let pod = &service.endpoints[0];
+        workloads::server("lab", Path::new("/run-folder"), cluster, service, pod).files[0]
+            .1
+            .clone()
+    }
+
+    #[test]
+    fn the_controllers_of_its_class_pass_its_path_on_and_no_other_does() {
+        let text = include_str!("../../incidents/i4.yaml");
+        let incident = crate::incident::parse(Path::new("i4.yaml"), text).unwrap();
+        let mut cluster = Cluster::derive(&incident).unwrap();
+        let before = cluster.clone();
+        cluster.add_solver(solver()).unwrap();
+        cluster.routes.push(route());
+        let passed =
+            "location = /.well-known/acme-challenge/t0ken {\n      proxy_pass http://10.96.200.1:8089;";
+        assert!(of(&cluster, "ingress/ingress-nginx").contains(passed));
+        assert!(!of(&cluster, "ingress/internal").contains("acme-challenge"));
+        // Of the other class: the other controller, under a name that it serves nothing else of.
+        cluster.routes[0].class = "internal".parse().unwrap();
+        assert!(!of(&cluster, "ingress/ingress-nginx").contains("acme-challenge"));
+        let internal = of(&cluster, "ingress/internal");
+        assert!(
+            internal.contains("server_name shop.example.test;") && internal.contains(passed),
+            "{internal}"
+        );
+        let pod = cluster.remove_solver(&solver().key).unwrap();
+        assert_eq!(
+            (&cluster.services, &cluster.routes),
+            (&before.services, &before.routes)
+        );
+        assert!(matches!(cluster.add_solver(solver()), Err(OpError::Taken(taken)) if taken == pod));
+    }
+
+    #[test]
+    fn the_solvers_pod_runs_the_containers_own_command() {
+        let text = include_str!("../../incidents/i1.yaml");
+        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let mut cluster = Cluster::derive(&incident).unwrap();
+        let pod = cluster.add_solver(solver()).unwrap();
+        let service = cluster.service(&solver().key).unwrap();
+        let workload = workloads::server("lab", Path::new("/run-folder"), &cluster, service, &pod);
+        assert_eq!(workload.command.argv, ["parallax", "solver"]);
+        assert_eq!(pod.address, Ipv4Addr::new(10, 244, 2, 11));
+    }
+}

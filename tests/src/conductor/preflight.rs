@@ -1,0 +1,403 @@
+//! Preflights: the real binary asks the lab's aggregator, and what its objects would set going in a cluster happens inside.
+
+use std::{process::Stdio, time::Duration};
+
+use anyhow::{Context, bail};
+use parallax_model::{NodeName, ServiceKey};
+use serde_json::{Value, json};
+use tokio::{
+    process::Command,
+    time::{Instant, sleep, timeout},
+};
+
+use super::Conductor;
+use crate::{
+    aggregator_config,
+    api_server::ApiServer,
+    cluster::{Cluster, Route, Solver},
+    incident::{Incident, Preflight, When},
+    lab::Lab,
+    objects, parallax,
+    preflight::{self, Document, Shown},
+};
+
+/// Longest time for one.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Time between two looks at the objects that it makes.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Label of everything that a preflight makes.
+const OWNER: &str = "parallax.dev/preflight";
+
+/// A solver whose pod runs.
+#[derive(Debug)]
+struct Running {
+    key: ServiceKey,
+    host: String,
+    path: String,
+    routed: bool,
+}
+
+/// A kubelet and an ingress controller for the objects of preflights.
+#[derive(Debug, Default)]
+struct Controllers {
+    running: Vec<Running>,
+    /// When the first controller had its route.
+    routed: Option<Instant>,
+}
+
+impl Conductor {
+    /// Runs the preflights of a time. Answers what did not come out as expected.
+    pub(super) async fn preflights(
+        &mut self,
+        incident: &Incident,
+        when: When,
+    ) -> anyhow::Result<Option<String>> {
+        for step in incident.preflight.iter().filter(|step| step.when == when) {
+            let (shown, wrong) = self.preflight(incident, step).await?;
+            self.screen.line(&format!(
+                "preflight: {} ({:.1} s)",
+                shown.sentences.join("; "),
+                shown.seconds
+            ));
+            self.preflights.push(shown);
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn preflight(
+        &mut self,
+        incident: &Incident,
+        step: &Preflight,
+    ) -> anyhow::Result<(Shown, Option<String>)> {
+        let program = std::env::current_exe().context("finding the path of this program")?;
+        let parallax = parallax::beside(&program)?;
+        let lab = self.lab.as_mut().context("there is no lab")?;
+        let server = self
+            .publisher
+            .as_ref()
+            .and_then(|publisher| publisher.api_server());
+        if let Some(server) = server {
+            place_cert_manager(server, step.cert_manager_on.as_ref());
+        }
+        let args = arguments(incident, step);
+        let aggregator = self.aggregator.as_ref().context("there is no aggregator")?;
+        let begun = Instant::now();
+        let mut command = Command::new(&parallax);
+        command
+            .args(&args)
+            .args(["--server", &aggregator_config::page(aggregator.address())])
+            .env("KUBECONFIG", lab.run().file(aggregator_config::KUBECONFIG))
+            .env_remove("PARALLAX_TOKEN")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {}", parallax.display()))?;
+        let mut controllers = Controllers::default();
+        let work = child.wait_with_output();
+        tokio::pin!(work);
+        let output = timeout(PATIENCE, async {
+            loop {
+                tokio::select! {
+                    output = &mut work => return output.context("waiting for parallax preflight"),
+                    () = sleep(LOOK) => {
+                        if let Some(server) = server {
+                            controllers.look(server, lab, step, &parallax.display().to_string()).await?;
+                        }
+                    }
+                }
+            }
+        })
+        .await
+        .with_context(|| format!("parallax preflight does not end within {} s", PATIENCE.as_secs()))??;
+        let ended = Instant::now();
+        if let Some(server) = server {
+            controllers
+                .look(server, lab, step, &parallax.display().to_string())
+                .await?;
+            if let Some(left) = controllers.running.first() {
+                bail!("the preflight {:?} left {} behind", step.name, left.key);
+            }
+        }
+        let typed = format!("parallax {}", args.join(" "));
+        let Ok(document) = serde_json::from_slice::<Document>(&output.stdout) else {
+            bail!(
+                "{typed} ended with {} and no document: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        };
+        let code = output.status.code();
+        let mut shown = Shown::of(step, typed, code.unwrap_or(-1), &document);
+        shown.seconds = (ended - begun).as_secs_f64();
+        shown.seconds_after_route = controllers.routed.map(|at| (ended - at).as_secs_f64());
+        Ok((shown, preflight::wrong(step, code, &document)))
+    }
+}
+
+/// What is typed.
+fn arguments(incident: &Incident, step: &Preflight) -> Vec<String> {
+    let mut args = vec!["preflight".to_owned()];
+    args.extend(step.hosts.iter().map(ToString::to_string));
+    args.extend(["--json", "--profile", step.profile.word()].map(str::to_owned));
+    match &step.class {
+        Some(class) => {
+            let ingresses = &incident.topology.ingresses;
+            let of_host = |host| {
+                ingresses
+                    .iter()
+                    .find(|ingress| ingress.hosts.names().contains(host))
+            };
+            let namespace = step
+                .hosts
+                .first()
+                .and_then(of_host)
+                .map_or("default", |ingress| ingress.ingress.namespace.as_str());
+            // Nobody pulls it: the lab runs the binary under test.
+            let words = [
+                "--class",
+                class.as_str(),
+                "-n",
+                namespace,
+                "--image",
+                "parallax:lab",
+            ];
+            args.extend(words.map(str::to_owned));
+        }
+        None => args.push("--no-create".to_owned()),
+    }
+    if let Some(seconds) = step.ready_seconds {
+        args.extend(["--ready".to_owned(), seconds.to_string()]);
+    }
+    if step.strict {
+        args.push("--strict".to_owned());
+    }
+    args
+}
+
+/// cert-manager's Deployment, its one pod and the Lease that this pod holds; or none of them.
+fn place_cert_manager(server: &ApiServer, node: Option<&NodeName>) {
+    let labels =
+        json!({"app.kubernetes.io/name": "cert-manager", "app.kubernetes.io/component": "controller"});
+    let pod = "cert-manager-1";
+    let meta = |name: &str, namespace: &str| json!({"name": name, "namespace": namespace, "labels": labels});
+    let all = [
+        (
+            "deployments",
+            json!({"metadata": meta("cert-manager", "cert-manager"), "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "cert-manager-controller", "args": []}]}},
+            }}),
+        ),
+        (
+            "pods",
+            json!({"metadata": meta(pod, "cert-manager"), "spec": {"nodeName": node}, "status": {"phase": "Running"}}),
+        ),
+        (
+            "leases",
+            json!({"metadata": meta("cert-manager-controller", "kube-system"),
+                "spec": {"holderIdentity": format!("{pod}-external-cert-manager-controller")}}),
+        ),
+    ];
+    for (resource, object) in all {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        match node {
+            Some(_) => server.put(resource, object),
+            None if server.get(resource, &namespace, &name).is_some() => {
+                server.delete(resource, &namespace, &name);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Controllers {
+    /// Does for the objects that are there now what a cluster would, and takes back what was done for those that are gone.
+    async fn look(
+        &mut self,
+        server: &ApiServer,
+        lab: &mut Lab,
+        step: &Preflight,
+        parallax: &str,
+    ) -> anyhow::Result<()> {
+        let made = |resource: &str| -> Vec<Value> {
+            let mut all = server.all(resource);
+            all.retain(|object| object["metadata"]["labels"][OWNER].is_string());
+            all
+        };
+        let pods = made("pods");
+        for pod in &pods {
+            let key = key(pod)?;
+            if !self.running.iter().any(|running| running.key == key) {
+                self.start(server, lab, step, parallax, pod, key).await?;
+            }
+        }
+        for ingress in made("ingresses") {
+            self.route(server, lab, &ingress).await?;
+        }
+        let mut gone = Vec::new();
+        for (at, running) in self.running.iter().enumerate() {
+            let there = pods
+                .iter()
+                .any(|pod| key(pod).is_ok_and(|key| key == running.key));
+            if !there {
+                gone.push(at);
+            }
+        }
+        for at in gone.into_iter().rev() {
+            let running = self.running.remove(at);
+            let (namespace, name) = (running.key.namespace.as_str(), running.key.name.as_str());
+            let slice = format!("{name}-1");
+            if server.get("endpointslices", namespace, &slice).is_some() {
+                server.delete("endpointslices", namespace, &slice);
+            }
+            lab.end_solver(running.key).await?;
+        }
+        Ok(())
+    }
+
+    /// The pod runs, and its Service has an address and an endpoint.
+    async fn start(
+        &mut self,
+        server: &ApiServer,
+        lab: &mut Lab,
+        step: &Preflight,
+        parallax: &str,
+        pod: &Value,
+        key: ServiceKey,
+    ) -> anyhow::Result<()> {
+        let args = &pod["spec"]["containers"][0]["args"];
+        let mut argv = vec![parallax.to_owned()];
+        argv.extend(
+            args.as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|arg| Some(arg.as_str()?.to_owned())),
+        );
+        let after = |flag: &str| {
+            let at = argv.iter().position(|arg| arg == flag)?;
+            argv.get(at + 1).cloned()
+        };
+        let (host, token) = (after("--domain"), after("--token"));
+        let (Some(host), Some(token)) = (host, token) else {
+            bail!("the pod {key} names no domain and token to answer for: {argv:?}");
+        };
+        let nodes = lab.cluster().present().map(|node| &node.name);
+        let node = (step.solver_on.iter().chain(nodes).next())
+            .context("there is no node for a solver")?
+            .clone();
+        let mut after_it = lab.cluster().clone();
+        let solver = Solver {
+            key: key.clone(),
+            node: node.clone(),
+            cluster_ip: free_address(&after_it, self.running.len())?,
+            argv: argv.clone(),
+        };
+        // The same as inside, where its address is given.
+        let address = after_it.add_solver(solver.clone())?.address;
+        lab.start_solver(solver.clone()).await?;
+        let (namespace, name) = (key.namespace.to_string(), key.name.to_string());
+        server.amend("services", &namespace, &name, |service| {
+            service["spec"]["clusterIP"] = json!(solver.cluster_ip);
+            service["spec"]["clusterIPs"] = json!([solver.cluster_ip]);
+        });
+        server.put(
+            "endpointslices",
+            json!({"metadata": {"name": format!("{name}-1"), "namespace": namespace,
+                    "labels": {"kubernetes.io/service-name": name}},
+                "addressType": "IPv4", "ports": [{"name": "http", "port": crate::cluster::SOLVER_PORT, "protocol": "TCP"}],
+                "endpoints": [{"addresses": [address], "nodeName": node, "targetRef": {"kind": "Pod", "name": name},
+                    "conditions": {"ready": true, "serving": true, "terminating": false}}]}),
+        );
+        server.amend("pods", &namespace, &name, |pod| {
+            pod["spec"]["nodeName"] = json!(node);
+            pod["status"] = json!({"phase": "Running", "podIP": address,
+                "conditions": [{"type": "Ready", "status": "True"}]});
+        });
+        self.running.push(Running {
+            key,
+            host,
+            path: token,
+            routed: false,
+        });
+        Ok(())
+    }
+
+    /// The controllers of the Ingress's class take it up, and publish where they are.
+    async fn route(&mut self, server: &ApiServer, lab: &mut Lab, ingress: &Value) -> anyhow::Result<()> {
+        let key = key(ingress)?;
+        let Some(running) = self.running.iter_mut().find(|running| running.key == key) else {
+            return Ok(());
+        };
+        if running.routed {
+            return Ok(());
+        }
+        let path = &ingress["spec"]["rules"][0]["http"]["paths"][0];
+        let (Some(class), Some(path)) = (
+            ingress["spec"]["ingressClassName"].as_str(),
+            path["path"].as_str(),
+        ) else {
+            bail!("the Ingress {key} has no class and path that a controller could go by");
+        };
+        if !path.ends_with(&running.path) {
+            bail!("the Ingress {key} leads to {path}, and its pod answers for another token");
+        }
+        let route = Route {
+            to: key.clone(),
+            class: class
+                .parse()
+                .with_context(|| format!("the class of the Ingress {key}"))?,
+            host: running
+                .host
+                .parse()
+                .with_context(|| format!("the host of the Ingress {key}"))?,
+            path: path.to_owned(),
+        };
+        let cluster = lab.cluster();
+        let status = cluster
+            .services
+            .iter()
+            .find(|service| service.class.as_ref() == Some(&route.class))
+            .map(|service| objects::balancer(cluster, service));
+        lab.route(route).await?;
+        running.routed = true;
+        self.routed = self.routed.or(Some(Instant::now()));
+        if let Some(status) = status {
+            server.amend(
+                "ingresses",
+                key.namespace.as_str(),
+                key.name.as_str(),
+                |ingress| {
+                    ingress["status"] = status;
+                },
+            );
+        }
+        Ok(())
+    }
+}
+
+fn key(object: &Value) -> anyhow::Result<ServiceKey> {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let key = format!("{}/{}", text("namespace"), text("name"));
+    key.parse().with_context(|| format!("reading the name {key:?}"))
+}
+
+/// An address that no Service of the incident has.
+fn free_address(cluster: &Cluster, taken: usize) -> anyhow::Result<std::net::Ipv4Addr> {
+    let free = (1..=254).map(|last| std::net::Ipv4Addr::new(10, 111, 255, last));
+    let mut free = free.filter(|address| {
+        cluster
+            .services
+            .iter()
+            .all(|service| service.cluster_ip != *address)
+    });
+    free.nth(taken).context("no cluster address is left for a solver")
+}

@@ -1,0 +1,146 @@
+//! What a preflight of an incident may contradict.
+
+use parallax_model::{FailureKind, NodeName};
+
+use super::{
+    ExpectedCheck, Incident, Preflight, PublishedBy, Software, When,
+    check::{Checked, wrong},
+};
+
+impl Incident {
+    pub(super) fn check_preflights(&self) -> Checked {
+        for (i, step) in self.preflight.iter().enumerate() {
+            let field = format!("preflight[{i}]");
+            self.check_setting(&field, step)?;
+            for (name, check) in [
+                ("selfCheck", &step.expected.self_check),
+                ("ca", &step.expected.ca),
+            ] {
+                self.check_from(&format!("{field}.expected.{name}"), check)?;
+            }
+            let outside = |from: &&String| self.node_of(from).is_none();
+            if let Some(from) = step.expected.self_check.from.keys().find(outside) {
+                return wrong(
+                    format!("{field}.expected.selfCheck.from.{from}"),
+                    "expected a node: nobody outside makes cert-manager's self check",
+                );
+            }
+            let code = step.expected.code(step.strict);
+            if step.expected.exit != code {
+                return wrong(
+                    format!("{field}.expected.exit"),
+                    format!(
+                        "expected {code}, which these two verdicts make, got {}",
+                        step.expected.exit
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn check_setting(&self, field: &str, step: &Preflight) -> Checked {
+        let known = |node: &NodeName| self.topology.nodes.iter().any(|known| known.name == *node);
+        if step.hosts.is_empty() {
+            return wrong(format!("{field}.hosts"), "expected at least one host");
+        }
+        if let Some((i, host)) =
+            (step.hosts.iter().enumerate()).find(|(_, host)| !self.hosts().any(|listed| listed == *host))
+        {
+            return wrong(
+                format!("{field}.hosts[{i}]"),
+                format!("expected a host of an Ingress, {host} is none"),
+            );
+        }
+        if step.when == When::Faulty && self.faults.is_empty() {
+            return wrong(
+                format!("{field}.when"),
+                "nothing goes wrong here: expected when: healthy",
+            );
+        }
+        let needs_objects = step.class.is_some() || step.cert_manager_on.is_some();
+        if needs_objects && self.topology.published_by == PublishedBy::File {
+            return wrong(
+                field,
+                "expected topology.publishedBy: api-server with class or certManagerOn: these are objects of the API",
+            );
+        }
+        if let Some(class) = &step.class {
+            let serves = self.topology.services.iter().any(|service| {
+                service.class.as_ref() == Some(class) && service.server.software == Software::Nginx
+            });
+            if !serves {
+                return wrong(
+                    format!("{field}.class"),
+                    format!("expected the class of a Service of software nginx, {class} is none"),
+                );
+            }
+        }
+        if step.solver_on.is_some() && step.class.is_none() {
+            return wrong(format!("{field}.solverOn"), "expected with a class only");
+        }
+        for (name, node) in [
+            ("solverOn", &step.solver_on),
+            ("certManagerOn", &step.cert_manager_on),
+        ] {
+            if let Some(node) = node.as_ref().filter(|node| !known(node)) {
+                return wrong(format!("{field}.{name}"), format!("there is no node {node}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_from(&self, field: &str, check: &ExpectedCheck) -> Checked {
+        if check.from.is_empty() {
+            return wrong(format!("{field}.from"), "expected what each vantage sees");
+        }
+        for (from, sees) in &check.from {
+            let field = format!("{field}.from.{from}");
+            if self.node_of(from).is_none() && self.outside_of(from).is_none() {
+                return wrong(field, format!("there is no node and no client outside {from}"));
+            }
+            if sees.words().is_empty() {
+                return wrong(field, "expected passes, or kinds of failure");
+            }
+            let known = |word: &&String| {
+                let kind = FailureKind::from(std::borrow::Cow::Borrowed(word.as_str()));
+                *word == PASSES || !matches!(kind, FailureKind::Other(_))
+            };
+            if let Some(word) = sees.words().iter().find(|word| !known(word)) {
+                return wrong(
+                    field,
+                    format!("expected passes or a kind of failure such as refused, got {word:?}"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The node that a vantage of an expectation is on.
+    fn node_of(&self, from: &str) -> Option<&super::Node> {
+        let (name, host) = match from.strip_suffix("/host") {
+            Some(name) => (name, true),
+            None => (from, false),
+        };
+        let node = self
+            .topology
+            .nodes
+            .iter()
+            .find(|node| node.name.as_str() == name)?;
+        (!host || node.host_prober).then_some(node)
+    }
+
+    fn outside_of(&self, from: &str) -> Option<&parallax_model::Vantage> {
+        self.topology.vantages.iter().find(|vantage| {
+            let written = vantage.to_string();
+            written.split_once(':').is_some_and(|(_, name)| name == from)
+        })
+    }
+}
+
+/// What a vantage sees where nothing fails.
+pub const PASSES: &str = "passes";
+
+#[cfg(test)]
+#[path = "preflight_tests.rs"]
+mod tests;

@@ -1,0 +1,458 @@
+//! What `parallax preflight --json` said, held against what an incident expects of it. Pure, and without the product's own
+//! types: the lab judges from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    incident::{ExpectedCheck, ExpectedPreflight, PASSES, Preflight},
+    packets::printable,
+};
+
+/// The document, as far as the lab needs it.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Document {
+    /// One for each name.
+    pub hosts: Vec<Host>,
+}
+
+/// What came out for a name.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Host {
+    /// The name.
+    pub host: String,
+    /// What would be made for the solver.
+    pub solver: String,
+    /// cert-manager's own check.
+    pub self_check: Verdict,
+    /// The CA's.
+    pub ca: Verdict,
+    /// What each vantage saw of the first.
+    pub self_check_answers: Vec<Answer>,
+    /// And of the second.
+    pub ca_answers: Vec<Answer>,
+    /// What nobody looked at.
+    pub not_checked: Vec<String>,
+}
+
+/// One of the two verdicts.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Verdict {
+    /// How it stands.
+    pub standing: String,
+    /// In one sentence.
+    pub sentence: String,
+    /// What fails alike.
+    pub failing: Vec<Group>,
+    /// What makes it uncertain.
+    pub caveats: Vec<String>,
+    /// What to know besides.
+    pub findings: Vec<Finding>,
+}
+
+/// Vantages that fail alike.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Group {
+    /// In our words.
+    pub words: String,
+    /// In those of whose check it is.
+    pub theirs: String,
+    /// Why.
+    pub causes: Vec<Cause>,
+    /// Ways out.
+    pub remedies: Vec<crate::api_client::Remedy>,
+}
+
+/// A cause.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Cause {
+    /// Id in the catalogue.
+    pub id: String,
+    /// The diagnosis has named it.
+    pub diagnosed: bool,
+}
+
+/// Something to know besides.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Finding {
+    /// Id in the catalogue.
+    pub id: String,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// What one vantage saw.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// From where.
+    pub vantage: String,
+    /// How it sits to the entry.
+    pub placement: String,
+    /// `ok`, `failed`, `not_asked`.
+    pub result: String,
+    /// The kind of a failure.
+    pub kind: String,
+    /// The status that came.
+    pub status: Option<u16>,
+    /// The whole of it.
+    pub total_us: Option<u64>,
+}
+
+impl Answer {
+    /// `n1`, `n1/host` or the name of a client outside.
+    fn name(&self) -> &str {
+        let name = self.vantage.strip_suffix("/pod").unwrap_or(&self.vantage);
+        name.split_once(':').map_or(name, |(_, name)| name)
+    }
+
+    /// In a word.
+    fn sees(&self) -> &str {
+        match self.result.as_str() {
+            "ok" => PASSES,
+            "failed" => &self.kind,
+            other => other,
+        }
+    }
+
+    fn words(&self) -> String {
+        let status = self.status.map_or(String::new(), |status| format!(" {status}"));
+        let time = self
+            .total_us
+            .map_or(String::new(), |us| format!(" in {} ms", us / 1_000));
+        let sign = if self.result == "ok" { "✓" } else { "✗" };
+        let kind = if self.result == "ok" { "" } else { self.sees() };
+        format!(
+            "{sign}{}{status}{time}",
+            if kind.is_empty() {
+                String::new()
+            } else {
+                format!(" {kind}")
+            }
+        )
+    }
+}
+
+/// A preflight, for the report.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Shown {
+    /// What it was for.
+    pub name: String,
+    /// What was typed.
+    pub command: String,
+    /// Its exit code.
+    pub exit: i32,
+    /// Seconds from the command to its end.
+    pub seconds: f64,
+    /// Seconds from when the controllers had the route, where one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_after_route: Option<f64>,
+    /// Both sentences, host by host.
+    pub sentences: Vec<String>,
+    /// Vantage, placement, self check, CA.
+    pub table: Vec<[String; 4]>,
+    /// What nobody looked at.
+    pub not_checked: Vec<String>,
+    /// What the lab itself does in place of a cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_exercised: Vec<String>,
+}
+
+/// What the lab's own part leaves out where a solver's objects are made.
+const NOT_EXERCISED: [&str; 3] = [
+    "scheduler, kubelet and image: the lab runs the container's command itself",
+    "an ingress controller: the lab writes nginx's configuration and the Ingress's status, and no admission webhook looks at it",
+    "a Gateway, and GRPC or TLS before the solver",
+];
+
+impl Shown {
+    /// What is shown of a preflight that ended so.
+    #[must_use]
+    pub fn of(step: &Preflight, command: String, exit: i32, document: &Document) -> Self {
+        let mut shown = Self {
+            name: step.name.clone(),
+            command,
+            exit,
+            ..Self::default()
+        };
+        if step.class.is_some() {
+            shown.not_exercised = NOT_EXERCISED.map(str::to_owned).to_vec();
+        }
+        let mut left_out = BTreeSet::new();
+        for host in &document.hosts {
+            for (name, verdict) in [("self check", &host.self_check), ("CA", &host.ca)] {
+                let causes: BTreeSet<&str> = causes(verdict).map(|cause| cause.id.as_str()).collect();
+                let causes = Vec::from_iter(causes).join(", ");
+                let causes = if causes.is_empty() {
+                    causes
+                } else {
+                    format!(" [{causes}]")
+                };
+                shown.sentences.push(printable(&format!(
+                    "{}, {name}, {}: {}{causes}",
+                    host.host, verdict.standing, verdict.sentence
+                )));
+            }
+            let mut rows: BTreeMap<&str, (&Answer, [Option<&Answer>; 2])> = BTreeMap::new();
+            for (at, answers) in [&host.self_check_answers, &host.ca_answers]
+                .into_iter()
+                .enumerate()
+            {
+                for answer in answers {
+                    rows.entry(&answer.vantage).or_insert((answer, [None; 2])).1[at] = Some(answer);
+                }
+            }
+            for (vantage, (any, both)) in rows {
+                let [own, ca] = both.map(|answer| answer.map_or("-".to_owned(), Answer::words));
+                shown
+                    .table
+                    .push([vantage, &any.placement, &own, &ca].map(printable));
+            }
+            left_out.extend(host.not_checked.iter().map(|line| printable(line)));
+        }
+        shown.not_checked = left_out.into_iter().collect();
+        shown
+    }
+}
+
+fn causes(verdict: &Verdict) -> impl Iterator<Item = &Cause> {
+    verdict.failing.iter().flat_map(|group| &group.causes)
+}
+
+/// What did not come out as expected, if anything.
+#[must_use]
+pub fn wrong(step: &Preflight, exit: Option<i32>, document: &Document) -> Option<String> {
+    let expected = &step.expected;
+    let problem = differs(expected, step, document);
+    let problem = problem.or_else(|| {
+        (exit != Some(expected.exit)).then(|| {
+            let got = exit.map_or("a signal".to_owned(), |code| code.to_string());
+            format!("it ended with {got}, expected {}", expected.exit)
+        })
+    })?;
+    Some(format!("preflight {:?}: {problem}", step.name))
+}
+
+fn differs(expected: &ExpectedPreflight, step: &Preflight, document: &Document) -> Option<String> {
+    let asked: Vec<&str> = step.hosts.iter().map(|host| host.as_str()).collect();
+    let told: Vec<&str> = document.hosts.iter().map(|host| host.host.as_str()).collect();
+    if asked != told {
+        return Some(format!("it is about {told:?}, expected {asked:?}"));
+    }
+    document.hosts.iter().find_map(|host| {
+        of_check(&expected.self_check, &host.self_check, &host.self_check_answers)
+            .map(|problem| format!("{}: self check: {problem}", host.host))
+            .or_else(|| {
+                of_check(&expected.ca, &host.ca, &host.ca_answers)
+                    .map(|problem| format!("{}: CA: {problem}", host.host))
+            })
+            .or_else(|| of_lines(expected, &host.not_checked))
+    })
+}
+
+fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[Answer]) -> Option<String> {
+    let seen: BTreeMap<&str, &str> = answers.iter().map(|a| (a.name(), a.sees())).collect();
+    let fits = |(name, sees): (&String, &crate::incident::Sees)| {
+        seen.get(name.as_str())
+            .is_some_and(|word| sees.words().iter().any(|known| known == word))
+    };
+    if seen.len() != expected.from.len() || !expected.from.iter().all(fits) {
+        return Some(format!("vantages see {seen:?}, expected {:?}", told(expected)));
+    }
+    if verdict.standing != expected.standing.word() {
+        return Some(format!(
+            "it is {}, expected {}: {}",
+            verdict.standing,
+            expected.standing.word(),
+            printable(&verdict.sentence)
+        ));
+    }
+    let named: BTreeSet<&str> = causes(verdict).map(|cause| cause.id.as_str()).collect();
+    let wanted: BTreeSet<&str> = expected.causes.iter().map(String::as_str).collect();
+    let besides = |id: &&str| !expected.or_causes.iter().any(|other| other == id);
+    if named.iter().copied().filter(besides).collect::<BTreeSet<_>>() != wanted {
+        return Some(format!(
+            "its causes are {named:?}, expected {:?}",
+            expected.causes
+        ));
+    }
+    let diagnosed = !verdict.failing.is_empty() && causes(verdict).all(|cause| cause.diagnosed);
+    if expected.diagnosed && !diagnosed {
+        return Some("the diagnosis has not named its causes".to_owned());
+    }
+    let findings: BTreeSet<&str> = verdict.findings.iter().map(|f| f.id.as_str()).collect();
+    if findings != expected.findings.iter().map(String::as_str).collect() {
+        return Some(format!(
+            "its findings are {findings:?}, expected {:?}",
+            expected.findings
+        ));
+    }
+    let missing = expected.says.iter().find(|words| !says(verdict, words))?;
+    Some(format!(
+        "nothing says {missing:?}: {}; {:?}; {:?}",
+        printable(&verdict.sentence),
+        verdict.caveats,
+        verdict.failing
+    ))
+}
+
+fn told(expected: &ExpectedCheck) -> BTreeMap<&str, &[String]> {
+    let from = expected.from.iter();
+    from.map(|(name, sees)| (name.as_str(), sees.words())).collect()
+}
+
+fn says(verdict: &Verdict, words: &str) -> bool {
+    let mut all = vec![&verdict.sentence];
+    all.extend(&verdict.caveats);
+    all.extend(verdict.findings.iter().map(|finding| &finding.text));
+    for group in &verdict.failing {
+        all.extend([&group.words, &group.theirs]);
+        for remedy in &group.remedies {
+            all.extend([&remedy.action, &remedy.price]);
+        }
+    }
+    all.into_iter().any(|text| text.contains(words))
+}
+
+fn of_lines(expected: &ExpectedPreflight, lines: &[String]) -> Option<String> {
+    let has = |words: &&String| lines.iter().any(|line| line.contains(words.as_str()));
+    if let Some(missing) = expected.not_checked.iter().find(|words| !has(words)) {
+        return Some(format!("{missing:?} is not listed as not checked: {lines:?}"));
+    }
+    let listed = expected.checked.iter().find(has)?;
+    Some(format!(
+        "{listed:?} is listed as not checked, and it was: {lines:?}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: &str = "
+name: after the fault
+hosts: [shop.example.test]
+certManagerOn: n2
+expected:
+  exit: 1
+  selfCheck:
+    standing: failed
+    from: {n1: passes, n2: [refused, reset]}
+    causes: [F1]
+    diagnosed: true
+    says: ['sits on n2']
+  ca:
+    standing: passed
+    from: {n1: passes, laptop: passes}
+  notChecked: ['secondary validation']
+  checked: ['internet reaches port 80']
+";
+
+    fn document() -> serde_json::Value {
+        serde_json::json!({"hosts": [{
+            "host": "shop.example.test", "solver": "s",
+            "selfCheck": {"standing": "failed", "sentence": "cert-manager's pod sits on n2, where it fails", "caveats": [],
+                "failing": [{"words": "refused", "theirs": "dial", "causes": [{"id": "F1", "diagnosed": true}], "remedies": []}],
+                "findings": []},
+            "ca": {"standing": "passed", "sentence": "it passes from outside", "failing": [], "caveats": [], "findings": []},
+            "selfCheckAnswers": [
+                {"vantage": "n1/pod", "placement": "same-node", "result": "ok", "status": 200, "total_us": 12_345},
+                {"vantage": "n2/pod", "placement": "no-local", "result": "failed", "phase": "connect", "kind": "refused"}],
+            "caAnswers": [
+                {"vantage": "n1/pod", "placement": "same-node", "result": "ok", "status": 200},
+                {"vantage": "internet:laptop", "placement": "outside", "result": "ok", "status": 200}],
+            "notChecked": ["the CA's secondary validation from several networks"]}]})
+    }
+
+    fn problem(path: &str, value: serde_json::Value) -> Option<String> {
+        let step: Preflight = serde_saphyr::from_str(STEP).unwrap();
+        let mut document = document();
+        if !path.is_empty() {
+            *document.pointer_mut(path).unwrap() = value;
+        }
+        wrong(&step, Some(1), &serde_json::from_value(document).unwrap())
+    }
+
+    #[test]
+    fn what_came_out_as_expected_is_so_and_each_thing_that_did_not_is_told() {
+        use serde_json::json;
+        assert_eq!(problem("", json!(null)), None);
+        for (path, value, says) in [
+            ("/hosts/0/host", json!("other"), "it is about [\"other\"]"),
+            (
+                "/hosts/0/selfCheck/standing",
+                json!("at_risk"),
+                "it is at_risk, expected failed",
+            ),
+            ("/hosts/0/ca/standing", json!("unknown"), "CA: it is unknown"),
+            (
+                "/hosts/0/selfCheckAnswers/1/kind",
+                json!("connect_timeout"),
+                "vantages see",
+            ),
+            ("/hosts/0/caAnswers", json!([]), "vantages see {}"),
+            (
+                "/hosts/0/selfCheck/failing/0/causes/0/id",
+                json!("F24"),
+                "its causes are {\"F24\"}",
+            ),
+            (
+                "/hosts/0/selfCheck/failing/0/causes/0/diagnosed",
+                json!(false),
+                "has not named",
+            ),
+            (
+                "/hosts/0/ca/findings",
+                json!([{"id": "F17", "text": "t"}]),
+                "its findings are {\"F17\"}",
+            ),
+            (
+                "/hosts/0/selfCheck/sentence",
+                json!("fails"),
+                "nothing says \"sits on n2\"",
+            ),
+            ("/hosts/0/notChecked", json!([]), "is not listed as not checked"),
+            (
+                "/hosts/0/notChecked/0",
+                json!("secondary validation; whether the internet reaches port 80"),
+                "is listed as not checked, and it was",
+            ),
+        ] {
+            let told = problem(path, value).unwrap_or_default();
+            assert!(
+                told.starts_with("preflight \"after the fault\": "),
+                "{path}: {told}"
+            );
+            assert!(told.contains(says), "{path}: {told}");
+        }
+        let step: Preflight = serde_saphyr::from_str(STEP).unwrap();
+        let same: Document = serde_json::from_value(document()).unwrap();
+        assert!(
+            wrong(&step, Some(0), &same)
+                .unwrap()
+                .contains("ended with 0, expected 1")
+        );
+        assert!(wrong(&step, None, &same).unwrap().contains("ended with a signal"));
+    }
+
+    #[test]
+    fn a_preflight_is_shown_with_both_sentences_and_a_line_for_each_vantage() {
+        let step: Preflight = serde_saphyr::from_str(STEP).unwrap();
+        let document: Document = serde_json::from_value(document()).unwrap();
+        let shown = Shown::of(&step, "parallax preflight".to_owned(), 1, &document);
+        assert_eq!(
+            shown.sentences[0],
+            "shop.example.test, self check, failed: cert-manager's pod sits on n2, where it fails [F1]"
+        );
+        assert_eq!(shown.table[1], ["n1/pod", "same-node", "✓ 200 in 12 ms", "✓ 200"]);
+        assert_eq!(shown.table[2], ["n2/pod", "no-local", "✗ refused", "-"]);
+        assert!(shown.not_exercised.is_empty(), "nothing was made");
+    }
+}
