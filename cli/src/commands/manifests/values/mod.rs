@@ -1,6 +1,7 @@
 //! What may differ between two installations, checked as a whole.
 
 mod check;
+mod notify;
 mod raw;
 
 use std::{collections::BTreeMap, path::Path};
@@ -8,6 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 use parallax_aggregator::{ConfigError, Document};
 
 use check::Check;
+pub(super) use notify::Notify;
 use raw::{RawMonitor, RawPlace, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
@@ -37,6 +39,8 @@ pub(super) struct Values {
     pub(super) pod_monitor: Option<Monitor>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
+    /// Who is told of incidents.
+    pub(super) notify: Notify,
 }
 
 /// What a workload takes and where it runs.
@@ -129,6 +133,7 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
+            notify: Notify::default(),
         }
     }
 }
@@ -225,6 +230,7 @@ impl Values {
         }
         self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
         self.custom_resources = raw.custom_resources.unwrap_or(false);
+        self.notify = Notify::of(raw.notify, check);
         self
     }
 

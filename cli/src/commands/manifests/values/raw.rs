@@ -30,6 +30,33 @@ pub(super) struct RawValues {
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
+    #[serde(default)]
+    pub(super) notify: RawNotify,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawNotify {
+    pub(super) events: Option<bool>,
+    #[serde(default)]
+    pub(super) webhooks: Vec<RawWebhook>,
+    #[serde(default)]
+    pub(super) alertmanagers: Vec<RawAlertmanager>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawWebhook {
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) secret: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawAlertmanager {
+    pub(super) name: String,
+    pub(super) url: String,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,0 +1,172 @@
+//! Those who are told of incidents, by the real binary: through `kill -9`, and by `parallax notify test`.
+
+mod receiver;
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    commands::{config, run, text},
+    identity::mesh::until,
+    replicas::pair::Pair,
+    up::Server,
+};
+use receiver::Receiver;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn sort(message: &Value) -> &str {
+    message["type"].as_str().unwrap()
+}
+
+async fn well(pair: &Pair, name: &str, target: &str) {
+    until("the target is well", async || {
+        let state = pair.own(name).await;
+        let rows = state["matrix"].as_array().unwrap();
+        rows.iter().any(|row| {
+            let cells = row["cells"].as_array().unwrap();
+            row["target"] == target && cells.len() == 3 && cells.iter().all(|cell| cell["state"] == "ok")
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver_that_was_away() {
+    let receiver = Receiver::start().await;
+    let server = Server::start();
+    let address = server.address;
+    let target = format!("tcp://{address}");
+    let secrets = tempfile::tempdir().unwrap();
+    let secret = secrets.path().join("secret");
+    fs::write(&secret, SECRET).unwrap();
+    let notify = format!(
+        "notify:\n  configMap: parallax/parallax-notifications\n  webhooks:\n  - {{name: oncall, url: 'http://{}/', secretFile: {}}}\n",
+        receiver.address,
+        secret.display()
+    );
+    let mut pair = Pair::with(&[&target], &notify).await;
+    let (leader, standby) = pair.parts().await;
+    well(&pair, &leader, &target).await;
+    well(&pair, &standby, &target).await;
+
+    receiver.answers(503);
+    drop(server);
+    until("the leader has tried to tell", async || {
+        !receiver.all().is_empty()
+    })
+    .await;
+    pair.kill(&leader);
+    receiver.answers(204);
+    until("the next leader tells", async || !receiver.taken().is_empty()).await;
+    let opened = receiver.taken().remove(0);
+    assert_eq!(sort(&opened.body), "incident.opened");
+    assert_eq!(opened.body["data"]["targets"][0], target.as_str());
+    assert_eq!(
+        receiver.all()[0].id,
+        opened.id,
+        "what the former leader could not deliver, under its own name"
+    );
+    until("what was told is remembered", async || {
+        let map = pair
+            .mesh
+            .api
+            .get("parallax/configmaps/parallax-notifications")
+            .unwrap();
+        map["data"]["outbox.json"]
+            .as_str()
+            .is_some_and(|text| text.contains("\"heard\":{\"oncall\""))
+    })
+    .await;
+    let state = pair.own(&standby).await;
+    assert_eq!(
+        state["notifications"]["receivers"][0]["state"], "well",
+        "{}",
+        state["notifications"]
+    );
+    assert_eq!(state["notifications"]["kept"], true, "{}", state["notifications"]);
+
+    pair.kill(&standby);
+    pair.start_again(&leader).await;
+    until("it leads and knows the incident", async || {
+        let state = pair.own(&leader).await;
+        state["replica"]["part"] == "leads"
+            && state["incidents"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|incident| incident["state"] == "open")
+    })
+    .await;
+    let _server = Server::at(address);
+    until("the end is told", async || {
+        receiver
+            .taken()
+            .iter()
+            .any(|message| sort(&message.body) == "incident.recovered")
+    })
+    .await;
+    // Longer than a look: nothing else follows.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let taken = receiver.taken();
+    let told: Vec<(&str, &str)> = taken
+        .iter()
+        .map(|message| (message.id.as_str(), sort(&message.body)))
+        .collect();
+    let mut once = told.clone();
+    once.dedup();
+    assert_eq!(once.len(), 2, "opened, recovered, and nothing else: {told:?}");
+    assert_eq!((once[0].1, once[1].1), ("incident.opened", "incident.recovered"));
+    assert!(told.len() <= 3, "at most one is told twice: {told:?}");
+    let threads: BTreeSet<&str> = taken
+        .iter()
+        .map(|message| message.body["data"]["thread"].as_str().unwrap())
+        .collect();
+    assert_eq!(threads.len(), 1);
+    assert!(taken.iter().all(|message| message.signature.starts_with("v1,")));
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_what_it_found() {
+    let (good, bad) = (Receiver::start().await, Receiver::start().await);
+    bad.answers(500);
+    let tried = |receivers: &[(&str, &Receiver)]| {
+        let webhooks: Vec<String> = receivers
+            .iter()
+            .map(|(name, receiver)| {
+                format!(
+                    "{{name: {name}, url: 'http://{}/', secretFile: secret}}",
+                    receiver.address
+                )
+            })
+            .collect();
+        let (folder, path) = config(&format!("notify: {{webhooks: [{}]}}\n", webhooks.join(", ")));
+        fs::write(folder.path().join("secret"), SECRET).unwrap();
+        let output = run(&["notify", "test", "--config", path.to_str().unwrap()]);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good)]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("one (webhook): delivered in "), "{said}");
+    assert_eq!(good.taken()[0].body["data"]["test"], true);
+    let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good), ("two", &bad)]));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.ends_with("two (webhook): not delivered: it answered 500\n"),
+        "{said}"
+    );
+    let (code, _, error) = tokio::task::block_in_place(|| tried(&[]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("nobody is told anything"), "{error}");
+    let (folder, path) = config("notify: {webhook: []}\n");
+    let output = tokio::task::block_in_place(|| run(&["notify", "test", "--config", path.to_str().unwrap()]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("did you mean \"webhooks\"?"),
+        "{}",
+        text(&output.stderr)
+    );
+    drop(folder);
+}
