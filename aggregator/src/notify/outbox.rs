@@ -22,6 +22,8 @@ pub(super) const MOST: usize = 150;
 pub(super) const BYTES: usize = 768 << 10;
 /// How long one that everybody has heard the end of is remembered: longer than an aggregator that starts again is told of.
 const KEPT: Micros = Micros::from_secs(30 * 60);
+/// For so long after something was worth telling, another cause or a higher severity is no news: a fault that unfolds calls once.
+const SETTLES: Micros = Micros::from_secs(30);
 /// How long after the start what a former life left open may still be found again.
 const ADOPTION: Micros = Micros::from_secs(600);
 
@@ -114,7 +116,8 @@ impl Outbox {
         };
         let mut changed = letter.quiet != quiet || letter.content.grade != grade;
         letter.quiet = quiet;
-        if again || renamed || grade > letter.worst {
+        let settled = seen.now - letter.changed >= SETTLES;
+        if again || settled && (renamed || grade > letter.worst) {
             letter.worst = if again { grade } else { letter.worst.max(grade) };
             letter.number += 1;
             letter.changed = seen.now;

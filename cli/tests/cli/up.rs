@@ -103,7 +103,7 @@ impl Up {
         up
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.page).unwrap();
         write!(
             stream,

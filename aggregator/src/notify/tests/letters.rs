@@ -14,6 +14,8 @@ use super::{
 const MESSAGES: Manner = Manner::Messages;
 const FIRING: Manner = Manner::Firing(Duration::from_mins(1));
 const S: Micros = Micros::from_secs(1);
+/// Long enough for a fault to have unfolded.
+const WHILE: Micros = Micros::from_secs(31);
 
 fn owed(outbox: &Outbox, manner: Manner) -> Option<Owed> {
     outbox.letters.values().next()?.owed("r", manner)
@@ -56,7 +58,13 @@ fn opened_changed_and_recovered_are_each_told_once_and_in_this_order() {
     assert_eq!(hear(&mut outbox, MESSAGES), None, "once");
     let mut renamed = open();
     renamed.incidents[0].verdict.region = fixtures::region("vip", &[]);
-    look_at(&mut outbox, &renamed, NOW, false, 0);
+    look_at(&mut outbox, &renamed, NOW.plus(S), false, 0);
+    assert_eq!(
+        hear(&mut outbox, MESSAGES),
+        None,
+        "a fault that unfolds calls once"
+    );
+    look_at(&mut outbox, &renamed, NOW.plus(WHILE), false, 0);
     assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Open { first: false }));
     look_at(&mut outbox, &over(), NOW, false, 0);
     assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Over));
@@ -73,19 +81,19 @@ fn it_is_told_again_when_it_gets_worse_and_not_when_it_gets_better_or_grows() {
     let mut outbox = Outbox::default();
     look_at(&mut outbox, &mild, NOW, false, 0);
     assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Open { first: true }));
-    look_at(&mut outbox, &open(), NOW, false, 0);
+    look_at(&mut outbox, &open(), NOW.plus(WHILE), false, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
         Some(Owed::Open { first: false }),
         "critical now"
     );
-    look_at(&mut outbox, &mild, NOW, false, 0);
+    look_at(&mut outbox, &mild, NOW.plus(WHILE).plus(WHILE), false, 0);
     let mut grown = open();
     grown.incidents[0]
         .verdict
         .targets
         .push("http://late.example.test/".parse().unwrap());
-    look_at(&mut outbox, &grown, NOW, false, 0);
+    look_at(&mut outbox, &grown, NOW.plus(WHILE).plus(WHILE), false, 0);
     assert_eq!(hear(&mut outbox, MESSAGES), None);
 }
 
@@ -124,7 +132,7 @@ fn what_somebody_has_dealt_with_calls_nobody_and_its_end_is_told_to_those_who_we
     );
     let mut renamed = open();
     renamed.incidents[0].verdict.region = fixtures::region("vip", &[]);
-    look_at(&mut outbox, &renamed, NOW, true, 0);
+    look_at(&mut outbox, &renamed, NOW.plus(WHILE), true, 0);
     assert_eq!(owed(&outbox, MESSAGES), None, "acknowledged: changes call nobody");
     look_at(&mut outbox, &over(), NOW, true, 0);
     assert_eq!(

@@ -2,7 +2,12 @@
 
 mod receiver;
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -10,7 +15,7 @@ use crate::{
     commands::{config, run, text},
     identity::mesh::until,
     replicas::pair::Pair,
-    up::Server,
+    up::{Server, Up},
 };
 use receiver::Receiver;
 
@@ -118,7 +123,10 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     once.dedup();
     assert_eq!(once.len(), 2, "opened, recovered, and nothing else: {told:?}");
     assert_eq!((once[0].1, once[1].1), ("incident.opened", "incident.recovered"));
-    assert!(told.len() <= 3, "at most one is told twice: {told:?}");
+    assert!(
+        told.len() <= 4,
+        "at most one is told twice with each kill: {told:?}"
+    );
     let threads: BTreeSet<&str> = taken
         .iter()
         .map(|message| message.body["data"]["thread"].as_str().unwrap())
@@ -169,4 +177,48 @@ async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_wha
         text(&output.stderr)
     );
     drop(folder);
+}
+
+fn judged(up: &Up) -> (u64, Value) {
+    let answer = up.get("/v1/state");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let begin = body.find('{').unwrap();
+    let end = body.rfind('}').unwrap();
+    let state: Value = serde_json::from_str(&body[begin..=end]).unwrap();
+    (state["judged"].as_u64().unwrap_or(0), state)
+}
+
+#[test]
+fn a_receiver_that_never_answers_changes_nothing_about_probing_and_judging() {
+    // Takes connections, and says nothing ever.
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (server, other) = (Server::start(), Server::start());
+    let (folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\n\
+         targets: [{{url: 'http://{}/'}}, {{url: 'http://{}/'}}]\n\
+         notify: {{webhooks: [{{name: deaf, url: 'http://{}/', secretFile: secret}}]}}\n",
+        server.address,
+        other.address,
+        deaf.local_addr().unwrap()
+    ));
+    fs::write(folder.path().join("secret"), SECRET).unwrap();
+    let mut up = Up::start(&path);
+    up.until("✓ 2 ok");
+    drop(server);
+    let (_held, _) = deaf.accept().unwrap();
+    let (before, _) = judged(&up);
+    let begin = Instant::now();
+    let state = loop {
+        let (now, state) = judged(&up);
+        if now >= before + 10 {
+            break state;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(8), "ten rounds of 300 ms are not judged while it is silent");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let well = format!("http://{}/", other.address);
+    let row = state["matrix"].as_array().unwrap().iter().find(|row| row["target"] == well.as_str()).unwrap();
+    assert_eq!(row["cells"][0]["state"], "ok", "{row}");
+    assert_eq!(state["notifications"]["receivers"][0]["pending"], 1);
+    assert_eq!(up.interrupt(), Some(0), "and it ends when told to");
 }
