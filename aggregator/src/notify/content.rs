@@ -77,8 +77,8 @@ impl Content {
             occurrence: incident.occurrences,
             cause: cause(verdict),
             title: clip(&title(verdict), NAME),
-            subject: clip(&verdict.subject.to_string(), NAME),
-            region: clip(&verdict.region.to_string(), NAME),
+            subject: subject(verdict),
+            region: region(verdict),
             sentence: clip(&verdict.sentence, SENTENCE),
             probability: verdict.probability.to_string(),
             since: incident.since,
@@ -102,6 +102,16 @@ impl Content {
             dashboard: links.dashboards(incident).into_iter().next().map(|link| link.url),
         }
     }
+}
+
+/// What it is about, in words.
+pub(super) fn subject(verdict: &Verdict) -> String {
+    clip(&verdict.subject.to_string(), NAME)
+}
+
+/// Region and members, as one word each.
+pub(super) fn region(verdict: &Verdict) -> String {
+    clip(&verdict.region.to_string(), NAME)
 }
 
 /// As the metrics name it: the likeliest of the catalogue, or the region where the catalogue names none.

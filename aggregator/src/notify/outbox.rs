@@ -79,7 +79,7 @@ impl Outbox {
     fn open(&mut self, incident: &Incident, seen: &Seen<'_>) -> bool {
         let grade = grade(incident, seen.view);
         let quiet = (seen.quiet)(&incident.id, &incident.verdict.targets);
-        if self.by_incident(&incident.id).is_none() && !self.continued(incident) {
+        if self.by_incident(&incident.id).is_none() && !self.continued(incident, seen.view) {
             let letter = Letter {
                 thread: incident.id.clone(),
                 number: 1,
@@ -133,19 +133,24 @@ impl Outbox {
         changed
     }
 
-    /// Whether an incident is what a former life told of under another id; then it goes on as that.
-    fn continued(&mut self, incident: &Incident) -> bool {
-        let (subject, region) = (
-            incident.verdict.subject.to_string(),
-            incident.verdict.region.to_string(),
-        );
-        let same = |letter: &&mut Letter| {
-            !letter.confirmed
-                && letter.is_open()
-                && letter.content.subject == super::content::clip(&subject, 200)
-                && letter.content.region == super::content::clip(&region, 200)
+    /// Whether an incident is what a former life, or another leader, told of under another id; then it goes on as that. What was
+    /// named with the same region first, otherwise what was about the same: evidence names a region anew more often than two
+    /// troubles of one subject follow each other while nobody looks.
+    fn continued(&mut self, incident: &Incident, view: &View) -> bool {
+        let subject = super::content::subject(&incident.verdict);
+        let region = super::content::region(&incident.verdict);
+        let stands = |letter: &Letter| {
+            let id = &letter.content.incident;
+            view.incidents.iter().any(|incident| incident.id == *id)
         };
-        let Some(letter) = self.letters.values_mut().find(same) else {
+        let mut alike: Vec<&mut Letter> = self
+            .letters
+            .values_mut()
+            .filter(|letter| !letter.confirmed && letter.is_open() && letter.content.subject == subject)
+            .filter(|letter| !stands(letter))
+            .collect();
+        alike.sort_by_key(|letter| letter.content.region != region);
+        let Some(letter) = alike.into_iter().next() else {
             return false;
         };
         letter.content.incident.clone_from(&incident.id);

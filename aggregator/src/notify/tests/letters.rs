@@ -205,6 +205,12 @@ fn what_goes_on_under_another_id_after_a_restart_goes_on_in_its_thread() {
         (letter.content.incident.as_str(), &letter.thread),
         ("another", &open().incidents[0].id)
     );
+    // Also where the evidence has named another region meanwhile.
+    let mut elsewhere = restarted(&outbox);
+    let mut anew = renamed.clone();
+    anew.incidents[0].verdict.region = fixtures::region("vip", &[]);
+    look_at(&mut elsewhere, &anew, NOW.plus(S), false, 0);
+    assert_eq!((elsewhere.letters.len(), owed(&elsewhere, MESSAGES)), (1, None));
     // In the same life it is another one.
     renamed.incidents[0].id = "a third".to_owned();
     look_at(&mut again, &renamed, NOW.plus(S), false, 0);

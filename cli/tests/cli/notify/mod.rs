@@ -3,7 +3,7 @@
 mod receiver;
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs,
     net::TcpListener,
     time::{Duration, Instant},
@@ -17,7 +17,7 @@ use crate::{
     replicas::pair::Pair,
     up::{Server, Up},
 };
-use receiver::Receiver;
+use receiver::{Message, Receiver};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -64,15 +64,19 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     .await;
     pair.kill(&leader);
     receiver.answers(204);
-    until("the next leader tells", async || !receiver.taken().is_empty()).await;
-    let opened = receiver.taken().remove(0);
-    assert_eq!(sort(&opened.body), "incident.opened");
-    assert_eq!(opened.body["data"]["targets"][0], target.as_str());
-    assert_eq!(
-        receiver.all()[0].id,
-        opened.id,
-        "what the former leader could not deliver, under its own name"
-    );
+    let tried = receiver.all().remove(0);
+    assert_eq!(sort(&tried.body), "incident.opened");
+    until(
+        "the next leader tells what the former one could not, under its own name",
+        async || receiver.taken().iter().any(|message| message.id == tried.id),
+    )
+    .await;
+    // The mesh of this fixture has no echoes, so the network may be an incident of its own beside the target.
+    let of_target = |message: &Message| message.body["data"]["targets"][0] == target.as_str();
+    until("the target is told", async || {
+        receiver.taken().iter().any(of_target)
+    })
+    .await;
     until("what was told is remembered", async || {
         let map = pair
             .mesh
@@ -105,34 +109,48 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     })
     .await;
     let _server = Server::at(address);
-    until("the end is told", async || {
-        receiver
-            .taken()
-            .iter()
-            .any(|message| sort(&message.body) == "incident.recovered")
+    let threads = || {
+        let mut threads: BTreeMap<String, Vec<Message>> = BTreeMap::new();
+        for message in receiver.taken() {
+            let thread = message.body["data"]["thread"].as_str().unwrap().to_owned();
+            threads.entry(thread).or_default().push(message);
+        }
+        threads
+    };
+    until("each end is told", async || {
+        let ends = |messages: &Vec<Message>| sort(&messages.last().unwrap().body) == "incident.recovered";
+        threads().values().all(ends)
     })
     .await;
     // Longer than a look: nothing else follows.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let taken = receiver.taken();
-    let told: Vec<(&str, &str)> = taken
-        .iter()
-        .map(|message| (message.id.as_str(), sort(&message.body)))
-        .collect();
-    let mut once = told.clone();
-    once.dedup();
-    assert_eq!(once.len(), 2, "opened, recovered, and nothing else: {told:?}");
-    assert_eq!((once[0].1, once[1].1), ("incident.opened", "incident.recovered"));
-    assert!(
-        told.len() <= 4,
-        "at most one is told twice with each kill: {told:?}"
-    );
-    let threads: BTreeSet<&str> = taken
-        .iter()
-        .map(|message| message.body["data"]["thread"].as_str().unwrap())
-        .collect();
-    assert_eq!(threads.len(), 1);
-    assert!(taken.iter().all(|message| message.signature.starts_with("v1,")));
+    let mut twice = 0;
+    for (thread, messages) in threads() {
+        let mut told: Vec<(&str, &str)> = messages
+            .iter()
+            .map(|one| (one.id.as_str(), sort(&one.body)))
+            .collect();
+        let all = told.len();
+        told.dedup();
+        twice += all - told.len();
+        let (first, last) = (told.first().unwrap(), told.last().unwrap());
+        assert_eq!(
+            (first.1, last.1),
+            ("incident.opened", "incident.recovered"),
+            "{thread}: {told:?}"
+        );
+        let between = &told[1..told.len() - 1];
+        assert!(
+            between.iter().all(|(_, sort)| *sort == "incident.changed"),
+            "{thread}: {told:?}"
+        );
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.signature.starts_with("v1,"))
+        );
+    }
+    assert!(twice <= 2, "at most one is told twice with each kill: {twice}");
     pair.stop().await;
 }
 
@@ -213,11 +231,19 @@ fn a_receiver_that_never_answers_changes_nothing_about_probing_and_judging() {
         if now >= before + 10 {
             break state;
         }
-        assert!(begin.elapsed() < Duration::from_secs(8), "ten rounds of 300 ms are not judged while it is silent");
+        assert!(
+            begin.elapsed() < Duration::from_secs(8),
+            "ten rounds of 300 ms are not judged while it is silent"
+        );
         std::thread::sleep(Duration::from_millis(50));
     };
     let well = format!("http://{}/", other.address);
-    let row = state["matrix"].as_array().unwrap().iter().find(|row| row["target"] == well.as_str()).unwrap();
+    let row = state["matrix"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["target"] == well.as_str())
+        .unwrap();
     assert_eq!(row["cells"][0]["state"], "ok", "{row}");
     assert_eq!(state["notifications"]["receivers"][0]["pending"], 1);
     assert_eq!(up.interrupt(), Some(0), "and it ends when told to");
