@@ -147,6 +147,10 @@ impl Config {
     }
 
     /// Checks everything but the topology, which is built as its source demands.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "each section of the file is read and checked once"
+    )]
     fn checked<T>(
         path: &Path,
         document: &Document,

@@ -2,7 +2,7 @@
 //!
 //! The labels are those of the alert `ParallaxIncident` of the rules, so that routes and inhibition need not know who says it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use jiff::{Timestamp, ToSpan as _};
 use parallax_model::EventTime;
@@ -153,7 +153,8 @@ pub(super) fn targets(named: &[String], total: usize) -> String {
     let mut text = named.join(", ");
     let more = total.saturating_sub(named.len());
     if more > 0 {
-        text.push_str(&format!(" and {more} more"));
+        // Writing into a string cannot fail.
+        let _ = write!(text, " and {more} more");
     }
     text
 }

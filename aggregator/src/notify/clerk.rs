@@ -188,13 +188,16 @@ async fn past(desk: &Desk, cancelled: &CancellationToken) -> bool {
 
 fn look(desk: &Desk) {
     let view = desk.views.borrow().clone();
-    let topology = desk.topology.borrow().topology.clone();
+    let (topology, publishers) = {
+        let state = desk.topology.borrow();
+        (state.topology.clone(), state.publishers.clone())
+    };
     let seen = Seen {
         view: &view,
         now: desk.clock.now(),
         start: desk.clock.start(),
         quiet: &|id, targets| desk.handling.standing(id, targets) != crate::handling::Standing::None,
-        content: &|incident, grade| Content::of(incident, grade, &topology, &desk.links),
+        content: &|incident, grade| Content::of(incident, grade, (&topology, &publishers), &desk.links),
     };
     desk.change(|outbox| outbox.look(&seen));
 }

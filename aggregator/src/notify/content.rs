@@ -8,7 +8,7 @@ use parallax_model::EventTime;
 use serde::{Deserialize, Serialize};
 
 use super::objects::{self, Named};
-use crate::config::Links;
+use crate::{config::Links, watch::Publishers};
 
 /// Targets by name; the others are counted.
 pub(super) const TARGETS: usize = 10;
@@ -67,11 +67,11 @@ impl Content {
     pub(super) fn of(
         incident: &Incident,
         grade: super::letter::Grade,
-        topology: &Topology,
+        (topology, publishers): (&Topology, &Publishers),
         links: &Links,
     ) -> Self {
         let verdict = &incident.verdict;
-        let (objects, objects_total) = objects::concerned(verdict, topology);
+        let (objects, objects_total) = objects::concerned(verdict, topology, publishers);
         Self {
             incident: incident.id.clone(),
             occurrence: incident.occurrences,

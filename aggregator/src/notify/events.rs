@@ -3,7 +3,7 @@
 //! An Event is named after what it says, so saying it twice makes one. While the incident stands it is a series: its count
 //! and time are renewed before the API server forgets it.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
@@ -251,13 +251,14 @@ fn note(letter: &Letter, over: bool) -> String {
     let mut note = format!("{how}{}", clip(&content.sentence, 400));
     if content.targets_total > 0 {
         let few = &content.targets[..content.targets.len().min(3)];
-        note.push_str(&format!(" Targets: {}.", targets(few, content.targets_total)));
+        // Writing into a string cannot fail, here and below.
+        let _ = write!(note, " Targets: {}.", targets(few, content.targets_total));
     }
     let more = content.objects_total.saturating_sub(content.objects.len());
     if more > 0 {
-        note.push_str(&format!(" {more} more objects are concerned."));
+        let _ = write!(note, " {more} more objects are concerned.");
     }
-    note.push_str(&format!(" parallax explain {}", content.incident));
+    let _ = write!(note, " parallax explain {}", content.incident);
     clip(&note, NOTE)
 }
 

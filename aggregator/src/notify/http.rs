@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn a_receiver_asks_for_seconds_or_for_a_date() {
         let now: Timestamp = "2026-11-22T08:00:00Z".parse().unwrap();
-        assert_eq!(waited("120", now), Some(Duration::from_secs(120)));
+        assert_eq!(waited("120", now), Some(Duration::from_mins(2)));
         assert_eq!(
             waited("Sun, 22 Nov 2026 08:01:00 GMT", now),
-            Some(Duration::from_secs(60))
+            Some(Duration::from_mins(1))
         );
         assert_eq!(waited("Sun, 22 Nov 2026 07:01:00 GMT", now), None);
         assert_eq!(waited("soon", now), None);

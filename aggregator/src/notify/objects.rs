@@ -9,6 +9,8 @@ use parallax_diagnosis::{
 use parallax_model::TargetId;
 use serde::{Deserialize, Serialize};
 
+use crate::watch::{Publisher, PublisherSort, Publishers};
+
 /// Objects that are written about; the others are counted. An incident of five hundred hosts must not be five hundred Events.
 pub(super) const MOST: usize = 5;
 
@@ -74,6 +76,17 @@ impl Named {
         }
     }
 
+    fn publisher(publisher: &Publisher) -> Self {
+        Self {
+            kind: match publisher.sort {
+                PublisherSort::Ingress => Kind::Ingress,
+                PublisherSort::HttpRoute => Kind::HttpRoute,
+            },
+            namespace: publisher.namespace.clone(),
+            name: publisher.name.clone(),
+        }
+    }
+
     fn node(name: &str) -> Self {
         Self {
             kind: Kind::Node,
@@ -84,7 +97,11 @@ impl Named {
 }
 
 /// The objects, what the verdict is about first, and how many there are in all.
-pub(super) fn concerned(verdict: &Verdict, topology: &Topology) -> (Vec<Named>, usize) {
+pub(super) fn concerned(
+    verdict: &Verdict,
+    topology: &Topology,
+    publishers: &Publishers,
+) -> (Vec<Named>, usize) {
     let mut first = Vec::new();
     let service = match &verdict.subject {
         Subject::Node(node) => {
@@ -110,6 +127,7 @@ pub(super) fn concerned(verdict: &Verdict, topology: &Topology) -> (Vec<Named>, 
     first.extend(service.map(|service| Named::of_service(&service.key)));
     let mut rest = BTreeSet::new();
     for target in &verdict.targets {
+        rest.extend(publishers.get(target).map(Named::publisher));
         let Some(placed) = topology.targets().get(target) else {
             continue;
         };
@@ -174,8 +192,32 @@ mod tests {
         Topology::try_from(spec).unwrap()
     }
 
+    fn published() -> Publishers {
+        let publisher = Publisher {
+            sort: PublisherSort::Ingress,
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+        };
+        let targets = ["http://shop.example.test/", "http://late.example.test/"];
+        targets
+            .map(|target| (target.parse().unwrap(), publisher.clone()))
+            .into()
+    }
+
+    #[test]
+    fn hosts_are_said_of_the_ingress_that_publishes_them_once() {
+        let mut verdict = fixtures::outage().incidents[0].verdict.clone();
+        verdict.subject = Subject::Front("10.96.1.3:80".parse().unwrap());
+        verdict.region = fixtures::region("nolocal", &[]);
+        verdict.targets = published().into_keys().collect();
+        assert_eq!(
+            words(&verdict),
+            (vec!["Service shop/shop-3".into(), "Ingress shop/web".into()], 2)
+        );
+    }
+
     fn words(verdict: &Verdict) -> (Vec<String>, usize) {
-        let (named, total) = concerned(verdict, &topology());
+        let (named, total) = concerned(verdict, &topology(), &published());
         let words = named
             .iter()
             .map(|named| format!("{} {}/{}", named.kind.word(), named.namespace, named.name));

@@ -60,7 +60,10 @@ fn words(incident: &Incident, grade: Grade) -> Content {
     Content::of(
         incident,
         grade,
-        &parallax_diagnosis::topology::Topology::default(),
+        (
+            &parallax_diagnosis::topology::Topology::default(),
+            &crate::watch::Publishers::default(),
+        ),
         &crate::config::Links::default(),
     )
 }

@@ -71,7 +71,7 @@ impl Vault {
                 let kept = store.ask(|store| store.document(Paper::Outbox, DOCUMENT)).await;
                 match kept {
                     Ok(document) => {
-                        Ok(document.map_or_else(Outbox::default, |document| parsed(document.value)))
+                        Ok(document.map_or_else(Outbox::default, |document| parsed(&document.value)))
                     }
                     Err(AskError::Off) => Ok(Outbox::default()),
                     Err(error) => Err(error.to_string()),
@@ -112,11 +112,11 @@ fn text(map: &ConfigMap) -> &str {
 
 /// Nothing where there is nothing, or what another version wrote.
 fn of_text(text: &str) -> Outbox {
-    serde_json::from_str(text).map_or_else(|_| Outbox::default(), parsed)
+    serde_json::from_str(text).map_or_else(|_| Outbox::default(), |value| parsed(&value))
 }
 
 /// Letters of another version that this one cannot read are left out, the others stay.
-fn parsed(value: serde_json::Value) -> Outbox {
+fn parsed(value: &serde_json::Value) -> Outbox {
     let letters = value["letters"].as_object().cloned().unwrap_or_default();
     let letters = letters
         .into_iter()

@@ -1,5 +1,7 @@
 //! Without Prometheus: the aggregator pushes to a real Alertmanager by itself.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -67,34 +69,8 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
             &json!("here")
         )
     );
-    let held = get(&client, &format!("http://{address}/api/v2/alerts"))
-        .await
-        .unwrap();
-    let held = &held.as_array().unwrap()[0];
-    assert_eq!(
-        held["generatorURL"],
-        format!("https://parallax.example.test/incident/{incident}")
-    );
-    assert!(
-        held["annotations"]["description"]
-            .as_str()
-            .is_some_and(|text| !text.is_empty())
-    );
-
-    // What the rules would say of a target that it explains stays with the Alertmanager.
-    let explained = json!([{"labels": {"alertname": "ParallaxTargetUnreachable", "job": labels["job"], "incident": incident,
-        "target": "http://shop.example.test/", "placement": "no-local", "severity": "critical"}}]);
-    let push = client
-        .post(format!("http://{address}/api/v2/alerts"))
-        .json(&explained);
-    assert!(push.send().await.unwrap().status().is_success());
-    until("the explained target is inhibited", async || {
-        let kept = |(name, state, _): &(String, String, Value)| {
-            name == "ParallaxTargetUnreachable" && state == "suppressed"
-        };
-        routed(&client, address).await.iter().any(kept).then_some(())
-    })
-    .await;
+    leads_to_the_page(&client, address, &incident).await;
+    inhibits(&client, address, &incident, &labels).await;
 
     told.know(&healthy);
     teller.state.send_replace(State::Healthy);
@@ -104,8 +80,7 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
             name == "ParallaxIncident" && labels["incident"] == incident.as_str()
         };
         // A change of severity ends the alert of the former one: the last word counts.
-        (heard.iter().filter(of_it).next_back()?.1 == "resolved" && told.incident(&client).await.is_none())
-            .then_some(())
+        (heard.iter().rfind(of_it)?.1 == "resolved" && told.incident(&client).await.is_none()).then_some(())
     })
     .await;
     let metrics = client
@@ -122,4 +97,38 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     );
     teller.stop().await;
     receiver.stop().await;
+}
+
+/// What the Alertmanager holds leads to the page of the incident, and says what it is.
+async fn leads_to_the_page(client: &reqwest::Client, address: SocketAddr, incident: &str) {
+    let held = get(client, &format!("http://{address}/api/v2/alerts"))
+        .await
+        .unwrap();
+    let held = &held.as_array().unwrap()[0];
+    assert_eq!(
+        held["generatorURL"],
+        format!("https://parallax.example.test/incident/{incident}")
+    );
+    assert!(
+        held["annotations"]["description"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+    );
+}
+
+/// What the rules would say of a target that it explains stays with the Alertmanager.
+async fn inhibits(client: &reqwest::Client, address: SocketAddr, incident: &str, labels: &Value) {
+    let explained = json!([{"labels": {"alertname": "ParallaxTargetUnreachable", "job": labels["job"], "incident": incident,
+        "target": "http://shop.example.test/", "placement": "no-local", "severity": "critical"}}]);
+    let push = client
+        .post(format!("http://{address}/api/v2/alerts"))
+        .json(&explained);
+    assert!(push.send().await.unwrap().status().is_success());
+    until("the explained target is inhibited", async || {
+        let kept = |(name, state, _): &(String, String, Value)| {
+            name == "ParallaxTargetUnreachable" && state == "suppressed"
+        };
+        routed(client, address).await.iter().any(kept).then_some(())
+    })
+    .await;
 }

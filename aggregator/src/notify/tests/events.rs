@@ -85,12 +85,12 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
         (&service["type"], &service["reason"]),
         (&json!("Warning"), &json!("IncidentOpened"))
     );
-    let note = service["note"].as_str().unwrap();
+    let words = service["note"].as_str().unwrap();
     assert!(
-        note.len() <= 1_024 && note.contains("4 more objects") && note.contains("and 47 more"),
-        "{note}"
+        words.len() <= 1_024 && words.contains("4 more objects") && words.contains("and 47 more"),
+        "{words}"
     );
-    assert!(note.contains("parallax explain"), "{note}");
+    assert!(words.contains("parallax explain"), "{words}");
 
     let recovered = errand(Owed::Over, &over());
     assert!(matches!(events.carry(&recovered).await, Outcome::Delivered(_)));
@@ -135,10 +135,7 @@ fn map() -> serde_json::Value {
 }
 
 fn vault(server: &ApiServer) -> Vault {
-    Vault::map(
-        client(&server),
-        "parallax/parallax-notifications".parse().unwrap(),
-    )
+    Vault::map(client(server), "parallax/parallax-notifications".parse().unwrap())
 }
 
 fn provider() {

@@ -102,7 +102,7 @@ impl Receiver {
     pub(super) async fn heard(&self, count: usize) -> Vec<Heard> {
         let mut heard = self.inside.heard.subscribe();
         let all = heard.wait_for(|heard| heard.len() >= count);
-        tokio::time::timeout(Duration::from_secs(60), all)
+        tokio::time::timeout(Duration::from_mins(1), all)
             .await
             .expect("it hears in time")
             .unwrap()

@@ -25,6 +25,47 @@ fn sort(message: &Value) -> &str {
     message["type"].as_str().unwrap()
 }
 
+/// What it took, by thread.
+fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
+    let mut threads: BTreeMap<String, Vec<Message>> = BTreeMap::new();
+    for message in receiver.taken() {
+        let thread = message.body["data"]["thread"].as_str().unwrap().to_owned();
+        threads.entry(thread).or_default().push(message);
+    }
+    threads
+}
+
+/// That each thread begins with its opening and ends with its end; how many messages came twice.
+fn told_in_order(receiver: &Receiver) -> usize {
+    let mut twice = 0;
+    for (thread, messages) in threads(receiver) {
+        let mut told: Vec<(&str, &str)> = messages
+            .iter()
+            .map(|one| (one.id.as_str(), sort(&one.body)))
+            .collect();
+        let all = told.len();
+        told.dedup();
+        twice += all - told.len();
+        let (first, last) = (told.first().unwrap(), told.last().unwrap());
+        assert_eq!(
+            (first.1, last.1),
+            ("incident.opened", "incident.recovered"),
+            "{thread}: {told:?}"
+        );
+        let between = &told[1..told.len() - 1];
+        assert!(
+            between.iter().all(|(_, sort)| *sort == "incident.changed"),
+            "{thread}: {told:?}"
+        );
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.signature.starts_with("v1,"))
+        );
+    }
+    twice
+}
+
 async fn well(pair: &Pair, name: &str, target: &str) {
     until("the target is well", async || {
         let state = pair.own(name).await;
@@ -109,47 +150,14 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     })
     .await;
     let _server = Server::at(address);
-    let threads = || {
-        let mut threads: BTreeMap<String, Vec<Message>> = BTreeMap::new();
-        for message in receiver.taken() {
-            let thread = message.body["data"]["thread"].as_str().unwrap().to_owned();
-            threads.entry(thread).or_default().push(message);
-        }
-        threads
-    };
     until("each end is told", async || {
         let ends = |messages: &Vec<Message>| sort(&messages.last().unwrap().body) == "incident.recovered";
-        threads().values().all(ends)
+        threads(&receiver).values().all(ends)
     })
     .await;
     // Longer than a look: nothing else follows.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let mut twice = 0;
-    for (thread, messages) in threads() {
-        let mut told: Vec<(&str, &str)> = messages
-            .iter()
-            .map(|one| (one.id.as_str(), sort(&one.body)))
-            .collect();
-        let all = told.len();
-        told.dedup();
-        twice += all - told.len();
-        let (first, last) = (told.first().unwrap(), told.last().unwrap());
-        assert_eq!(
-            (first.1, last.1),
-            ("incident.opened", "incident.recovered"),
-            "{thread}: {told:?}"
-        );
-        let between = &told[1..told.len() - 1];
-        assert!(
-            between.iter().all(|(_, sort)| *sort == "incident.changed"),
-            "{thread}: {told:?}"
-        );
-        assert!(
-            messages
-                .iter()
-                .all(|message| message.signature.starts_with("v1,"))
-        );
-    }
+    let twice = told_in_order(&receiver);
     assert!(twice <= 2, "at most one is told twice with each kill: {twice}");
     pair.stop().await;
 }
