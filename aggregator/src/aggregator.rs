@@ -19,12 +19,13 @@ use crate::{
     handling,
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
+    notify::{self, Staff, StaffError, Vault},
     plan::Planner,
     record::{RecordError, Recorder, Writer},
     replicas::{Election, Replica},
     runs::Desk,
     serve::{self, Gate, Shared},
-    store::{SqliteFile, StoreHandle, Worker},
+    store::{Hold, SqliteFile, StoreHandle, Worker},
     watch::{self as topology_watch, Started, TopologyState, kube::Watches},
 };
 
@@ -54,6 +55,9 @@ pub enum StartError {
     /// What is seen was to be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// Somebody was to be told of incidents.
+    #[error(transparent)]
+    Notify(#[from] StaffError),
     /// One of several aggregators must have a name.
     #[error(
         "replicas: expected a name for this aggregator among them; give the name of its Pod as --pod or PARALLAX_POD"
@@ -95,6 +99,7 @@ pub struct Aggregator {
     writer: Option<Writer>,
     keeping: Option<Worker>,
     shared: Shared,
+    staff: Staff,
     door: Door,
     joining: Option<Joining>,
     election: Option<Election>,
@@ -177,10 +182,12 @@ impl Aggregator {
             }
             None => None,
         };
+        let mut hold = None;
         let (keeping, store) = match &config.store {
             Some(options) => {
                 let file = Box::new(SqliteFile::new(options.clone()));
                 let (keeper, worker, handle) = Worker::new(file, clock, &metrics);
+                hold = Some(keeper.hold());
                 hub.keep(keeper);
                 (Some(worker), handle)
             }
@@ -198,7 +205,20 @@ impl Aggregator {
         let ledger = ledger
             .map(|(place, client)| handling::Ledger::new(client, place, replica.clone(), metrics.clone()));
         let handling = Arc::new(handling::Desk::new(clock, store.clone(), ledger));
+        let links = Arc::new(config.links.clone());
+        let around = notify::Around {
+            clock,
+            replica: replica.clone(),
+            handling: handling.clone(),
+            views: outlook.views.clone(),
+            topology: topology_out.clone(),
+            links: links.clone(),
+        };
+        let remembered = vault(&config, &door, &store, hold);
+        let notifications = Arc::new(notify::Desk::new(around, remembered, metrics.notify.clone()));
+        let staff = Staff::new(notifications.clone(), &config.notify, door.client())?;
         let live = Live {
+            notifications: notifications.clone(),
             clock,
             handling: handling.clone(),
             views: outlook.views.clone(),
@@ -213,7 +233,8 @@ impl Aggregator {
             runs,
             handling,
             form_key: serve::FormKey::new(),
-            links: Arc::new(config.links.clone()),
+            links,
+            notifications,
             forwarder: serve::Forwarder::new(),
             replica,
             outlook,
@@ -234,6 +255,7 @@ impl Aggregator {
             writer,
             keeping,
             shared,
+            staff,
             door,
             joining,
             election,
@@ -316,6 +338,7 @@ impl Aggregator {
             "handling",
             parts.spawn(shared.handling.clone().run(stopping.clone())),
         );
+        start("notifications", parts.spawn(self.staff.run(stopping.clone())));
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
         self.door.open(&shared, &mut parts, &mut start, &stopping);
         if let Some(joining) = self.joining {
@@ -351,6 +374,20 @@ impl Aggregator {
             }
         }
         failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Where what is owed to receivers is remembered: where the next leader reads it, otherwise in the store.
+fn vault(config: &Config, door: &Door, store: &StoreHandle, hold: Option<Arc<Hold>>) -> Vault {
+    let map = config.notify.config_map.clone().zip(door.client().cloned());
+    match (map, hold) {
+        _ if config.notify.is_empty() => Vault::Nowhere,
+        (Some((place, client)), _) => Vault::map(client, place),
+        (None, Some(hold)) => Vault::Store {
+            store: store.clone(),
+            _hold: hold,
+        },
+        (None, None) => Vault::Nowhere,
     }
 }
 

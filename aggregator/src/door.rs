@@ -43,7 +43,7 @@ pub enum DoorError {
     Authority(#[from] AuthorityError),
     /// The API server is needed and not known.
     #[error(
-        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `handling` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `handling`, `notify` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
     )]
     Cluster(#[source] Box<kube::Error>),
 }
@@ -85,6 +85,7 @@ impl Door {
             || config.replicas.is_some()
             || config.custom_resources
             || config.handling.is_some()
+            || config.notify.needs_cluster()
             || config
                 .access
                 .as_ref()

@@ -27,6 +27,7 @@ mod hub;
 mod identity;
 mod ingest;
 mod metrics;
+pub mod notify;
 mod nulls;
 mod plan;
 pub mod preflight;

@@ -61,6 +61,8 @@ enum Command {
     Verify(commands::ask::handle::Verify),
     /// Announce maintenance: nobody is called for what fails within it.
     Maintenance(commands::ask::handle::Maintenance),
+    /// Look after those who are told of incidents.
+    Notify(commands::notify::Args),
     /// Print the completion script of a shell.
     Completion(commands::ask::completion::Args),
     /// Diagnose a recorded stream; the same input gives the same bytes.
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         | Command::Silence(_)
         | Command::Verify(_)
         | Command::Maintenance(_)
+        | Command::Notify(_)
         | Command::Completion(_)
         | Command::Replay(_) => QUIETLY,
         Command::Prober(_) | Command::Aggregator(_) => "info",
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::Silence(args) => commands::ask::handle::silence(args),
         Command::Verify(args) => commands::ask::handle::verify(&args),
         Command::Maintenance(args) => commands::ask::handle::maintenance(args),
+        Command::Notify(args) => commands::notify::run(&args),
         Command::Completion(args) => commands::ask::completion::run(&args, Cli::command()),
         Command::Replay(args) => commands::replay::run(&args),
     };

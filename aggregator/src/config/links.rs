@@ -57,6 +57,16 @@ pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> Link
 }
 
 impl Links {
+    /// The page of an incident, as people reach it.
+    pub(crate) fn incident(&self, id: &str) -> Option<String> {
+        let mut url = self.page.clone()?;
+        url.path_segments_mut()
+            .ok()?
+            .pop_if_empty()
+            .extend(["incident", id]);
+        Some(url.into())
+    }
+
     /// The dashboards that show an incident, at its time and with what it is about chosen; none without a Grafana.
     pub(crate) fn dashboards(&self, incident: &Incident) -> Vec<Link> {
         let verdict = &incident.verdict;

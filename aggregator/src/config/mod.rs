@@ -4,6 +4,7 @@ mod access;
 mod document;
 mod error;
 mod links;
+mod notify;
 mod people;
 mod public_views;
 mod raw;
@@ -40,6 +41,7 @@ use raw::{RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 use crate::{
     api_client::ApiClient,
     identity::Pods,
+    notify::NotifyOptions,
     record::RecordOptions,
     replicas::ReplicaOptions,
     store::StoreOptions,
@@ -80,6 +82,8 @@ pub struct Config {
     pub(crate) links: Links,
     /// The `ConfigMap` in which what people did about incidents outlives this aggregator.
     pub(crate) handling: Option<ObjectKey>,
+    /// Who is told of incidents.
+    pub(crate) notify: NotifyOptions,
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
@@ -144,6 +148,10 @@ impl Config {
     }
 
     /// Checks everything but the topology, which is built as its source demands.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "each section of the file is read and checked once"
+    )]
     fn checked<T>(
         path: &Path,
         document: &Document,
@@ -196,6 +204,10 @@ impl Config {
                 .ok()
         });
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
+        let notify = raw
+            .notify
+            .map(|raw| notify::notify(raw, folder, &mut wrong))
+            .unwrap_or_default();
         let links = raw
             .links
             .map(|raw| links::links(raw, &mut wrong))
@@ -241,6 +253,7 @@ impl Config {
                 pods: None,
                 links,
                 handling,
+                notify,
                 replicas,
                 own: Own::default(),
                 record: None,
@@ -271,6 +284,7 @@ impl Config {
             pods: None,
             links: Links::default(),
             handling: None,
+            notify: NotifyOptions::default(),
             replicas: None,
             own: Own::default(),
             record: None,

@@ -11,6 +11,7 @@ use serde::{
 
 use super::{
     links::RawLinks,
+    notify::RawNotify,
     people::{RawAccess, RawRuns},
     replicas::RawReplicas,
 };
@@ -48,6 +49,8 @@ pub(super) struct RawConfig<T> {
     pub(super) replicas: Option<RawReplicas>,
     /// Where else incidents can be looked at.
     pub(super) links: Option<RawLinks>,
+    /// Who is told of incidents.
+    pub(super) notify: Option<RawNotify>,
     /// Where what people did about incidents outlives the aggregator that was told.
     pub(super) handling: Option<RawHandling>,
     /// Where history is kept; in memory only without.

@@ -107,6 +107,16 @@ families! {
         HANDLING_UNSHARED = Gauge "handling_unshared" []
             "1 while what people do about incidents is in the memory of this aggregator only, as the ConfigMap for it cannot be read or written, else 0.";
     }
+    "Notifications" {
+        NOTIFICATIONS = Counter "notifications" ["receiver", "result"]
+            "Attempts to tell a receiver of an incident: delivered, failed and to be tried again, refused for good, or dropped as too many waited.";
+        NOTIFICATIONS_PENDING = Gauge "notifications_pending" ["receiver"]
+            "Incidents of which a receiver is owed something; zero on an aggregator that stands by.";
+        NOTIFICATIONS_OLDEST = Gauge "notifications_oldest_seconds" ["receiver"]
+            "For how long the oldest of what a receiver is owed has been owed; zero where nothing is.";
+        NOTIFICATIONS_UNKEPT = Gauge "notifications_unkept" []
+            "1 while what receivers are owed is in the memory of this aggregator only, 0 while it is kept; absent where nobody is told anything.";
+    }
     "Runs" {
         RUNS = Counter "runs" ["result"]
             "Runs that somebody asked for, by what they came to; refused ones were not made.";

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    handling,
+    handling, notify,
     store::{Status, StoreState},
     watch::{
         TopologyState,
@@ -39,6 +39,8 @@ pub(crate) struct Live {
     pub(crate) watches: watch::Receiver<Watches>,
     /// What people did about incidents.
     pub(crate) handling: Arc<handling::Desk>,
+    /// Who is told of them.
+    pub(crate) notifications: Arc<notify::Desk>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -80,6 +82,11 @@ struct ResourceReason {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ReceiverLabel {
+    receiver: String,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct VantageLabel {
     vantage: String,
 }
@@ -118,9 +125,29 @@ impl Collector for Live {
             gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
             gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
         }
+        told(encoder, &self.notifications)?;
         watched(encoder, &self.watches.borrow().clone())?;
         store(encoder, &self.store.borrow().clone())
     }
+}
+
+/// What receivers are owed; no series where nobody is told anything.
+fn told(encoder: &mut DescriptorEncoder<'_>, desk: &notify::Desk) -> Result<(), fmt::Error> {
+    let pending = desk.pending();
+    let nobody = pending.is_empty();
+    let label = |receiver: &String| ReceiverLabel {
+        receiver: receiver.clone(),
+    };
+    let counts = pending.iter().map(|(name, owed, _)| (label(name), count(*owed)));
+    gauges(encoder, families::NOTIFICATIONS_PENDING, counts.collect())?;
+    let ages = pending.iter().map(|(name, _, age)| (label(name), *age));
+    gauges(encoder, families::NOTIFICATIONS_OLDEST, ages.collect())?;
+    let family = families::NOTIFICATIONS_UNKEPT;
+    let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
+    if !nobody {
+        family.encode_gauge(&f64::from(u8::from(desk.is_unkept())))?;
+    }
+    Ok(())
 }
 
 /// How the watches of the cluster fare; no series without a cluster.

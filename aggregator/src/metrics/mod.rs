@@ -42,6 +42,7 @@ use prometheus_client::{
 use crate::{
     identity::Reason,
     ingest::Receipt,
+    notify::NotifyMetrics,
     serve::{ApiError, Shared},
     store::What,
 };
@@ -170,6 +171,8 @@ pub(crate) struct Metrics {
     leader: Gauge,
     lease_failures: Counter,
     handling_unshared: Gauge,
+    /// Of what receivers were told.
+    pub(crate) notify: NotifyMetrics,
     /// Of runs that somebody asked for.
     pub(crate) runs: RunMetrics,
     store_written: Family<WhatLabel, Counter>,
@@ -201,6 +204,7 @@ impl Metrics {
             leader: Gauge::default(),
             lease_failures: Counter::default(),
             handling_unshared: Gauge::default(),
+            notify: NotifyMetrics::default(),
             runs: RunMetrics::new(histogram),
             store_written: Family::default(),
             store_dropped: Family::default(),
@@ -254,6 +258,11 @@ impl Metrics {
             STORE_DROPPED: store_dropped;
             STORE_SURPLUS: store_surplus;
         }
+        registry.register(
+            families::NOTIFICATIONS.name,
+            families::NOTIFICATIONS.unended(),
+            self.notify.family(),
+        );
         self.runs.register(&mut registry);
         registry.register_collector(Box::new(live));
         registry

@@ -46,6 +46,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
         handling: handling.clone(),
+        notifications: crate::notify::told_nobody_but("oncall", &metrics.notify),
     });
     Scene {
         handling,

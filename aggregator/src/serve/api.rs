@@ -13,6 +13,7 @@ use super::{ApiError, Shared};
 use crate::{
     hub,
     ingest::ProberView,
+    notify::api::Notifications,
     replicas::ReplicaView,
     store::{Status, StoreState},
     watch::Note,
@@ -35,6 +36,8 @@ struct StateAnswer<'a> {
     /// Which of several aggregators says this.
     replica: ReplicaView,
     store: StoreAnswer<'a>,
+    /// Who is told of incidents, and whether they take it.
+    notifications: Notifications,
 }
 
 #[derive(Serialize)]
@@ -82,8 +85,14 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
         probers: &probers,
         replica: shared.replica_view(view.interval),
         store: StoreAnswer::of(&store),
+        notifications: shared.notifications.shown(),
     })
     .into_response()
+}
+
+/// `GET /v1/notifications`: who is told of incidents, and whether they take it.
+pub(crate) async fn notifications(State(shared): State<Shared>) -> Json<Notifications> {
+    Json(shared.notifications.shown())
 }
 
 /// `GET /healthz`: the process answers.

@@ -45,6 +45,7 @@ use crate::{
     hub::Outlook,
     ingest::{self, Report},
     metrics::{self, Metrics},
+    notify,
     plan::{self, Planner},
     replicas::{Replica, ReplicaView},
     runs::Desk,
@@ -68,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) handling: Arc<handling::Desk>,
     pub(crate) form_key: FormKey,
     pub(crate) links: Arc<Links>,
+    pub(crate) notifications: Arc<notify::Desk>,
     pub(crate) replica: Replica,
     pub(crate) forwarder: Forwarder,
     pub(crate) outlook: Outlook,
@@ -174,6 +176,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/incidents/{id}/acknowledge", post(handle::acknowledge))
         .route("/v1/incidents/{id}/silence", post(handle::silence))
         .route("/v1/incidents/{id}/verify", post(handle::verify))
+        .route("/v1/notifications", get(api::notifications))
         .route("/v1/maintenance", get(handle::windows).post(handle::open))
         .route("/v1/maintenance/{id}/end", post(handle::end))
         .route("/v1/openapi.json", get(openapi::answer))

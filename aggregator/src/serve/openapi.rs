@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     access::Deed,
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
+    notify::api::Notifications,
     runs::api::{Run, RunEvent, RunRequest},
 };
 
@@ -182,7 +183,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/v1/state",
             "Everything the page shows: matrix, incidents, findings, hazards, vantages, store",
             object(
-                "The view of the diagnosis, with `targets`, `probers`, `topology_error`, `store`, and `replica`: which of several aggregators says this.",
+                "The view of the diagnosis, with `targets`, `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
             ),
         ),
         Operation {
@@ -268,6 +269,11 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 Value::Null,
             )
         },
+        Operation::read(
+            "/v1/notifications",
+            "Who is told of incidents, whether they take it, and what they are owed",
+            of::<Notifications>(generator),
+        ),
         Operation::read(
             "/v1/maintenance",
             "Windows that are not over",

@@ -12,6 +12,8 @@ pub(crate) enum Paper {
     Window,
     /// A run that is over.
     Run,
+    /// What is still to be told to whom.
+    Outbox,
 }
 
 impl Paper {
@@ -20,6 +22,7 @@ impl Paper {
             Self::Handling => "handling",
             Self::Window => "window",
             Self::Run => "run",
+            Self::Outbox => "outbox",
         }
     }
 }

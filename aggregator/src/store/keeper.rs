@@ -68,6 +68,7 @@ type Tally = BTreeMap<(EventTime, Channel, Placement), Rollup>;
 #[derive(Debug)]
 pub(crate) struct Keeper {
     waiting: Arc<Waiting>,
+    hold: Arc<Hold>,
     metrics: Metrics,
     told: BTreeMap<String, (Told, EventTime)>,
     /// The round that was judged when incidents were last looked at.
@@ -82,6 +83,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(super) fn new(waiting: Arc<Waiting>, metrics: Metrics) -> Self {
         Self {
+            hold: Arc::new(Hold(Arc::clone(&waiting))),
             waiting,
             metrics,
             told: BTreeMap::new(),
@@ -91,6 +93,11 @@ impl Keeper {
             hour: EventTime::default(),
             failures: BTreeMap::new(),
         }
+    }
+
+    /// Keeps the store open beyond the hub, for whoever has a last word.
+    pub(crate) fn hold(&self) -> Arc<Hold> {
+        Arc::clone(&self.hold)
     }
 
     /// After `engine.observe(recorded)`. Late ones belong to history all the same.
@@ -202,9 +209,18 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// The hub is gone: the last counts are handed on, and the worker ends once all of it is written.
+    /// The hub is gone: the last counts are handed on.
     fn drop(&mut self) {
         self.flush();
-        self.waiting.close();
+    }
+}
+
+/// While anybody holds it, the store takes what it is given. After the last one the worker ends, once all of it is written.
+#[derive(Debug)]
+pub(crate) struct Hold(Arc<Waiting>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }

@@ -30,7 +30,7 @@ pub use options::StoreOptions;
 
 pub(crate) use document::{Document, Paper};
 pub(crate) use handle::{AskError, StoreHandle};
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::{Hold, Keeper};
 #[cfg(test)]
 pub(crate) use kept::End;
 pub(crate) use kept::{Cursor, Ending, Kept, Summary};

@@ -4,10 +4,10 @@ mod file;
 pub(crate) mod kube;
 mod started;
 
-use std::{fmt, hash::Hasher, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, hash::Hasher, sync::Arc, time::Duration};
 
 use parallax_diagnosis::topology::Topology;
-use parallax_model::{EventTime, Micros};
+use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +54,26 @@ pub(crate) struct TopologyState {
     pub(crate) trouble: Option<Trouble>,
     /// What was found odd in the source's objects, in order.
     pub(crate) notes: Arc<[Note]>,
+    /// The objects that publish targets, where the source is a cluster.
+    pub(crate) publishers: Arc<Publishers>,
+}
+
+/// The object that publishes each target.
+pub(crate) type Publishers = BTreeMap<TargetId, Publisher>;
+
+/// An object that publishes a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Publisher {
+    pub(crate) sort: PublisherSort,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// What sort of object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PublisherSort {
+    Ingress,
+    HttpRoute,
 }
 
 /// What the configuration says of rounds and probes.
@@ -110,6 +130,7 @@ impl TopologyState {
             number: 0,
             trouble: None,
             notes: Arc::from([]),
+            publishers: Arc::default(),
         }
     }
 

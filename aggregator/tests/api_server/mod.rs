@@ -203,12 +203,15 @@ impl ApiServer {
         self.store().objects.get(&key).cloned()
     }
 
-    /// Every object of a resource.
-    #[allow(dead_code, reason = "the lab's controllers look at all of them")]
+    /// All objects of a kind.
+    #[allow(
+        dead_code,
+        reason = "not every test that uses this server looks at all objects"
+    )]
     pub(crate) fn all(&self, resource: &str) -> Vec<Value> {
         let store = self.store();
-        let own = store.objects.iter().filter(|((kind, ..), _)| kind == resource);
-        own.map(|(_, object)| object.clone()).collect()
+        let of_kind = store.objects.iter().filter(|((kind, ..), _)| kind == resource);
+        of_kind.map(|(_, object)| object.clone()).collect()
     }
 
     /// Changes an object as a controller would; one that has gone meanwhile stays gone.
@@ -405,6 +408,11 @@ fn change(shared: &Shared, method: &Method, path: &[&str], body: &[u8]) -> Respo
     };
     if *method == Method::DELETE {
         store.delete(resource, namespace, name);
+    } else if resource == "events" {
+        assert_eq!(method, Method::PATCH);
+        let merge: Value = serde_json::from_slice(body).unwrap();
+        object["series"] = merge["series"].clone();
+        store.put(resource, object.clone());
     } else {
         assert_eq!((method, path.last()), (&Method::PATCH, Some(&"status")));
         let merge: Value = serde_json::from_slice(body).unwrap();

@@ -4,6 +4,7 @@ pub(crate) mod aggregator;
 pub(crate) mod ask;
 pub(crate) mod check;
 pub(crate) mod manifests;
+pub(crate) mod notify;
 pub(crate) mod preflight;
 pub(crate) mod prober;
 pub(crate) mod record;

@@ -90,7 +90,7 @@ fn every_command_of_ours_that_is_shown_has_these_words_and_flags() {
             shown += 1;
             let words: Vec<&str> = line.split(' ').collect();
             let mut command = vec![words[0]];
-            if matches!(words[0], "vantage" | "maintenance") {
+            if matches!(words[0], "vantage" | "maintenance" | "notify") {
                 command.push(words[1]);
             }
             let output = parallax().args(&command).arg("--help").output().unwrap();

@@ -8,6 +8,7 @@ mod commands;
 mod docs;
 mod identity;
 mod manifests;
+mod notify;
 mod preflight;
 mod readme;
 mod record;

@@ -17,7 +17,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1:0".parse().unwrap())
+    }
+
+    /// At the address of one that is gone.
+    pub(crate) fn at(address: std::net::SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -98,7 +103,7 @@ impl Up {
         up
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.page).unwrap();
         write!(
             stream,

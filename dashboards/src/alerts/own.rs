@@ -49,5 +49,16 @@ pub(super) fn alerts() -> Vec<Alert> {
             summary: "the store of the aggregator at {{ $labels.instance }} cannot be used",
             description: "Probing and judging go on; history is not kept meanwhile.",
         },
+        Alert {
+            name: "ParallaxNotificationsFailing",
+            severity: Severity::Warning,
+            expression: format!(
+                "{} > 300\nor\nsum by (job, receiver) (increase(parallax_notifications_total{{result=~\"refused|dropped\"}}[15m])) > 0",
+                once("max", "job, receiver", "parallax_notifications_oldest_seconds")
+            ),
+            lasting: 60,
+            summary: "{{ $labels.receiver }} does not hear of incidents",
+            description: "What Parallax has to tell it was not delivered for five minutes, or was refused for good. People are not called by this way.",
+        },
     ]
 }

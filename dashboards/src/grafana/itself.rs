@@ -140,6 +140,21 @@ pub(super) fn dashboard() -> Dashboard {
             ),
             drawn(
                 Look::Areas,
+                "Notifications by receiver and result",
+                (Unit::PerSecond, "{{receiver}} {{result}}"),
+                Shows::Elsewhere,
+                rate("receiver, result", "parallax_notifications_total"),
+            )
+            .about("Failed ones are tried again; refused ones never reach anybody."),
+            drawn(
+                Look::Lines,
+                "Age of the oldest that a receiver is owed",
+                (Unit::Seconds, "{{receiver}}"),
+                Shows::Elsewhere,
+                "max by (receiver) (parallax_notifications_oldest_seconds)".to_owned(),
+            ),
+            drawn(
+                Look::Areas,
                 "Lines of the recording",
                 (Unit::PerSecond, "{{result}}"),
                 Shows::Level,

@@ -9,6 +9,7 @@ mod checked;
 mod dashboards;
 mod mesh;
 mod monitoring;
+mod pushed;
 mod recording;
 mod routed;
 

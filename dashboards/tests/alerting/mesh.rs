@@ -37,13 +37,23 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) async fn start(folder: &Path, recording: &Recording, client: &reqwest::Client) -> Self {
+        Self::with(folder, recording, client, "").await
+    }
+
+    /// With more lines in its configuration.
+    pub(crate) async fn with(
+        folder: &Path,
+        recording: &Recording,
+        client: &reqwest::Client,
+        more: &str,
+    ) -> Self {
         let address = free();
         let topology = folder.join("topology.yaml");
         fs::write(&topology, recording.topology(State::Healthy)).unwrap();
         let config = folder.join("parallax.yaml");
         let text = format!(
             "listen: {address}\nintervalMs: 1000\ntimeoutMs: 600\ntopology: topology.yaml\n\
-             store: {{path: {}}}\n",
+             store: {{path: {}}}\n{more}",
             folder.join("history.db").display()
         );
         fs::write(&config, text).unwrap();

@@ -80,6 +80,57 @@ impl Receiver {
     }
 }
 
+/// An Alertmanager that inhibits as committed and tells the receiver: where it listens, and its process.
+pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, Process) {
+    let alertmanager = free();
+    let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
+    let routing = format!(
+        "route: {{receiver: hook, group_by: [job, alertname, incident], group_wait: 0s, group_interval: 1s}}\n\
+         receivers: [{{name: hook, webhook_configs: [{{url: \"http://{}/\", send_resolved: true}}]}}]\n{inhibit}",
+        receiver.address
+    );
+    fs::write(folder.join("alertmanager.yaml"), routing).unwrap();
+    let listen = format!("--web.listen-address={alertmanager}");
+    let arguments = [
+        "--config.file=alertmanager.yaml",
+        "--storage.path=alertmanager",
+        &listen,
+        "--cluster.listen-address=",
+    ];
+    let alerting = Process::start(
+        folder,
+        "alertmanager",
+        &tool("prometheus-alertmanager"),
+        arguments,
+        &[],
+    )
+    .unwrap();
+    (alertmanager, alerting)
+}
+
+/// What an Alertmanager has: name, what it does with it, and the labels.
+pub(crate) async fn routed(
+    client: &reqwest::Client,
+    alertmanager: SocketAddr,
+) -> Vec<(String, String, Value)> {
+    let url = format!("http://{alertmanager}/api/v2/alerts");
+    let answer = get(client, &url).await.unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    answer
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|alert| {
+            (
+                word(&alert["labels"]["alertname"]),
+                word(&alert["status"]["state"]),
+                alert["labels"].clone(),
+            )
+        })
+        .collect()
+}
+
 /// Both, and how to ask them.
 pub(crate) struct Monitoring {
     client: reqwest::Client,
@@ -95,14 +146,8 @@ impl Monitoring {
         (aggregator, prober): (SocketAddr, SocketAddr),
         receiver: &Receiver,
     ) -> Self {
-        let (prometheus, alertmanager) = (free(), free());
-        let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
-        let routing = format!(
-            "route: {{receiver: hook, group_by: [job, alertname, incident], group_wait: 0s, group_interval: 1s}}\n\
-             receivers: [{{name: hook, webhook_configs: [{{url: \"http://{}/\", send_resolved: true}}]}}]\n{inhibit}",
-            receiver.address
-        );
-        fs::write(folder.join("alertmanager.yaml"), routing).unwrap();
+        let prometheus = free();
+        let (alertmanager, alerting) = alertmanager(folder, receiver);
         let rules = repository("dashboards/parallax.rules.yaml")
             .canonicalize()
             .unwrap();
@@ -116,21 +161,6 @@ impl Monitoring {
             rules.display()
         );
         fs::write(folder.join("prometheus.yaml"), scraping).unwrap();
-        let listen = format!("--web.listen-address={alertmanager}");
-        let arguments = [
-            "--config.file=alertmanager.yaml",
-            "--storage.path=alertmanager",
-            &listen,
-            "--cluster.listen-address=",
-        ];
-        let alerting = Process::start(
-            folder,
-            "alertmanager",
-            &tool("prometheus-alertmanager"),
-            arguments,
-            &[],
-        )
-        .unwrap();
         let listen = format!("--web.listen-address={prometheus}");
         let arguments = [
             "--config.file=prometheus.yaml",
@@ -223,21 +253,6 @@ impl Monitoring {
 
     /// Alerts of Alertmanager: name, what it does with them, and the labels.
     pub(crate) async fn routed(&self) -> Vec<(String, String, Value)> {
-        let url = format!("http://{}/api/v2/alerts", self.alertmanager);
-        let answer = get(&self.client, &url).await.unwrap_or_default();
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        answer
-            .as_array()
-            .cloned()
-            .unwrap_or_default()
-            .into_iter()
-            .map(|alert| {
-                (
-                    word(&alert["labels"]["alertname"]),
-                    word(&alert["status"]["state"]),
-                    alert["labels"].clone(),
-                )
-            })
-            .collect()
+        routed(&self.client, self.alertmanager).await
     }
 }

@@ -98,6 +98,7 @@ impl Shared {
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
         let overview = Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
+        let overview = overview.telling(&self.notifications.shown(), self.clock.now());
         let now = self.clock.now();
         let proof = forms::has_forms(&self.access).then(|| self.form_key.sign(maintenance::FORMS));
         overview

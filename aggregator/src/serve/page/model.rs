@@ -22,6 +22,7 @@ use super::{
 use crate::{
     config::Links,
     ingest::ProberView,
+    notify::api::{Notifications, Standing},
     replicas::ReplicaView,
     store::{Status, StoreState},
     watch::TopologyState,
@@ -176,6 +177,31 @@ impl Overview {
         let open = view.incidents.iter().filter(|incident| is_open(incident));
         for (card, incident) in self.open.iter_mut().zip(open) {
             card.link(incident, links);
+        }
+        self
+    }
+
+    /// Says who cannot be told of incidents.
+    pub(super) fn telling(mut self, told: &Notifications, now: EventTime) -> Self {
+        for receiver in &told.receivers {
+            if let Standing::Failing { since, reason } = &receiver.standing {
+                let owed = receiver.pending;
+                self.warnings.push(Warning {
+                    title: format!(
+                        "{} hears nothing since {}; it is owed word of {}",
+                        receiver.name,
+                        words::span(now - *since),
+                        words::count(owed, "incident")
+                    ),
+                    lines: vec![reason.clone()],
+                });
+            }
+        }
+        if let (false, Some(why)) = (told.receivers.is_empty(), &told.unkept_because) {
+            self.warnings.push(Warning {
+                title: "What receivers are owed is in memory only".to_owned(),
+                lines: vec![why.clone()],
+            });
         }
         self
     }

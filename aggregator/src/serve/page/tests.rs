@@ -404,3 +404,46 @@ fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
     assert_eq!(row.cells[1].class, "apart");
     assert!(row.cells[1].title.ends_with("not asked from here"));
 }
+
+#[test]
+fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
+    use crate::notify::api::{Notifications, ReceiverView, Standing};
+
+    let failing = ReceiverView {
+        name: "oncall".to_owned(),
+        way: "webhook".to_owned(),
+        standing: Standing::Failing {
+            since: ago(120),
+            reason: "it answered <500>".to_owned(),
+        },
+        pending: 2,
+        oldest: Some(ago(120)),
+        delivered: None,
+        refused: None,
+        refused_because: None,
+    };
+    let told = Notifications {
+        receivers: vec![failing],
+        kept: false,
+        unkept_because: Some("the ConfigMap is not there; apply the manifests".to_owned()),
+    };
+    let shown = |told: &Notifications| {
+        let overview = Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).telling(told, NOW);
+        Page::overview(&overview).and_then(|page| page.render()).unwrap()
+    };
+    let html = shown(&told);
+    assert!(html.contains("oncall hears nothing since 2 min"), "{html}");
+    assert!(html.contains("it is owed word of 2 incidents"), "{html}");
+    assert!(
+        html.contains("apply the manifests") && !html.contains("<500>"),
+        "{html}"
+    );
+    let nobody = shown(&Notifications {
+        receivers: Vec::new(),
+        ..told
+    });
+    assert!(
+        !nobody.contains("What receivers are owed"),
+        "nobody is told, nothing is missing"
+    );
+}

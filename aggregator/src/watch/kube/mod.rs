@@ -180,6 +180,7 @@ struct Follower {
 struct Built {
     topology: Result<Topology, String>,
     notes: Vec<Note>,
+    publishers: super::Publishers,
 }
 
 impl Follower {
@@ -371,6 +372,9 @@ impl Follower {
             if noted {
                 state.notes = built.notes.into();
             }
+            if *state.publishers != built.publishers {
+                state.publishers = Arc::new(built.publishers);
+            }
             match built.topology {
                 Ok(topology) => state.replace(topology),
                 Err(message) => {
@@ -414,6 +418,7 @@ fn build(cluster: &Cluster, defaults: Defaults, source: &TopologySource) -> Buil
     };
     Built {
         topology,
+        publishers: notes.publishers(),
         notes: notes.finish(),
     }
 }

@@ -6,8 +6,8 @@ use k8s_openapi::{
         core::v1::{
             Affinity, ConfigMapProjection, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
             ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSpec, PodTemplateSpec,
-            ProjectedVolumeSource, Service, ServiceAccountTokenProjection, ServicePort, ServiceSpec, Volume,
-            VolumeProjection, WeightedPodAffinityTerm,
+            ProjectedVolumeSource, SecretProjection, Service, ServiceAccountTokenProjection, ServicePort,
+            ServiceSpec, Volume, VolumeProjection, WeightedPodAffinityTerm,
         },
         policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
     },
@@ -18,7 +18,7 @@ use super::{
     meta::{self, Part},
     outside,
     pod::{self, USER},
-    settings::{CONFIG_FILE, CONFIG_MAP},
+    settings::{CONFIG_FILE, CONFIG_MAP, SECRETS_FOLDER},
     storage,
     values::Values,
 };
@@ -189,9 +189,15 @@ fn pod_spec(values: &Values) -> PodSpec {
         pod::mount("api", API_FOLDER, true),
         pod::mount("data", storage::FOLDER, false),
     ]);
+    let mut volumes = vec![config(), api(), storage::volume(values)];
+    if !values.notify.webhooks.is_empty() {
+        volumes.push(secrets(values));
+        let mounts = container.volume_mounts.get_or_insert_default();
+        mounts.push(pod::mount("secrets", SECRETS_FOLDER, true));
+    }
     let mut spec = PodSpec {
         service_account_name: Some(Part::Aggregator.name().to_owned()),
-        volumes: Some(vec![config(), api(), storage::volume(values)]),
+        volumes: Some(volumes),
         containers: vec![container],
         affinity: values.elects().then(apart),
         ..pod::hardened(values, &values.aggregator.place)
@@ -200,6 +206,30 @@ fn pod_spec(values: &Values) -> PodSpec {
         context.fs_group = Some(USER);
     }
     spec
+}
+
+/// The secrets that sign what is sent: the kubelet brings them, so that no account needs a right to read any.
+fn secrets(values: &Values) -> Volume {
+    let sources = values.notify.webhooks.iter().map(|webhook| VolumeProjection {
+        secret: Some(SecretProjection {
+            name: webhook.secret.clone(),
+            items: Some(vec![KeyToPath {
+                key: "secret".to_owned(),
+                path: webhook.name.clone(),
+                mode: None,
+            }]),
+            optional: None,
+        }),
+        ..VolumeProjection::default()
+    });
+    Volume {
+        name: "secrets".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(sources.collect()),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
 }
 
 /// On two nodes, where there are two: one that dies must not take both.

@@ -106,6 +106,14 @@ fn aggregator(values: &Values) -> NetworkPolicy {
         });
     }
     egress.push(api(values));
+    // Whoever is told of incidents is wherever the configuration says.
+    let told: Vec<u16> = values.notify.ports().into_iter().collect();
+    if !told.is_empty() {
+        egress.push(NetworkPolicyEgressRule {
+            ports: Some(tcp(&told)),
+            to: None,
+        });
+    }
     policy(Part::Aggregator, values, ingress, egress)
 }
 

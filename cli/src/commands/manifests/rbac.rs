@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 
 use super::{
     meta::{self, Part},
-    settings::{self, CA_MAP, HANDLING_MAP},
+    settings::{self, CA_MAP, HANDLING_MAP, NOTIFICATIONS_MAP},
     values::Values,
 };
 
@@ -61,6 +61,10 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
             rule("parallax.dev", &["runs"], &["delete"]),
             rule("parallax.dev", &["runs/status", "targets/status"], &["patch"]),
         ]);
+    }
+    if values.notify.events {
+        // About objects of any namespace, in that namespace; a name cannot bound what is created.
+        rules.push(rule("events.k8s.io", &["events"], &["create", "patch"]));
     }
     ClusterRole {
         metadata: meta::common(CLUSTER, None),
@@ -163,6 +167,12 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                     ..rule("", &["configmaps"], &["get", "update"])
                 });
                 rules.push(rule("", &["serviceaccounts"], &["get", "list"]));
+            }
+            if own && !values.notify.is_empty() {
+                rules.push(PolicyRule {
+                    resource_names: Some(vec![NOTIFICATIONS_MAP.to_owned()]),
+                    ..rule("", &["configmaps"], &["get", "update"])
+                });
             }
             if own && values.elects() {
                 // A name cannot bound the creation of an object.

@@ -23,6 +23,11 @@ pub(crate) const CA_FILE: &str = "ca.crt";
 /// Where the aggregator keeps what people did about incidents, for whoever leads next.
 pub(super) const HANDLING_MAP: &str = "parallax-handling";
 
+/// Where it remembers who was told what, for whoever leads next.
+pub(super) const NOTIFICATIONS_MAP: &str = "parallax-notifications";
+/// Where the secrets are mounted that sign what is sent.
+pub(super) const SECRETS_FOLDER: &str = "/etc/parallax-secrets";
+
 /// All of them.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
     let mut maps = vec![ConfigMap {
@@ -40,6 +45,12 @@ pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
         metadata: meta::common(HANDLING_MAP, Some(values.namespace.clone())),
         ..ConfigMap::default()
     });
+    if !values.notify.is_empty() {
+        maps.push(ConfigMap {
+            metadata: meta::common(NOTIFICATIONS_MAP, Some(values.namespace.clone())),
+            ..ConfigMap::default()
+        });
+    }
     maps
 }
 
@@ -99,6 +110,7 @@ fn configuration(values: &Values) -> String {
         "handling:\n  configMap: {}/{HANDLING_MAP}\n",
         values.namespace
     );
+    notifications(&mut text, values);
     if values.elects() {
         let _ = write!(
             text,
@@ -119,6 +131,44 @@ fn configuration(values: &Values) -> String {
         let _ = writeln!(text, "links: {{{}}}", links.join(", "));
     }
     text
+}
+
+/// Who is told of incidents.
+fn notifications(text: &mut String, values: &Values) {
+    let notify = &values.notify;
+    if notify.is_empty() {
+        return;
+    }
+    // Writing into a string cannot fail.
+    let _ = writeln!(
+        text,
+        "notify:\n  configMap: {}/{NOTIFICATIONS_MAP}",
+        values.namespace
+    );
+    if notify.events {
+        text.push_str("  events: true\n");
+    }
+    if !notify.webhooks.is_empty() {
+        text.push_str("  webhooks:\n");
+    }
+    for webhook in &notify.webhooks {
+        let _ = writeln!(
+            text,
+            "  - {{name: '{0}', url: '{1}', secretFile: '{SECRETS_FOLDER}/{0}'}}",
+            webhook.name, webhook.url
+        );
+    }
+    if !notify.alertmanagers.is_empty() {
+        text.push_str("  alertmanagers:\n");
+    }
+    for (name, url) in &notify.alertmanagers {
+        let _ = writeln!(
+            text,
+            "  - {{name: '{name}', url: '{url}', job: {}/{}}}",
+            values.namespace,
+            Part::Aggregator.name()
+        );
+    }
 }
 
 /// A list in one line. Names of Kubernetes' kind need no quotes, IPv6 addresses do.

@@ -19,6 +19,7 @@ fn installations() -> Vec<(String, Objects)> {
         "customResources: true",
         "preflight: {}",
         "namespace: ears\npreflight: {namespaces: [shop, pay], certManagerNamespace: certs}",
+        "notify: {events: true, alertmanagers: [{name: main, url: 'http://alertmanager.monitoring:9093'}]}",
         "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
          aggregator: {volume: {size: 1Gi}}\npodMonitor: {rules: true}\nlinks: {page: 'https://parallax.example.com/'}\ncustomResources: true\npreflight: {}\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
     ]
@@ -307,6 +308,7 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                     "tokenreviews",
                     "subjectaccessreviews",
                     "leases",
+                    "events",
                     "runs",
                     "runs/status",
                     "targets/status",
@@ -459,4 +461,64 @@ fn the_default_is_to_deny_and_each_policy_opens_what_it_names() {
             }
         }
     }
+}
+
+#[test]
+fn events_may_be_written_only_where_they_are_asked_for_and_a_secret_is_mounted_never_read() {
+    let mut events = 0;
+    for (values, all) in installations() {
+        let asked = values.contains("events: true");
+        let may = of(&all, &["ClusterRole", "Role"]).any(|role| role.to_string().contains("events.k8s.io"));
+        assert_eq!(may, asked, "{values}");
+        assert_eq!(
+            has(
+                &all,
+                "ConfigMap",
+                &json!("parallax"),
+                &json!("parallax-notifications")
+            ),
+            asked,
+            "{values}"
+        );
+        events += usize::from(asked);
+    }
+    assert_eq!(events, 1);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("values.yaml");
+    fs::write(
+        &path,
+        "notify: {webhooks: [{name: oncall, url: 'https://calls.example.test:8443/hook', secret: parallax-oncall}]}",
+    )
+    .unwrap();
+    let all = objects(&printed(Some(&path)));
+    let deployment = of(&all, &["Deployment"]).next().unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let volume = list(&pod["volumes"])
+        .iter()
+        .find(|volume| volume["name"] == "secrets")
+        .unwrap();
+    let secret = &volume["projected"]["sources"][0]["secret"];
+    assert_eq!(
+        (&secret["name"], &secret["items"][0]["path"]),
+        (&json!("parallax-oncall"), &json!("oncall"))
+    );
+    let mount = list(&pod["containers"][0]["volumeMounts"])
+        .iter()
+        .find(|mount| mount["name"] == "secrets")
+        .unwrap();
+    let configuration = of(&all, &["ConfigMap"])
+        .find_map(|map| map["data"]["parallax.yaml"].as_str())
+        .unwrap();
+    let file = format!("secretFile: '{}/oncall'", mount["mountPath"].as_str().unwrap());
+    assert!(configuration.contains(&file), "{configuration}");
+    let policy = &all[&(
+        "NetworkPolicy".to_owned(),
+        "parallax".to_owned(),
+        "parallax-aggregator".to_owned(),
+    )];
+    let open = list(&policy["spec"]["egress"])
+        .iter()
+        .any(|rule| rule.to_string().contains("8443") && rule["to"].is_null());
+    assert!(open, "{policy}");
 }

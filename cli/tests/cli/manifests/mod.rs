@@ -92,6 +92,11 @@ fn the_commented_values_are_the_defaults_and_every_key_is_among_them() {
         ("aggregator: {zzzzzz: 1}", "expected "),
         ("podMonitor: {zzzzzz: 1}", "expected "),
         ("links: {zzzzzz: 1}", "expected "),
+        ("notify: {zzzzzz: 1}", "expected "),
+        (
+            "notify: {webhooks: [{name: a, url: 'http://a/', secret: a, zzzzzz: 1}]}",
+            "expected ",
+        ),
         ("aggregator: {volume: {size: 1Gi, zzzzzz: 1}}", "expected "),
     ] {
         let path = folder.path().join("values.yaml");

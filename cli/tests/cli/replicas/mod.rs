@@ -1,6 +1,6 @@
 //! Two aggregators as a cluster runs them: processes of their own, one Lease, probers that report to both, `kill -9`.
 
-mod pair;
+pub(crate) mod pair;
 
 use serde_json::{Value, json};
 

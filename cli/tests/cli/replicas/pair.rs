@@ -48,11 +48,18 @@ pub(crate) struct Pair {
     client: Client,
     replicas: BTreeMap<String, Replica>,
     probers: Vec<Prober>,
+    /// More lines in the configuration of both.
+    more: String,
 }
 
 impl Pair {
     /// Two aggregators and three probers that report to both.
     pub(crate) async fn start(targets: &[&str]) -> Self {
+        Self::with(targets, "").await
+    }
+
+    /// With more lines in their configuration.
+    pub(crate) async fn with(targets: &[&str], more: &str) -> Self {
         let mesh = Mesh::new().await;
         for node in NODES {
             mesh.api.pod("ADDED", ACCOUNT, &format!("uid-{node}"), node);
@@ -60,6 +67,10 @@ impl Pair {
         mesh.api.put(
             "parallax/configmaps/parallax-handling",
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-handling", "resourceVersion": "0"}}),
+        );
+        mesh.api.put(
+            "parallax/configmaps/parallax-notifications",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-notifications", "resourceVersion": "0"}}),
         );
         let kubeconfig = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{{name: t, cluster: {{server: '{}'}}}}]\n\
@@ -72,6 +83,7 @@ impl Pair {
             client: Client::builder().no_proxy().build().unwrap(),
             replicas: BTreeMap::new(),
             probers: Vec::new(),
+            more: more.to_owned(),
         };
         pair.targets(targets);
         for name in ["agg-a", "agg-b"] {
@@ -142,7 +154,8 @@ impl Pair {
              identity: {{audience: parallax, probers: [{ACCOUNT}]}}\n\
              access: {{tokenFile: people}}\nruns: {{allow: [127.0.0.0/8]}}\nstore: {{path: {name}.db}}\n\
              handling: {{configMap: parallax/parallax-handling}}\n\
-             replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n"
+             replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n{}",
+            self.more
         );
         let path = self.mesh.file(&format!("{name}.yaml"));
         fs::write(&path, config).unwrap();

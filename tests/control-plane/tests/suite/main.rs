@@ -9,6 +9,7 @@ mod discovery;
 mod identity;
 mod installation;
 mod names;
+mod notifications;
 mod objects;
 mod parallax;
 mod preflights;

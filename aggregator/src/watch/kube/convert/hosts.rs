@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_diagnosis::topology::PublishedSpec;
-use parallax_model::{HostName, ObjectName, Scheme, ServiceKey, TargetSpec};
+use parallax_model::{HostName, ObjectName, Scheme, ServiceKey, Target, TargetSpec};
 
 use super::{annotations::Wish, notes::Notes, services::Services};
 
@@ -49,6 +49,9 @@ pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &m
             interval_ms: claim.wish.interval_ms,
             ..TargetSpec::of(claim.url())
         };
+        if let Ok(known) = Target::try_from(target.clone()) {
+            notes.publishes(&claim.owner, known.id);
+        }
         if let Some(service) = &claim.entry {
             let found = services.all.get(service);
             let port = found.and_then(|found| found.entry_port(claim.port));

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use crate::watch::Note;
+use parallax_model::TargetId;
+
+use crate::watch::{Note, Publisher, PublisherSort, Publishers};
 
 /// More notes than this help nobody; the rest is counted.
 const MOST: usize = 200;
@@ -12,20 +14,48 @@ const LONGEST: usize = 80;
 
 /// Collects notes in order, each once.
 #[derive(Debug, Default)]
-pub(in crate::watch::kube) struct Notes(BTreeSet<Note>);
+pub(in crate::watch::kube) struct Notes {
+    said: BTreeSet<Note>,
+    /// Which object publishes which target.
+    publishers: Publishers,
+}
 
 impl Notes {
     /// `object` as `Ingress shop/web`; the text as a sentence without its full stop.
     pub(in crate::watch::kube) fn say(&mut self, object: impl fmt::Display, text: impl fmt::Display) {
-        self.0.insert(Note {
+        self.said.insert(Note {
             object: plain(&object),
             text: plain(&text),
         });
     }
 
+    /// `owner` publishes a target: `Ingress shop/web` or `HTTPRoute shop/web`.
+    pub(super) fn publishes(&mut self, owner: &str, target: TargetId) {
+        let publisher = owner.split_once(' ').and_then(|(sort, key)| {
+            let (namespace, name) = key.split_once('/')?;
+            let sort = match sort {
+                "Ingress" => PublisherSort::Ingress,
+                "HTTPRoute" => PublisherSort::HttpRoute,
+                _ => return None,
+            };
+            Some(Publisher {
+                sort,
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            })
+        });
+        self.publishers
+            .extend(publisher.map(|publisher| (target, publisher)));
+    }
+
+    /// Which object publishes which target.
+    pub(in crate::watch::kube) fn publishers(&mut self) -> Publishers {
+        std::mem::take(&mut self.publishers)
+    }
+
     pub(in crate::watch::kube) fn finish(self) -> Vec<Note> {
-        let more = self.0.len().saturating_sub(MOST);
-        let mut notes: Vec<Note> = self.0.into_iter().take(MOST).collect();
+        let more = self.said.len().saturating_sub(MOST);
+        let mut notes: Vec<Note> = self.said.into_iter().take(MOST).collect();
         if more > 0 {
             notes.push(Note {
                 object: "notes".to_owned(),

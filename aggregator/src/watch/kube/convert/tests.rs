@@ -264,3 +264,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_host_knows_the_object_that_publishes_it() {
+    use crate::watch::PublisherSort;
+
+    for (yaml, sort) in [
+        (SHOP, PublisherSort::Ingress),
+        (GATEWAY, PublisherSort::HttpRoute),
+    ] {
+        let mut notes = Notes::default();
+        let spec = discover(&cluster(yaml), Defaults::Published, &mut notes);
+        let publishers = notes.publishers();
+        let of_sort = publishers.values().filter(|publisher| publisher.sort == sort);
+        assert!(of_sort.count() > 0, "{publishers:?}");
+        let topology = Topology::try_from(spec).unwrap();
+        assert!(
+            publishers
+                .keys()
+                .all(|target| topology.targets().contains_key(target))
+        );
+    }
+}

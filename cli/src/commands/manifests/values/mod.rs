@@ -1,6 +1,7 @@
 //! What may differ between two installations, checked as a whole.
 
 mod check;
+mod notify;
 mod raw;
 
 use std::{collections::BTreeMap, path::Path};
@@ -9,6 +10,7 @@ use parallax_aggregator::{ConfigError, Document, link_address};
 use url::Url;
 
 use check::Check;
+pub(super) use notify::Notify;
 use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
@@ -38,6 +40,8 @@ pub(super) struct Values {
     pub(super) pod_monitor: Option<Monitor>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
+    /// Who is told of incidents.
+    pub(super) notify: Notify,
     pub(super) links: Links,
     /// The controller of Preflights, where it is wanted.
     pub(super) preflight: Option<Preflight>,
@@ -151,6 +155,7 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
+            notify: Notify::default(),
             links: Links::default(),
             preflight: None,
         }
@@ -273,6 +278,7 @@ impl Values {
             page: link("links.page", raw.links.page, check),
         };
         self.preflight = raw.preflight.map(|raw| preflight(raw, check));
+        self.notify = Notify::of(raw.notify, check);
         self
     }
 

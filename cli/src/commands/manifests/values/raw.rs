@@ -31,6 +31,8 @@ pub(super) struct RawValues {
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
     #[serde(default)]
+    pub(super) notify: RawNotify,
+    #[serde(default)]
     pub(super) links: RawLinks,
     pub(super) preflight: Option<RawPreflight>,
 }
@@ -52,6 +54,31 @@ pub(super) struct RawPreflight {
     pub(super) node_selector: Option<BTreeMap<String, String>>,
     pub(super) tolerations: Option<Vec<RawToleration>>,
     pub(super) priority_class_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawNotify {
+    pub(super) events: Option<bool>,
+    #[serde(default)]
+    pub(super) webhooks: Vec<RawWebhook>,
+    #[serde(default)]
+    pub(super) alertmanagers: Vec<RawAlertmanager>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawWebhook {
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) secret: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawAlertmanager {
+    pub(super) name: String,
+    pub(super) url: String,
 }
 
 #[derive(Debug, Default, Deserialize)]

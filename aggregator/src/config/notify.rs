@@ -1,0 +1,283 @@
+//! `notify`: who is told of incidents, and where what is owed outlives this aggregator.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use parallax_model::InvalidName;
+use serde::Deserialize;
+use url::Url;
+
+use crate::notify::{AlertmanagerOptions, EVENTS, NotifyOptions, WebhookOptions};
+
+/// Shortest and longest time between two pushes of what fires, in seconds. Four of them must not be long enough for anybody to
+/// believe that nobody says it any more.
+const RESEND_S: (u64, u64) = (5, 300);
+const DEFAULT_RESEND_S: u64 = 60;
+/// The label that a scrape by the `PodMonitor` of the installation gives.
+const JOB: &str = "parallax/parallax-aggregator";
+/// Receivers of one sort.
+const MOST: usize = 16;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawNotify {
+    config_map: Option<String>,
+    events: Option<bool>,
+    #[serde(default)]
+    webhooks: Vec<RawWebhook>,
+    #[serde(default)]
+    alertmanagers: Vec<RawAlertmanager>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawWebhook {
+    name: String,
+    url: String,
+    secret_file: PathBuf,
+    ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawAlertmanager {
+    name: String,
+    url: String,
+    job: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    resend_seconds: Option<u64>,
+}
+
+/// The options; `wrong` is told of each field that is not as it should be.
+pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str, String)) -> NotifyOptions {
+    let config_map = raw.config_map.and_then(|place| {
+        let place = place.parse();
+        place
+            .map_err(|error: InvalidName| wrong("notify.configMap", error.to_string()))
+            .ok()
+    });
+    for (field, found) in [
+        ("notify.webhooks", raw.webhooks.len()),
+        ("notify.alertmanagers", raw.alertmanagers.len()),
+    ] {
+        if found > MOST {
+            wrong(field, format!("expected at most {MOST}, found {found}"));
+        }
+    }
+    let mut names = BTreeSet::from([EVENTS.to_owned()]);
+    let mut webhooks = Vec::new();
+    for (i, webhook) in raw.webhooks.into_iter().enumerate() {
+        let at = format!("notify.webhooks[{i}]");
+        name(&webhook.name, &at, &mut names, wrong);
+        let secret_file = folder.join(webhook.secret_file);
+        match std::fs::read_to_string(&secret_file) {
+            Ok(text) => {
+                if let Err(error) = crate::notify::check_secret(&text) {
+                    wrong(&format!("{at}.secretFile"), error);
+                }
+            }
+            Err(error) => wrong(
+                &format!("{at}.secretFile"),
+                format!("cannot read {}: {error}", secret_file.display()),
+            ),
+        }
+        let url = url(&webhook.url, true, &at, wrong);
+        let ca_file = webhook.ca_file.map(|file| folder.join(file));
+        readable(ca_file.as_deref(), &format!("{at}.caFile"), wrong);
+        webhooks.extend(url.map(|url| WebhookOptions {
+            name: webhook.name,
+            url,
+            secret_file,
+            ca_file,
+        }));
+    }
+    let mut alertmanagers = Vec::new();
+    for (i, raw) in raw.alertmanagers.into_iter().enumerate() {
+        let at = format!("notify.alertmanagers[{i}]");
+        name(&raw.name, &at, &mut names, wrong);
+        let (low, high) = RESEND_S;
+        let resend = raw.resend_seconds.unwrap_or(DEFAULT_RESEND_S);
+        if !(low..=high).contains(&resend) {
+            wrong(
+                &format!("{at}.resendSeconds"),
+                format!("expected {low} to {high} seconds, found {resend}"),
+            );
+        }
+        for label in raw.labels.keys() {
+            let ours =
+                ["alertname", "job", "incident", "cause", "severity", "subject"].contains(&label.as_str());
+            if !is_label(label) || ours {
+                wrong(
+                    &format!("{at}.labels.{label}"),
+                    "expected the name of a label like cluster, and none of those that alerts have: alertname, job, incident, cause, severity, subject".to_owned(),
+                );
+            }
+        }
+        let url = url(&raw.url, false, &at, wrong);
+        let file = |file: Option<PathBuf>| file.map(|file| folder.join(file));
+        let (token_file, ca_file) = (file(raw.token_file), file(raw.ca_file));
+        readable(token_file.as_deref(), &format!("{at}.tokenFile"), wrong);
+        readable(ca_file.as_deref(), &format!("{at}.caFile"), wrong);
+        alertmanagers.extend(url.map(|url| AlertmanagerOptions {
+            name: raw.name,
+            url,
+            job: raw.job.unwrap_or_else(|| JOB.to_owned()),
+            labels: raw.labels,
+            token_file,
+            ca_file,
+            resend: Duration::from_secs(resend),
+        }));
+    }
+    NotifyOptions {
+        config_map,
+        events: raw.events == Some(true),
+        webhooks,
+        alertmanagers,
+    }
+}
+
+/// Names are labels of metrics and keys of what is remembered.
+fn name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnMut(&str, String)) {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) {
+        wrong(
+            &format!("{at}.name"),
+            format!("expected a name of 1 to 40 of a-z, 0-9 and -, found {name:?}"),
+        );
+    } else if !known.insert(name.to_owned()) {
+        wrong(
+            &format!("{at}.name"),
+            format!(
+                "expected a name that no other receiver has ({EVENTS} is that of Events), found {name:?}"
+            ),
+        );
+    }
+}
+
+/// A word that credentials or a fragment are in would be logged somewhere.
+fn url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.fragment().is_none()
+            && (query || url.query().is_none())
+    });
+    if url.is_none() {
+        // Not what was found: it may be a secret.
+        wrong(
+            &format!("{at}.url"),
+            "expected an address like https://calls.example.com/parallax, without a password in it"
+                .to_owned(),
+        );
+    }
+    url
+}
+
+fn readable(file: Option<&Path>, field: &str, wrong: &mut impl FnMut(&str, String)) {
+    if let Some(file) = file
+        && let Err(error) = std::fs::read(file)
+    {
+        wrong(field, format!("cannot read {}: {error}", file.display()));
+    }
+}
+
+/// As Prometheus has them.
+fn is_label(name: &str) -> bool {
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(begins) && name.chars().all(|c| begins(c) || c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(yaml: &str) -> (NotifyOptions, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(
+            folder.path().join("secret"),
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n",
+        )
+        .unwrap();
+        std::fs::write(folder.path().join("weak"), "1234").unwrap();
+        let mut complaints = Vec::new();
+        let raw = serde_saphyr::from_str(yaml).unwrap();
+        let options = notify(raw, folder.path(), &mut |field, message| {
+            complaints.push(format!("{field}: {message}"));
+        });
+        (options, complaints)
+    }
+
+    #[test]
+    fn receivers_of_each_sort_are_read_with_their_defaults() {
+        let (options, complaints) = read(
+            "configMap: parallax/parallax-notifications\nevents: true\n\
+             webhooks: [{name: oncall, url: 'https://calls.example.test/hook?team=a', secretFile: secret}]\n\
+             alertmanagers: [{name: main, url: 'http://alertmanager.monitoring:9093/am', labels: {cluster: a}}]\n",
+        );
+        assert_eq!(complaints, Vec::<String>::new());
+        assert!(options.events && options.needs_cluster() && !options.is_empty());
+        assert!(options.webhooks[0].secret_file.ends_with("secret"));
+        assert_eq!(options.alertmanagers[0].resend, Duration::from_mins(1));
+        assert_eq!(options.alertmanagers[0].job, "parallax/parallax-aggregator");
+        assert!(read("{}").0.is_empty(), "nothing is told by default");
+    }
+
+    #[test]
+    fn each_mistake_is_said_with_its_field_and_no_secret_is() {
+        for (wrong, said) in [
+            (
+                "webhooks: [{name: A, url: 'https://a.test/', secretFile: secret}]",
+                "notify.webhooks[0].name: expected a name of 1 to 40",
+            ),
+            (
+                "webhooks: [{name: events, url: 'https://a.test/', secretFile: secret}]",
+                "notify.webhooks[0].name: expected a name that no other",
+            ),
+            (
+                "webhooks: [{name: a, url: 'https://me:hunter2@a.test/', secretFile: secret}]",
+                "notify.webhooks[0].url: expected an address like",
+            ),
+            (
+                "webhooks: [{name: a, url: 'ftp://a.test/', secretFile: secret}]",
+                "notify.webhooks[0].url: expected an address like",
+            ),
+            (
+                "webhooks: [{name: a, url: 'https://a.test/', secretFile: nowhere}]",
+                "notify.webhooks[0].secretFile: cannot read ",
+            ),
+            (
+                "webhooks: [{name: a, url: 'https://a.test/', secretFile: weak}]",
+                "notify.webhooks[0].secretFile: expected a secret of at least 16 bytes",
+            ),
+            (
+                "alertmanagers: [{name: a, url: 'http://a.test/', resendSeconds: 900}]",
+                "notify.alertmanagers[0].resendSeconds: expected 5 to 300 seconds, found 900",
+            ),
+            (
+                "alertmanagers: [{name: a, url: 'http://a.test/', labels: {severity: high}}]",
+                "notify.alertmanagers[0].labels.severity: expected the name of a label",
+            ),
+            (
+                "alertmanagers: [{name: a, url: 'http://a.test/', caFile: nowhere}]",
+                "notify.alertmanagers[0].caFile: cannot read ",
+            ),
+            ("configMap: nowhere", "notify.configMap: "),
+        ] {
+            let (_, complaints) = read(wrong);
+            assert_eq!(complaints.len(), 1, "{wrong}: {complaints:?}");
+            assert!(complaints[0].starts_with(said), "{complaints:?}");
+            assert!(
+                !complaints[0].contains("hunter2") && !complaints[0].contains("1234"),
+                "{complaints:?}"
+            );
+        }
+    }
+}

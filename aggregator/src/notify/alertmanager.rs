@@ -1,0 +1,160 @@
+//! Alerts pushed to an Alertmanager: what fires is said again and again, and what does not any more ends.
+//!
+//! The labels are those of the alert `ParallaxIncident` of the rules, so that routes and inhibition need not know who says it.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use jiff::{Timestamp, ToSpan as _};
+use parallax_model::EventTime;
+use reqwest::Client;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{
+    AlertmanagerOptions,
+    http::{self, Outcome},
+    letter::{Owed, State},
+    outbox::Errand,
+    webhook::time,
+};
+
+/// So many pushes may be lost before Alertmanager takes what fires for over.
+const LOST: u32 = 4;
+
+type Labels = BTreeMap<String, String>;
+
+/// Pushes to one of them.
+#[derive(Debug)]
+pub(super) struct Alertmanager {
+    options: AlertmanagerOptions,
+    push: Url,
+    http: Client,
+}
+
+impl Alertmanager {
+    pub(super) fn new(options: AlertmanagerOptions) -> Result<Self, String> {
+        let http = http::client(options.ca_file.as_deref())?;
+        let mut push = options.url.clone();
+        push.path_segments_mut()
+            .map_err(|()| "expected an address like http://alertmanager:9093/".to_owned())?
+            .pop_if_empty()
+            .extend(["api", "v2", "alerts"]);
+        Ok(Self { options, push, http })
+    }
+
+    pub(super) const fn resend(&self) -> Duration {
+        self.options.resend
+    }
+
+    pub(super) async fn carry(&self, errand: &Errand) -> Outcome {
+        let labels = self.labels(errand);
+        let fires = errand.what != Owed::Over;
+        let before: Option<Labels> = errand
+            .heard
+            .as_ref()
+            .filter(|heard| !heard.over)
+            .and_then(|heard| serde_json::from_value(heard.mark.clone()).ok());
+        let mut alerts = Vec::new();
+        // Other labels are another alert, and the one of before would fire until it times out.
+        if let Some(before) = before.filter(|before| !fires || *before != labels) {
+            alerts.push(self.alert(errand, &before, false));
+        }
+        if fires {
+            alerts.push(self.alert(errand, &labels, true));
+        } else if alerts.is_empty() {
+            alerts.push(self.alert(errand, &labels, false));
+        }
+        match self.push(&Value::from(alerts)).await {
+            Outcome::Delivered(_) => Outcome::Delivered(json!(labels)),
+            other => other,
+        }
+    }
+
+    /// An alert that says of itself that it is a test, and ends by itself.
+    pub(super) async fn test(&self) -> Outcome {
+        let mut labels = self.options.labels.clone();
+        labels.extend([
+            ("alertname".to_owned(), "ParallaxNotificationTest".to_owned()),
+            ("job".to_owned(), self.options.job.clone()),
+            ("severity".to_owned(), "none".to_owned()),
+        ]);
+        let now = Timestamp::now();
+        let end = now.checked_add(1.minute()).unwrap_or(now);
+        let annotations = json!({"summary": "a test of `parallax notify test`", "description": "Nothing is wrong. It ends by itself within a minute."});
+        let alert = json!([{"labels": labels, "annotations": annotations, "startsAt": now.to_string(), "endsAt": end.to_string()}]);
+        self.push(&alert).await
+    }
+
+    async fn push(&self, alerts: &Value) -> Outcome {
+        let request = self.http.post(self.push.clone()).json(alerts);
+        let request = match self.options.token_file.as_deref().map(http::read) {
+            None => request,
+            Some(Ok(token)) => request.bearer_auth(token),
+            Some(Err(why)) => return Outcome::later(why),
+        };
+        http::send(request).await
+    }
+
+    fn labels(&self, errand: &Errand) -> Labels {
+        let content = &errand.letter.content;
+        let mut labels = self.options.labels.clone();
+        labels.extend([
+            ("alertname".to_owned(), "ParallaxIncident".to_owned()),
+            ("job".to_owned(), self.options.job.clone()),
+            ("incident".to_owned(), content.incident.clone()),
+            ("cause".to_owned(), content.cause.clone()),
+            ("severity".to_owned(), content.grade.label().to_owned()),
+            ("subject".to_owned(), content.subject.clone()),
+        ]);
+        labels
+    }
+
+    fn alert(&self, errand: &Errand, labels: &Labels, fires: bool) -> Value {
+        let letter = &errand.letter;
+        let content = &letter.content;
+        let now = Timestamp::now();
+        let end = if fires {
+            // Said aloud, so that no setting of the Alertmanager ends what fires between two pushes.
+            let ahead = self.options.resend * LOST;
+            now.checked_add(ahead).unwrap_or(now).to_string()
+        } else {
+            let at = match letter.state {
+                State::Over { at, .. } => at,
+                State::Open => letter.changed,
+            };
+            let wall = EventTime(now.as_microsecond());
+            time(at.max(content.opened).min(wall.max(content.opened)))
+        };
+        let mut annotations = json!({
+            "summary": format!("{}: {}", content.subject, content.title),
+            "description": content.sentence,
+            "targets": targets(&content.targets, content.targets_total),
+            "runbook": "docs/runbooks/ParallaxIncident.md",
+        });
+        if let Some(remedy) = &content.remedy {
+            annotations["remedy"] = remedy.action.as_str().into();
+            if let Some(command) = &remedy.command {
+                annotations["command"] = command.as_str().into();
+            }
+        }
+        if let Some(dashboard) = &content.dashboard {
+            annotations["dashboard"] = dashboard.as_str().into();
+        }
+        let mut alert = json!({"labels": labels, "annotations": annotations, "startsAt": time(content.opened), "endsAt": end});
+        if let Some(page) = &content.page {
+            alert["generatorURL"] = page.as_str().into();
+        }
+        alert
+    }
+}
+
+/// The first targets, and how many more there are.
+pub(super) fn targets(named: &[String], total: usize) -> String {
+    let mut text = named.join(", ");
+    let more = total.saturating_sub(named.len());
+    if more > 0 {
+        // Writing into a string cannot fail.
+        let _ = write!(text, " and {more} more");
+    }
+    text
+}

@@ -1,0 +1,185 @@
+//! Saying something over HTTP, and what the answer means.
+
+use std::{fmt::Write as _, io, path::Path, time::Duration};
+
+use jiff::Timestamp;
+use reqwest::{Client, RequestBuilder, Response, StatusCode, header, redirect};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+use super::content::clip;
+
+/// A receiver that takes longer is tried again later.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(5);
+/// Bytes of a refusal that are shown.
+const SAID: usize = 200;
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Outcome {
+    /// It was heard; what the carrier must remember of it.
+    Delivered(serde_json::Value),
+    /// It may be heard another time, not before so long where the receiver said so.
+    Later { why: String, after: Option<Duration> },
+    /// It will never be heard like this.
+    Refused { why: String },
+}
+
+impl Outcome {
+    pub(super) fn later(why: impl Into<String>) -> Self {
+        Self::Later {
+            why: why.into(),
+            after: None,
+        }
+    }
+}
+
+/// A client for a receiver: the system's roots and those of a file, no redirects, no proxy.
+pub(super) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in rustls_native_certs::load_native_certs().certs {
+        // One odd root of the system is no reason to trust none.
+        let _ = roots.add(certificate);
+    }
+    if let Some(path) = ca_file {
+        let unusable = |error: &dyn std::fmt::Display| format!("cannot use {}: {error}", path.display());
+        let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+        let own: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .filter_map(Result::ok)
+            .collect();
+        if own.is_empty() {
+            return Err(unusable(&"expected certificates as PEM, found none"));
+        }
+        for certificate in own {
+            roots.add(certificate).map_err(|error| unusable(&error))?;
+        }
+    }
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .connect_timeout(CONNECT)
+        .timeout(PATIENCE)
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("parallax/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| chain(&error))
+}
+
+/// Sends, and reads what the answer means.
+pub(super) async fn send(request: RequestBuilder) -> Outcome {
+    match request.send().await {
+        Ok(response) => judged(response).await,
+        Err(error) if error.is_builder() => Outcome::Refused {
+            why: chain(&error.without_url()),
+        },
+        // Without the address: it may be a secret of its own.
+        Err(error) => Outcome::later(chain(&error.without_url())),
+    }
+}
+
+async fn judged(mut response: Response) -> Outcome {
+    let status = response.status();
+    if status.is_success() {
+        return Outcome::Delivered(serde_json::Value::Null);
+    }
+    let after = retry_after(&response);
+    let mut said = Vec::new();
+    while said.len() < SAID
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        said.extend_from_slice(&chunk[..chunk.len().min(SAID - said.len())]);
+    }
+    let said = clip(String::from_utf8_lossy(&said).trim(), SAID);
+    let mut why = format!("it answered {}", status.as_u16());
+    if status.is_redirection() {
+        why.push_str("; redirects are not followed: set the address that it leads to as `url`");
+    } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        why.push_str("; look at the secret or token that it expects");
+    }
+    if !said.is_empty() {
+        // Writing into a string cannot fail.
+        let _ = write!(why, ": {said}");
+    }
+    let again = status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
+        );
+    if again {
+        Outcome::Later { why, after }
+    } else {
+        Outcome::Refused { why }
+    }
+}
+
+/// What the receiver asks for, where that means anything: with 429 and 503.
+fn retry_after(response: &Response) -> Option<Duration> {
+    if !matches!(
+        response.status(),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    ) {
+        return None;
+    }
+    waited(
+        response.headers().get(header::RETRY_AFTER)?.to_str().ok()?,
+        Timestamp::now(),
+    )
+}
+
+/// Seconds, or a date of HTTP.
+fn waited(text: &str, now: Timestamp) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp();
+    Duration::try_from(at.duration_since(now)).ok()
+}
+
+/// An error with its causes in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            let _ = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    clip(&text, 400)
+}
+
+/// What a small file holds, without what surrounds it.
+pub(super) fn read(path: &Path) -> Result<String, String> {
+    let told = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_asks_for_seconds_or_for_a_date() {
+        let now: Timestamp = "2026-11-22T08:00:00Z".parse().unwrap();
+        assert_eq!(waited("120", now), Some(Duration::from_mins(2)));
+        assert_eq!(
+            waited("Sun, 22 Nov 2026 08:01:00 GMT", now),
+            Some(Duration::from_mins(1))
+        );
+        assert_eq!(waited("Sun, 22 Nov 2026 07:01:00 GMT", now), None);
+        assert_eq!(waited("soon", now), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Signed messages, as the specification of Standard Webhooks has them: whoever knows the secret can tell that it was us, when,
+//! and that it is not the one of yesterday sent again.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use parallax_model::EventTime;
+use reqwest::Client;
+use ring::hmac;
+use serde_json::{Value, json};
+
+use super::{
+    WebhookOptions,
+    http::{self, Outcome},
+    letter::{Ending, Letter, Owed, State},
+    outbox::Errand,
+};
+
+/// What a secret begins with whose rest is base64.
+const PREFIX: &str = "whsec_";
+/// Fewer bytes can be guessed.
+const SHORTEST: usize = 16;
+
+/// Sends to one address.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    options: WebhookOptions,
+    http: Client,
+}
+
+impl Webhook {
+    pub(super) fn new(options: WebhookOptions) -> Result<Self, String> {
+        let http = http::client(options.ca_file.as_deref())?;
+        Ok(Self { options, http })
+    }
+
+    pub(super) async fn carry(&self, errand: &Errand) -> Outcome {
+        let letter = &errand.letter;
+        let body = body(letter, errand.what).to_string();
+        self.send(&letter.message(), body).await
+    }
+
+    /// Says something that is no incident, for whoever tries the way out.
+    pub(super) async fn test(&self) -> Outcome {
+        let now = Timestamp::now();
+        let body = json!({"type": "test", "timestamp": now.to_string(),
+            "data": {"test": true, "sentence": "This is a test of `parallax notify test`; nothing is wrong."}});
+        self.send(&format!("msg_test_{}", now.as_microsecond()), body.to_string())
+            .await
+    }
+
+    async fn send(&self, id: &str, body: String) -> Outcome {
+        let secret = http::read(&self.options.secret_file).and_then(|text| {
+            keys(&text).map_err(|error| format!("{}: {error}", self.options.secret_file.display()))
+        });
+        let keys = match secret {
+            Ok(keys) => keys,
+            Err(why) => return Outcome::later(why),
+        };
+        let at = Timestamp::now().as_second().to_string();
+        let request = self
+            .http
+            .post(self.options.url.clone())
+            .header("content-type", "application/json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", &at)
+            .header("webhook-signature", signatures(&keys, id, &at, &body))
+            .body(body);
+        http::send(request).await
+    }
+}
+
+/// One signature a key, so that a receiver that knows the old one or the new one is content.
+fn signatures(keys: &[hmac::Key], id: &str, at: &str, body: &str) -> String {
+    let signed = format!("{id}.{at}.{body}");
+    let all: Vec<String> = keys
+        .iter()
+        .map(|key| format!("v1,{}", STANDARD.encode(hmac::sign(key, signed.as_bytes()))))
+        .collect();
+    all.join(" ")
+}
+
+/// The keys in a file, one a line: `whsec_` and base64, or any text.
+pub(crate) fn keys(text: &str) -> Result<Vec<hmac::Key>, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let keys: Vec<hmac::Key> = lines.map(key).collect::<Result<_, _>>()?;
+    match keys.len() {
+        1..=2 => Ok(keys),
+        found => Err(format!(
+            "expected a secret, or while it is replaced two, one a line; found {found}"
+        )),
+    }
+}
+
+fn key(line: &str) -> Result<hmac::Key, String> {
+    let bytes = match line.strip_prefix(PREFIX) {
+        Some(encoded) => STANDARD
+            .decode(encoded)
+            .map_err(|_| format!("expected base64 after {PREFIX}"))?,
+        None => line.as_bytes().to_vec(),
+    };
+    if bytes.len() < SHORTEST {
+        return Err(format!(
+            "expected a secret of at least {SHORTEST} bytes, found {}",
+            bytes.len()
+        ));
+    }
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+}
+
+/// The message.
+fn body(letter: &Letter, what: Owed) -> Value {
+    let content = &letter.content;
+    let (sort, first) = match what {
+        Owed::Open { first: true } => ("incident.opened", true),
+        Owed::Open { first: false } | Owed::Again => ("incident.changed", false),
+        Owed::Over => ("incident.recovered", false),
+    };
+    let (state, closed, ending) = match letter.state {
+        State::Open => ("open", None, None),
+        State::Over { at, how } => ("closed", Some(time(at)), Some(how)),
+    };
+    let mut data = json!({
+        "incident": content.incident,
+        "thread": letter.thread,
+        "number": letter.number,
+        "occurrence": content.occurrence,
+        "first": first,
+        "state": state,
+        "severity": content.grade.label(),
+        "cause": {"id": content.cause, "title": content.title},
+        "subject": content.subject,
+        "region": content.region,
+        "sentence": content.sentence,
+        "probability": content.probability,
+        "since": time(content.since),
+        "opened": time(content.opened),
+        "targets": content.targets,
+        "targets_total": content.targets_total,
+        "links": {},
+    });
+    let mut add = |field: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            data[field] = value;
+        }
+    };
+    add("closed", closed.map(Value::from));
+    add(
+        "ending",
+        ending.map(|how| match how {
+            Ending::Judged => "judged".into(),
+            Ending::Unseen => "unseen".into(),
+        }),
+    );
+    add(
+        "remedy",
+        content
+            .remedy
+            .as_ref()
+            .map(|remedy| json!({"action": remedy.action, "command": remedy.command, "price": remedy.price})),
+    );
+    if let Some(page) = &content.page {
+        data["links"]["page"] = page.as_str().into();
+    }
+    if let Some(dashboard) = &content.dashboard {
+        data["links"]["dashboard"] = dashboard.as_str().into();
+    }
+    json!({"type": sort, "timestamp": time(letter.changed), "data": data})
+}
+
+/// As people and their tools read it.
+pub(super) fn time(at: EventTime) -> String {
+    Timestamp::from_microsecond(at.0).map_or_else(|_| at.0.to_string(), |at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_that_of_the_specification() {
+        // The example of the specification's reference implementations.
+        let keys = keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let signed = signatures(
+            &keys,
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            "1614265330",
+            r#"{"test": 2432232314}"#,
+        );
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn two_secrets_sign_both_and_a_short_or_broken_one_signs_nothing() {
+        let both = keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n\na plain text of some length\n").unwrap();
+        let signed = signatures(&both, "a", "1", "{}");
+        assert_eq!(signed.split(' ').count(), 2, "{signed}");
+        for wrong in [
+            "",
+            "short",
+            "whsec_%%%%",
+            "whsec_c2hvcnQ=",
+            "a-long-enough-text\nb-long-enough-text\nc-long-enough-text",
+        ] {
+            let error = keys(wrong).map(|keys| keys.len()).unwrap_err();
+            assert!(error.starts_with("expected "), "{error}");
+            assert!(!error.contains("c2hvcnQ"), "no secret is said: {error}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `notify`: who is told of incidents.
+
+use std::collections::BTreeSet;
+
+use url::Url;
+
+use super::{check::Check, raw::RawNotify};
+
+/// Who is told of incidents; nobody by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::commands::manifests) struct Notify {
+    pub(in crate::commands::manifests) events: bool,
+    pub(in crate::commands::manifests) webhooks: Vec<Webhook>,
+    pub(in crate::commands::manifests) alertmanagers: Vec<(String, Url)>,
+}
+
+/// An address, and the Secret of the namespace whose key `secret` signs what is sent there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::commands::manifests) struct Webhook {
+    pub(in crate::commands::manifests) name: String,
+    pub(in crate::commands::manifests) url: Url,
+    pub(in crate::commands::manifests) secret: String,
+}
+
+impl Notify {
+    pub(super) fn of(raw: RawNotify, check: &mut Check<'_>) -> Self {
+        let mut known = BTreeSet::from(["events".to_owned()]);
+        let mut named = |name: &str, at: &str, check: &mut Check<'_>| {
+            let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) || !known.insert(name.to_owned()) {
+                check.wrong(
+                    &format!("{at}.name"),
+                    format!("expected a name of 1 to 40 of a-z, 0-9 and - that no other receiver has, found {name:?}"),
+                );
+            }
+        };
+        let mut webhooks = Vec::new();
+        for (i, raw) in raw.webhooks.into_iter().enumerate() {
+            let at = format!("notify.webhooks[{i}]");
+            named(&raw.name, &at, check);
+            check.name(&format!("{at}.secret"), &raw.secret);
+            webhooks.extend(url(&raw.url, true, &at, check).map(|url| Webhook {
+                name: raw.name,
+                url,
+                secret: raw.secret,
+            }));
+        }
+        let mut alertmanagers = Vec::new();
+        for (i, raw) in raw.alertmanagers.into_iter().enumerate() {
+            let at = format!("notify.alertmanagers[{i}]");
+            named(&raw.name, &at, check);
+            alertmanagers.extend(url(&raw.url, false, &at, check).map(|url| (raw.name, url)));
+        }
+        Self {
+            events: raw.events.unwrap_or(false),
+            webhooks,
+            alertmanagers,
+        }
+    }
+
+    /// Whether anybody is told anything.
+    pub(in crate::commands::manifests) fn is_empty(&self) -> bool {
+        !self.events && self.webhooks.is_empty() && self.alertmanagers.is_empty()
+    }
+
+    /// The ports of those that are told over HTTP.
+    pub(in crate::commands::manifests) fn ports(&self) -> BTreeSet<u16> {
+        let webhooks = self.webhooks.iter().map(|webhook| &webhook.url);
+        let all = webhooks.chain(self.alertmanagers.iter().map(|(_, url)| url));
+        all.filter_map(Url::port_or_known_default).collect()
+    }
+}
+
+fn url(text: &str, query: bool, at: &str, check: &mut Check<'_>) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.fragment().is_none()
+            && (query || url.query().is_none())
+            // It stands between quotes.
+            && !text.contains('\'')
+    });
+    if url.is_none() {
+        check.wrong(
+            &format!("{at}.url"),
+            "expected an address like https://calls.example.com/parallax, without a password in it"
+                .to_owned(),
+        );
+    }
+    url
+}

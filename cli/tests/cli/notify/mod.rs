@@ -1,0 +1,258 @@
+//! Those who are told of incidents, by the real binary: through `kill -9`, and by `parallax notify test`.
+
+mod receiver;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    commands::{config, run, text},
+    identity::mesh::until,
+    replicas::pair::Pair,
+    up::{Server, Up},
+};
+use receiver::{Message, Receiver};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn sort(message: &Value) -> &str {
+    message["type"].as_str().unwrap()
+}
+
+/// What it took, by thread.
+fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
+    let mut threads: BTreeMap<String, Vec<Message>> = BTreeMap::new();
+    for message in receiver.taken() {
+        let thread = message.body["data"]["thread"].as_str().unwrap().to_owned();
+        threads.entry(thread).or_default().push(message);
+    }
+    threads
+}
+
+/// That each thread begins with its opening and ends with its end; how many messages came twice.
+fn told_in_order(receiver: &Receiver) -> usize {
+    let mut twice = 0;
+    for (thread, messages) in threads(receiver) {
+        let mut told: Vec<(&str, &str)> = messages
+            .iter()
+            .map(|one| (one.id.as_str(), sort(&one.body)))
+            .collect();
+        let all = told.len();
+        told.dedup();
+        twice += all - told.len();
+        let (first, last) = (told.first().unwrap(), told.last().unwrap());
+        assert_eq!(
+            (first.1, last.1),
+            ("incident.opened", "incident.recovered"),
+            "{thread}: {told:?}"
+        );
+        let between = &told[1..told.len() - 1];
+        assert!(
+            between.iter().all(|(_, sort)| *sort == "incident.changed"),
+            "{thread}: {told:?}"
+        );
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.signature.starts_with("v1,"))
+        );
+    }
+    twice
+}
+
+async fn well(pair: &Pair, name: &str, target: &str) {
+    until("the target is well", async || {
+        let state = pair.own(name).await;
+        let rows = state["matrix"].as_array().unwrap();
+        rows.iter().any(|row| {
+            let cells = row["cells"].as_array().unwrap();
+            row["target"] == target && cells.len() == 3 && cells.iter().all(|cell| cell["state"] == "ok")
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver_that_was_away() {
+    let receiver = Receiver::start().await;
+    let server = Server::start();
+    let address = server.address;
+    let target = format!("tcp://{address}");
+    let secrets = tempfile::tempdir().unwrap();
+    let secret = secrets.path().join("secret");
+    fs::write(&secret, SECRET).unwrap();
+    let notify = format!(
+        "notify:\n  configMap: parallax/parallax-notifications\n  webhooks:\n  - {{name: oncall, url: 'http://{}/', secretFile: {}}}\n",
+        receiver.address,
+        secret.display()
+    );
+    let mut pair = Pair::with(&[&target], &notify).await;
+    let (leader, standby) = pair.parts().await;
+    well(&pair, &leader, &target).await;
+    well(&pair, &standby, &target).await;
+
+    receiver.answers(503);
+    drop(server);
+    until("the leader has tried to tell", async || {
+        !receiver.all().is_empty()
+    })
+    .await;
+    pair.kill(&leader);
+    receiver.answers(204);
+    let tried = receiver.all().remove(0);
+    assert_eq!(sort(&tried.body), "incident.opened");
+    until(
+        "the next leader tells what the former one could not, under its own name",
+        async || receiver.taken().iter().any(|message| message.id == tried.id),
+    )
+    .await;
+    // The mesh of this fixture has no echoes, so the network may be an incident of its own beside the target.
+    let of_target = |message: &Message| message.body["data"]["targets"][0] == target.as_str();
+    until("the target is told", async || {
+        receiver.taken().iter().any(of_target)
+    })
+    .await;
+    until("what was told is remembered", async || {
+        let map = pair
+            .mesh
+            .api
+            .get("parallax/configmaps/parallax-notifications")
+            .unwrap();
+        map["data"]["outbox.json"]
+            .as_str()
+            .is_some_and(|text| text.contains("\"heard\":{\"oncall\""))
+    })
+    .await;
+    let state = pair.own(&standby).await;
+    assert_eq!(
+        state["notifications"]["receivers"][0]["state"], "well",
+        "{}",
+        state["notifications"]
+    );
+    assert_eq!(state["notifications"]["kept"], true, "{}", state["notifications"]);
+
+    pair.kill(&standby);
+    pair.start_again(&leader).await;
+    until("it leads and knows the incident", async || {
+        let state = pair.own(&leader).await;
+        state["replica"]["part"] == "leads"
+            && state["incidents"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|incident| incident["state"] == "open")
+    })
+    .await;
+    let _server = Server::at(address);
+    until("each end is told", async || {
+        let ends = |messages: &Vec<Message>| sort(&messages.last().unwrap().body) == "incident.recovered";
+        threads(&receiver).values().all(ends)
+    })
+    .await;
+    // Longer than a look: nothing else follows.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let twice = told_in_order(&receiver);
+    assert!(twice <= 2, "at most one is told twice with each kill: {twice}");
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_what_it_found() {
+    let (good, bad) = (Receiver::start().await, Receiver::start().await);
+    bad.answers(500);
+    let tried = |receivers: &[(&str, &Receiver)]| {
+        let webhooks: Vec<String> = receivers
+            .iter()
+            .map(|(name, receiver)| {
+                format!(
+                    "{{name: {name}, url: 'http://{}/', secretFile: secret}}",
+                    receiver.address
+                )
+            })
+            .collect();
+        let (folder, path) = config(&format!("notify: {{webhooks: [{}]}}\n", webhooks.join(", ")));
+        fs::write(folder.path().join("secret"), SECRET).unwrap();
+        let output = run(&["notify", "test", "--config", path.to_str().unwrap()]);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good)]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("one (webhook): delivered in "), "{said}");
+    assert_eq!(good.taken()[0].body["data"]["test"], true);
+    let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good), ("two", &bad)]));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.ends_with("two (webhook): not delivered: it answered 500\n"),
+        "{said}"
+    );
+    let (code, _, error) = tokio::task::block_in_place(|| tried(&[]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("nobody is told anything"), "{error}");
+    let (folder, path) = config("notify: {webhook: []}\n");
+    let output = tokio::task::block_in_place(|| run(&["notify", "test", "--config", path.to_str().unwrap()]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("did you mean \"webhooks\"?"),
+        "{}",
+        text(&output.stderr)
+    );
+    drop(folder);
+}
+
+fn judged(up: &Up) -> (u64, Value) {
+    let answer = up.get("/v1/state");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let begin = body.find('{').unwrap();
+    let end = body.rfind('}').unwrap();
+    let state: Value = serde_json::from_str(&body[begin..=end]).unwrap();
+    (state["judged"].as_u64().unwrap_or(0), state)
+}
+
+#[test]
+fn a_receiver_that_never_answers_changes_nothing_about_probing_and_judging() {
+    // Takes connections, and says nothing ever.
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (server, other) = (Server::start(), Server::start());
+    let (folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\n\
+         targets: [{{url: 'http://{}/'}}, {{url: 'http://{}/'}}]\n\
+         notify: {{webhooks: [{{name: deaf, url: 'http://{}/', secretFile: secret}}]}}\n",
+        server.address,
+        other.address,
+        deaf.local_addr().unwrap()
+    ));
+    fs::write(folder.path().join("secret"), SECRET).unwrap();
+    let mut up = Up::start(&path);
+    up.until("✓ 2 ok");
+    drop(server);
+    let (_held, _) = deaf.accept().unwrap();
+    let (before, _) = judged(&up);
+    let begin = Instant::now();
+    let state = loop {
+        let (now, state) = judged(&up);
+        if now >= before + 10 {
+            break state;
+        }
+        assert!(
+            begin.elapsed() < Duration::from_secs(8),
+            "ten rounds of 300 ms are not judged while it is silent"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let well = format!("http://{}/", other.address);
+    let row = state["matrix"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["target"] == well.as_str())
+        .unwrap();
+    assert_eq!(row["cells"][0]["state"], "ok", "{row}");
+    assert_eq!(state["notifications"]["receivers"][0]["pending"], 1);
+    assert_eq!(up.interrupt(), Some(0), "and it ends when told to");
+}
