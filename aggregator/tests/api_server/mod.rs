@@ -271,8 +271,13 @@ fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
     let meta = &object["metadata"];
     let here = namespace.is_none_or(|namespace| meta["namespace"] == namespace);
     // What stands in brackets is a set, and has commas of its own.
-    let outside: String = labels.split(')').filter_map(|part| part.split('(').next()).collect();
-    let mut labels = outside.split(',').filter(|label| !label.is_empty() && !label.contains(' '));
+    let outside: String = labels
+        .split(')')
+        .filter_map(|part| part.split('(').next())
+        .collect();
+    let mut labels = outside
+        .split(',')
+        .filter(|label| !label.is_empty() && !label.contains(' '));
     here && labels.all(|label| match label.split_once('=') {
         Some((name, value)) => meta["labels"][name] == value,
         None => meta["labels"][label].is_string(),
