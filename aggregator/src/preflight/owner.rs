@@ -74,16 +74,6 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_owns_the_rest_where_nobody_else_does() {
-        let mut solver = solver();
-        solver.owned_by("uid-7");
-        let owners = owners(&mut solver);
-        assert!(owners[0].is_null());
-        assert_eq!(owners[1][0]["uid"], "uid-7");
-        assert_eq!(owners[1], owners[2]);
-    }
-
-    #[test]
     fn a_preflight_object_owns_everything_as_its_controller_and_everything_says_whose_it_is() {
         let mut solver = solver();
         solver.belongs_to(&Owner {

@@ -141,7 +141,8 @@ fn policy(
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(part.selector()),
             policy_types: Some(both()),
-            ingress: Some(ingress),
+            // The API server keeps no empty list, and a `kubectl diff` would find one.
+            ingress: (!ingress.is_empty()).then_some(ingress),
             egress: Some(egress),
         }),
     }

@@ -4,6 +4,7 @@ mod coherence;
 mod document;
 mod overlays;
 mod refused;
+mod rights;
 
 use std::{collections::BTreeMap, fs, path::Path};
 

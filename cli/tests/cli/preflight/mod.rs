@@ -4,6 +4,7 @@ mod api;
 mod bad_input;
 mod controller;
 mod controller_ends;
+mod controller_refused;
 mod explain;
 mod faithful;
 mod solver;

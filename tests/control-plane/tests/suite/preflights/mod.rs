@@ -7,6 +7,7 @@ mod stand_in;
 mod started;
 
 use k8s_openapi::api::{
+    apps::v1::Deployment,
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, Role},
 };
@@ -15,7 +16,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
     core::GroupVersionKind,
 };
-use parallax_control_plane::{ControlPlane, Manifest, Process, say};
+use parallax_control_plane::{ControlPlane, Manifest, say};
 use serde_json::{Value, json};
 
 use self::{
@@ -25,7 +26,7 @@ use self::{
 };
 use crate::{
     discovery::{BALANCER, Mesh, define_gateways},
-    objects::{create, pod},
+    objects::{create, node, pod},
     parallax::{overlay, until},
     plane,
     rights::{granted, right},
@@ -226,8 +227,10 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     );
     assert_eq!(left(&client).await, Vec::<String>::new());
     wait_with_kubectl(&plane).await;
+    controller.kill();
+    by_a_forwarded_port(&client, &installation, &started).await;
     assert_rights(&plane, &installation);
-    collected(&plane, &client, &started, &mut controller).await;
+    collected(&plane, &client, &started).await;
 }
 
 /// As docs/preflight.md has it.
@@ -253,8 +256,37 @@ async fn wait_with_kubectl(plane: &ControlPlane) {
     assert!(row.contains("False") && row.contains("BothFailed"), "{listed}");
 }
 
+/// As it is installed it comes to the aggregator through the API server, up to the node: there is no kubelet.
+async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: &Started<'_>) {
+    node(client, "n3", "127.0.0.1", json!({}), json!([])).await;
+    let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
+    let template = deployment.spec.unwrap().template;
+    pod(client, "parallax", &template, ("aggregator-1", "n3"), "192.0.2.7").await;
+    let controller = started.as_installed();
+    let spec = json!({"hosts": ["forwarded.example.test"], "class": "public", "profile": "pebble"});
+    put(client, "forwarded", spec).await;
+    let said = until("it says why it cannot ask", async || {
+        let status = preflights(client).get("forwarded").await.unwrap().data["status"].clone();
+        let ready = status["conditions"][0].clone();
+        (status["attempts"].as_u64()? > 0 && ready["status"] == "Unknown").then_some(ready)
+    })
+    .await;
+    assert_eq!(said["reason"], "AggregatorUnreachable", "{said}");
+    let message = said["message"].as_str().unwrap();
+    assert!(
+        message.contains("cannot forward a port of the Pod parallax/aggregator-1"),
+        "{said}"
+    );
+    let gone = preflights(client)
+        .delete("forwarded", &DeleteParams::default())
+        .await;
+    gone.unwrap();
+    drop(controller);
+}
+
 /// The controller dies in the middle, and the object is deleted before the next one begins.
-async fn collected(plane: &ControlPlane, client: &Client, started: &Started<'_>, controller: &mut Process) {
+async fn collected(plane: &ControlPlane, client: &Client, started: &Started<'_>) {
+    let mut controller = started.start();
     let spec = json!({"hosts": ["stuck.example.test"], "class": "public", "profile": "pebble"});
     let made = async || {
         until("everything is made", async || {
@@ -292,7 +324,7 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &Started<'_>,
     drop(next);
 }
 
-/// That the controller was refused nothing, and used every right it has but those of the way to the aggregator.
+/// That the controller was refused nothing, and used every right it has.
 fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
     let asked = plane.audited().unwrap();
     let asked: Vec<_> = asked
@@ -301,19 +333,20 @@ fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
         .collect();
     let refused: Vec<_> = asked.iter().filter(|request| !request.allowed).collect();
     assert!(refused.is_empty(), "{refused:#?}");
-    let roles = [
+    let names = [
         "parallax-preflight",
         "parallax-preflight-cluster",
         "parallax-preflight-seat",
     ];
-    let cluster = roles.map(|name| {
+    let cluster = names.map(|name| {
         installation
             .object::<ClusterRole>("ClusterRole", name)
             .unwrap()
             .rules
     });
-    let own: Role = installation.object("Role", "parallax-preflight").unwrap();
-    let rules = cluster.into_iter().chain([own.rules]).flatten().flatten();
+    let own = ["parallax-preflight", "parallax-reach"]
+        .map(|name| installation.object::<Role>("Role", name).unwrap().rules);
+    let rules = cluster.into_iter().chain(own).flatten().flatten();
     let used: Vec<String> = asked
         .iter()
         .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
@@ -321,7 +354,10 @@ fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
     let idle: Vec<String> = granted(rules)
         .into_iter()
         // The aggregator asks for this one, by a SubjectAccessReview.
-        .filter(|granted| granted != "create runs.parallax.dev " && !used.contains(granted))
+        .filter(|granted| granted != "create runs.parallax.dev ")
+        // A web socket is opened by a GET and let in by either verb; what it was answered shows that it was let in.
+        .filter(|granted| !granted.contains("pods/portforward"))
+        .filter(|granted| !used.contains(granted))
         .collect();
     assert!(idle.is_empty(), "granted and never used: {idle:#?}");
 }

@@ -7,8 +7,7 @@ use parallax_control_plane::{ControlPlane, Holder, Process};
 
 use crate::{discovery::Mesh, parallax::binary};
 
-/// The controller as it is installed, with the rights of its account. The aggregator is asked directly: there is no
-/// kubelet to forward a port.
+/// With the rights of the installed account. The aggregator is asked directly: there is no kubelet to forward a port.
 pub(super) struct Started<'a> {
     plane: &'a ControlPlane,
     arguments: Vec<String>,
@@ -43,9 +42,19 @@ impl<'a> Started<'a> {
     }
 
     pub(super) fn start(&self) -> Process {
-        let own = ["preflight", "controller", "--backoff-ms", "500"].map(ToOwned::to_owned);
-        let arguments = own.iter().chain(&self.arguments);
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.controller(&arguments)
+    }
+
+    /// With the arguments of the installation, so that it goes through the API server.
+    pub(super) fn as_installed(&self) -> Process {
+        self.controller(&["--parallax-namespace", "parallax"])
+    }
+
+    fn controller(&self, arguments: &[&str]) -> Process {
+        let own = ["preflight", "controller", "--backoff-ms", "500"];
         let environment = [("KUBECONFIG", self.kubeconfig.as_str())];
+        let arguments = own.iter().chain(arguments);
         Process::start(
             self.plane.folder(),
             "preflight",

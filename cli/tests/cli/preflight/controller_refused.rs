@@ -1,0 +1,159 @@
+//! Objects that come to no verdict: a reason each, and nothing made or left.
+
+use super::{
+    controller::{Controller, condition, is, says, simple},
+    *,
+};
+
+/// (what, spec, reason of Ready, what its message says, whether it is tried again)
+type Row = (&'static str, Value, &'static str, &'static str, bool);
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    let solvers = |name: &str, solvers: Value| {
+        let object =
+            json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"acme": {"solvers": solvers}}});
+        api.put("issuers", object);
+    };
+    solvers("dns", json!([{"dns01": {"webhook": {}}}]));
+    solvers(
+        "none",
+        json!([{"selector": {"dnsZones": ["other.test"]}, "http01": {"ingress": {}}}]),
+    );
+    solvers("edits", json!([{"http01": {"ingress": {"name": "web"}}}]));
+    api.put(
+        "issuers",
+        json!({"metadata": {"namespace": "shop", "name": "ca"}, "spec": {"ca": {}}}),
+    );
+    let by = |issuer: &str| json!({"hosts": [HOST], "issuerRef": {"name": issuer}});
+    let table: Vec<Row> = vec![
+        (
+            "wildcard",
+            simple("*.example.test"),
+            "InvalidHost",
+            "never validated by HTTP-01",
+            false,
+        ),
+        (
+            "address",
+            simple("203.0.113.10"),
+            "InvalidHost",
+            "RFC 8738",
+            false,
+        ),
+        (
+            "idn",
+            simple("bücher.example"),
+            "InvalidHost",
+            "xn--bcher-kva.example",
+            false,
+        ),
+        (
+            "typo",
+            json!({"hosts": [HOST], "clas": "nginx"}),
+            "Invalid",
+            "clas",
+            false,
+        ),
+        (
+            "nobody",
+            json!({"hosts": [HOST]}),
+            "Invalid",
+            "who would issue?",
+            false,
+        ),
+        (
+            "unknown",
+            by("missing"),
+            "NotFound",
+            "there is no Issuer shop/missing",
+            true,
+        ),
+        ("acme", by("ca"), "NotAcme", "no ACME issuer", false),
+        ("dns", by("dns"), "NoHttpSolver", "DNS-01", false),
+        (
+            "none",
+            by("none"),
+            "NoSolver",
+            "no configured challenge solvers",
+            false,
+        ),
+        ("edits", by("edits"), "EditInPlace", "never touches it", false),
+        (
+            "billable",
+            json!({"hosts": [HOST], "class": "alb"}),
+            "Billable",
+            "allowBillable",
+            false,
+        ),
+    ];
+    for (name, spec, ..) in &table {
+        api.apply(name, spec);
+    }
+    let controller = Controller::passing(&api, folder.path(), &[]);
+    for (name, _, reason, words, again) in &table {
+        let status = controller.over(&api, name);
+        assert_eq!(says(&status, "Ready"), is("Unknown", reason), "{name}: {status}");
+        let message = condition(&status, "Ready")["message"].as_str().unwrap();
+        assert!(message.contains(words), "{name}: {message}");
+        for sort in ["SelfCheckPassed", "CAPassed"] {
+            assert_eq!(says(&status, sort), is("Unknown", "NotAsked"), "{name}");
+        }
+        assert_eq!(says(&status, "Stalled").0, "True", "{name}");
+        assert_eq!(status["attempts"], if *again { 6 } else { 1 }, "{name}: {status}");
+        assert!(status["completionTime"].is_string(), "{name}");
+    }
+    assert!(api.held().created.is_empty());
+
+    // What the API server refuses: a right by its rule, an object by whoever refuses it.
+    for (n, (verb, resource, status, words, reason, expected)) in [
+        (
+            "create",
+            "ingresses",
+            403,
+            "ingresses is forbidden",
+            "Forbidden",
+            "missing rule in namespace shop: {apiGroups: [\"networking.k8s.io\"], resources: [ingresses], verbs: [create]}",
+        ),
+        (
+            "list",
+            "pods",
+            403,
+            "pods is forbidden",
+            "Forbidden",
+            "resources: [pods], verbs: [list]",
+        ),
+        (
+            "create",
+            "ingresses",
+            403,
+            "admission webhook \"policy.example.test\" denied the request: no",
+            "AdmissionRefused",
+            "cert-manager's own would be refused in the same way",
+        ),
+        (
+            "create",
+            "ingresses",
+            400,
+            "admission webhook \"validate.nginx\" denied the request: pathType Exact",
+            "AdmissionRefused",
+            "pathType Exact",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        api.refuse(verb, resource, status, words);
+        let name = format!("refused-{n}");
+        api.apply(&name, &simple(HOST));
+        let said = controller.over(&api, &name);
+        assert_eq!(says(&said, "Ready"), is("Unknown", reason), "{said}");
+        let message = condition(&said, "Ready")["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+        assert_eq!(api.left(), Vec::<String>::new(), "{expected}");
+        api.allow();
+    }
+}
