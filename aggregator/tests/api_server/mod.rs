@@ -268,8 +268,13 @@ fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
     let meta = &object["metadata"];
     let here = namespace.is_none_or(|namespace| meta["namespace"] == namespace);
     // What stands in brackets is a set, and has commas of its own.
-    let outside: String = labels.split(')').filter_map(|part| part.split('(').next()).collect();
-    let mut labels = outside.split(',').filter(|label| !label.is_empty() && !label.contains(' '));
+    let outside: String = labels
+        .split(')')
+        .filter_map(|part| part.split('(').next())
+        .collect();
+    let mut labels = outside
+        .split(',')
+        .filter(|label| !label.is_empty() && !label.contains(' '));
     here && labels.all(|label| match label.split_once('=') {
         Some((name, value)) => meta["labels"][name] == value,
         None => meta["labels"][label].is_string(),
@@ -336,7 +341,6 @@ fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
     let rest = path.get(if path.first() == Some(&"api") { 2 } else { 3 }..)?;
     let (namespace, kind, name) = match rest {
         ["namespaces", namespace, kind, name] => (*namespace, *kind, *name),
-        ["namespaces", _, _] => return None,
         [kind, name] => ("", *kind, *name),
         _ => return None,
     };
