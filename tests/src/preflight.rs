@@ -241,7 +241,7 @@ pub fn wrong(step: &Preflight, exit: Option<i32>, document: &Document) -> Option
 }
 
 fn differs(expected: &ExpectedPreflight, step: &Preflight, document: &Document) -> Option<String> {
-    let asked: Vec<&str> = step.hosts.iter().map(|host| host.as_str()).collect();
+    let asked: Vec<&str> = step.hosts.iter().map(parallax_model::HostName::as_str).collect();
     let told: Vec<&str> = document.hosts.iter().map(|host| host.host.as_str()).collect();
     if asked != told {
         return Some(format!("it is about {told:?}, expected {asked:?}"));

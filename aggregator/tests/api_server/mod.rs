@@ -344,7 +344,6 @@ fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
     let rest = path.get(if path.first() == Some(&"api") { 2 } else { 3 }..)?;
     let (namespace, kind, name) = match rest {
         ["namespaces", namespace, kind, name] => (*namespace, *kind, *name),
-        ["namespaces", _, _] => return None,
         [kind, name] => ("", *kind, *name),
         _ => return None,
     };

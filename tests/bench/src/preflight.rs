@@ -57,6 +57,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
         "there is no {}; build it in the same profile",
         parallax.display()
     );
+    // Whoever installs one first wins; there is only this one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let local = LocalSet::new();
     local.run_until(measured(args, &parallax, folder.path())).await
 }
@@ -75,19 +77,22 @@ async fn measured(args: &Args, parallax: &Path, folder: &Path) -> anyhow::Result
     servers.spawn_local(resolve(resolver));
     let server = servers.spawn_local(serve(listener));
     let free = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
-    let _aggregator = aggregator(args.probers, parallax, folder, port, free)?;
     let url = Url::parse(&format!("http://{free}/"))?;
+    let mut bound = Vec::new();
+    for n in 1..=args.probers {
+        let agent = Agent::bind(config(n, &url, &resolv_conf)?).await;
+        bound.push(agent.with_context(|| format!("start prober {n}"))?);
+    }
+    let echoes: Vec<SocketAddr> = bound.iter().map(Agent::echo_addr).collect();
+    let _aggregator = aggregator(&echoes, parallax, folder, port, free)?;
     let client = reqwest::Client::builder().no_proxy().build()?;
     reporting(&client, &url, 0).await?;
+    let begun = Instant::now();
     let mut agents = JoinSet::new();
     let stop = CancellationToken::new();
-    for n in 1..=args.probers {
-        let agent = Agent::bind(config(n, &url, &resolv_conf)?)
-            .await
-            .with_context(|| format!("start prober {n}"))?;
+    for agent in bound {
         agents.spawn_local(agent.run(stop.clone()));
     }
-    let begun = Instant::now();
     reporting(&client, &url, args.probers as usize).await?;
     println!(
         "{} probers report after {:.1} s",
@@ -172,14 +177,18 @@ fn config(n: u32, url: &Url, resolv_conf: &Path) -> anyhow::Result<AgentConfig> 
 
 /// An aggregator that knows the nodes, and the host as its only target.
 fn aggregator(
-    probers: u32,
+    echoes: &[SocketAddr],
     parallax: &Path,
     folder: &Path,
     port: u16,
     listen: SocketAddr,
 ) -> anyhow::Result<Child> {
-    let nodes: Vec<Value> = (1..=probers)
-        .map(|n| json!({"name": format!("n{n}"), "zone": format!("z{}", n % 3)}))
+    let nodes: Vec<Value> = (1..)
+        .zip(echoes)
+        .map(|(n, echo)| {
+            json!({"name": format!("n{n}"), "zone": format!("z{}", n % 3),
+            "prober": {"pod": format!("prober-{n}"), "address": echo.to_string()}})
+        })
         .collect();
     // JSON is YAML.
     std::fs::write(
@@ -198,6 +207,7 @@ fn aggregator(
         .args(["aggregator", "--config"])
         .arg(&path)
         .env("RUST_LOG", "warn")
+        .stderr(Stdio::null())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .kill_on_drop(true)

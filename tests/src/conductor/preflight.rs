@@ -275,20 +275,20 @@ impl Controllers {
         key: ServiceKey,
     ) -> anyhow::Result<()> {
         let args = &pod["spec"]["containers"][0]["args"];
-        let mut argv = vec![parallax.to_owned()];
-        argv.extend(
+        let mut words = vec![parallax.to_owned()];
+        words.extend(
             args.as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(|arg| Some(arg.as_str()?.to_owned())),
         );
         let after = |flag: &str| {
-            let at = argv.iter().position(|arg| arg == flag)?;
-            argv.get(at + 1).cloned()
+            let at = words.iter().position(|arg| arg == flag)?;
+            words.get(at + 1).cloned()
         };
         let (host, token) = (after("--domain"), after("--token"));
         let (Some(host), Some(token)) = (host, token) else {
-            bail!("the pod {key} names no domain and token to answer for: {argv:?}");
+            bail!("the pod {key} names no domain and token to answer for: {words:?}");
         };
         let nodes = lab.cluster().present().map(|node| &node.name);
         let node = (step.solver_on.iter().chain(nodes).next())
@@ -299,7 +299,7 @@ impl Controllers {
             key: key.clone(),
             node: node.clone(),
             cluster_ip: free_address(&after_it, self.running.len())?,
-            argv: argv.clone(),
+            argv: words.clone(),
         };
         // The same as inside, where its address is given.
         let address = after_it.add_solver(solver.clone())?.address;

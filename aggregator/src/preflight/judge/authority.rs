@@ -17,6 +17,27 @@ const fn is_the_servers(kind: &FailureKind) -> bool {
     )
 }
 
+/// What is to be said where some fetches from outside came in.
+fn sometimes(asked: &Asked<'_>, from: &[&Vantage], elsewhere: bool) -> String {
+    let fetches = asked
+        .answers
+        .iter()
+        .filter(|answer| from.contains(&&answer.vantage))
+        .map(|answer| answer.sight.passes)
+        .max()
+        .unwrap_or(0);
+    match fetches {
+        0 if !elsewhere => String::new(),
+        0 => ", though not everywhere outside".to_owned(),
+        1 => ", though not always: the fetch before passed, and the CA asks from several networks".to_owned(),
+        more => {
+            format!(
+                ", though not always: {more} fetches before passed, and the CA asks from several networks"
+            )
+        }
+    }
+}
+
 /// How it stands, in a sentence.
 pub(super) fn judge(
     asked: &Asked<'_>,
@@ -40,23 +61,8 @@ pub(super) fn judge(
         .find(|group| group.vantages.iter().any(|v| internet(&v)));
     if let Some(group) = outside_failing {
         let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
-        let passes = asked
-            .answers
-            .iter()
-            .filter(|answer| from.contains(&&answer.vantage))
-            .map(|answer| answer.sight.passes)
-            .max()
-            .unwrap_or(0);
         let elsewhere = passed.iter().any(|vantage| internet(&vantage));
-        let sometimes = match passes {
-            0 if !elsewhere => String::new(),
-            0 => ", though not everywhere outside".to_owned(),
-            1 => ", though not always: the fetch before passed, and the CA asks from several networks"
-                .to_owned(),
-            more => format!(
-                ", though not always: {more} fetches before passed, and the CA asks from several networks"
-            ),
-        };
+        let sometimes = sometimes(asked, &from, elsewhere);
         return (
             Standing::Failed,
             format!(

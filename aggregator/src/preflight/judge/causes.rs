@@ -172,27 +172,25 @@ pub(super) fn of(
     let of_names =
         |diagnosed: &&Diagnosed| diagnosed.region.region.starts_with("dns") == (phase == Phase::Resolve);
     if let Some(diagnosed) = asked.diagnosed.filter(|_| of_the_network).filter(of_names) {
+        // No run asks with a PROXY header, and a server that wants one closes every connection without it, direct ones as
+        // well: that looks like any server that closes.
+        let untold = is_bypass(phase, kind) && matches!(diagnosed.region.region.as_str(), "target" | "vip");
+        if untold {
+            add(BYPASSED, &mut causes, &mut remedies);
+        }
         causes.extend(diagnosed.causes.iter().map(|cause| Cause {
             id: cause.id.clone(),
             title: cause.title.clone(),
-            diagnosed: true,
+            diagnosed: !untold,
         }));
         remedies.extend(diagnosed.remedies.iter().cloned());
     }
     if causes.is_empty() {
-        for (id, title, action, price) in usual(asked, phase, kind, status, members) {
-            causes.push(Cause {
-                id: (*id).to_owned(),
-                title: (*title).to_owned(),
-                diagnosed: false,
-            });
-            remedies.push(Remedy {
-                action: (*action).to_owned(),
-                command: None,
-                price: (*price).to_owned(),
-                not_when: None,
-            });
-        }
+        add(
+            usual(asked, phase, kind, status, members),
+            &mut causes,
+            &mut remedies,
+        );
     }
     if asked.check == Check::SelfCheck && *kind == FailureKind::WrongBody {
         remedies.push(Remedy {
@@ -203,6 +201,32 @@ pub(super) fn of(
         });
     }
     (causes, remedies)
+}
+
+/// Adds what the catalogue says.
+fn add(entries: &[Entry], causes: &mut Vec<Cause>, remedies: &mut Vec<Remedy>) {
+    for (id, title, action, price) in entries {
+        causes.push(Cause {
+            id: (*id).to_owned(),
+            title: (*title).to_owned(),
+            diagnosed: false,
+        });
+        remedies.push(Remedy {
+            action: (*action).to_owned(),
+            command: None,
+            price: (*price).to_owned(),
+            not_when: None,
+        });
+    }
+}
+
+/// Whether it fails as a server does that is asked without the PROXY header it wants.
+fn is_bypass(phase: Phase, kind: &FailureKind) -> bool {
+    phase != Phase::Connect
+        && matches!(
+            kind,
+            FailureKind::Malformed | FailureKind::Eof | FailureKind::Reset
+        )
 }
 
 fn usual(
@@ -218,7 +242,7 @@ fn usual(
         _ if phase == Phase::Resolve => RESOLVER,
         FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany => REDIRECTED,
         FailureKind::NotTls => TLS_BYPASSED,
-        FailureKind::Malformed | FailureKind::Eof | FailureKind::Reset if phase != Phase::Connect => BYPASSED,
+        _ if is_bypass(phase, kind) => BYPASSED,
         FailureKind::Status => match status {
             Some(504) => POLICY,
             Some(500..) => NO_PODS,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use parallax_aggregator::preflight::{
-    Made, Material, OWNER, Owner, Standing, SyntheticSolver, ready_pod, route_accepted,
+    Made, Material, OWNER, Owner, SyntheticSolver, ready_pod, route_accepted,
 };
 use parallax_model::FailureKind;
 use ring::digest;
@@ -264,12 +264,13 @@ impl Attempt<'_> {
                     if !judged.self_check.passed.is_empty() {
                         first = first.or(Some(begun.elapsed()));
                     }
-                    let settled = judged
-                        .self_check
-                        .failing
-                        .iter()
-                        .all(|group| !on_its_way(&group.kind));
-                    if late || settled || judged.self_check.standing == Standing::Passed {
+                    let mut own = judged.self_check.failing.iter();
+                    // Of several controllers one may have the route when the first of the two asks, and another not yet when
+                    // the second does.
+                    let mut ca = judged.ca.failing.iter();
+                    let settled = !own.any(|group| on_its_way(&group.kind))
+                        && !ca.any(|group| answered_otherwise(&group.kind));
+                    if late || settled {
                         return Ok((fetched, first));
                     }
                 }
@@ -324,8 +325,10 @@ impl Attempt<'_> {
 
 /// A controller that has not taken up the route yet answers so; a name that is published with it is not there yet.
 const fn on_its_way(kind: &FailureKind) -> bool {
-    matches!(
-        kind,
-        FailureKind::Status | FailureKind::WrongBody | FailureKind::NxDomain | FailureKind::NoAddress
-    )
+    answered_otherwise(kind) || matches!(kind, FailureKind::NxDomain | FailureKind::NoAddress)
+}
+
+/// A controller that has not taken up the route yet answers so.
+const fn answered_otherwise(kind: &FailureKind) -> bool {
+    matches!(kind, FailureKind::Status | FailureKind::WrongBody)
 }
