@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
+    cert_manager::{self, Missing, Picture},
     clock::Clock,
     config::{Config, TopologySource},
     crd::{self, Targets},
@@ -25,7 +26,11 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, Started, TopologyState, kube::Watches},
+    watch::{
+        self as topology_watch, Started, TopologyState,
+        kube::{Kubernetes, Source},
+        reflect::Watches,
+    },
 };
 
 /// The aggregator cannot start.
@@ -102,7 +107,16 @@ pub struct Aggregator {
     source: TopologySource,
     started: Started,
     topology: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches>,
+    watches: watch::Sender<Watches<Source>>,
+    cert_manager: Option<CertManager>,
+}
+
+/// What follows cert-manager's objects.
+#[derive(Debug)]
+struct CertManager {
+    kubernetes: Kubernetes,
+    picture: watch::Sender<Picture>,
+    watches: watch::Sender<Watches<cert_manager::Kind>>,
 }
 
 impl Aggregator {
@@ -135,6 +149,8 @@ impl Aggregator {
         let (replica, election) = seat(&config, &door, local, &metrics, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
+        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
+        let (cert_watches, cert_watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
         let (owned, owned_out) = watch::channel(Arc::default());
@@ -205,6 +221,7 @@ impl Aggregator {
             topology: topology_out.clone(),
             store: store.state.clone(),
             watches: watches_out,
+            cert_manager: cert_watches_out,
         };
         let shared = Shared {
             clock,
@@ -218,6 +235,7 @@ impl Aggregator {
             replica,
             outlook,
             topology: topology_out,
+            cert_manager: picture_out,
             store,
             reports,
             bodies: Shared::body_slots(),
@@ -239,6 +257,13 @@ impl Aggregator {
             election,
             resources,
             started: Started::of(&config),
+            cert_manager: cert_manager::wanted(config.source.kubernetes.as_ref()).map(|kubernetes| {
+                CertManager {
+                    kubernetes,
+                    picture,
+                    watches: cert_watches,
+                }
+            }),
             source: config.source,
             topology,
             watches,
@@ -323,6 +348,15 @@ impl Aggregator {
         }
         if let Some(election) = self.election {
             start("election", parts.spawn(election.run(stopping.clone())));
+        }
+        if let Some(CertManager {
+            kubernetes,
+            picture,
+            watches,
+        }) = self.cert_manager
+        {
+            let following = cert_manager::follow(kubernetes, picture, watches, self.clock, stopping.clone());
+            start("watch of cert-manager", parts.spawn(following));
         }
         if let Some((client, targets)) = self.resources {
             start("Targets", parts.spawn(targets.follow(stopping.clone())));

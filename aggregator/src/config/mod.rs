@@ -34,15 +34,19 @@ pub use store::scaled;
 pub use token::Token;
 pub use tree::Place;
 
-use raw::{RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
+use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
 use crate::{
     api_client::ApiClient,
+    cert_manager::Mode,
     identity::Pods,
     record::RecordOptions,
     replicas::ReplicaOptions,
     store::StoreOptions,
-    watch::kube::{Access, Defaults, Kubernetes, PROBERS, Pace},
+    watch::{
+        kube::{Access, Defaults, Kubernetes, PROBERS},
+        reflect::Pace,
+    },
 };
 
 /// Shortest and longest interval, in milliseconds.
@@ -453,6 +457,10 @@ impl RawKubernetes {
             defaults: match self.targets {
                 RawDefaults::Published => Defaults::Published,
                 RawDefaults::Annotated => Defaults::Annotated,
+            },
+            cert_manager: match self.cert_manager {
+                RawCertManager::Auto => Mode::Auto,
+                RawCertManager::Off => Mode::Off,
             },
             pace: Pace::default(),
         }

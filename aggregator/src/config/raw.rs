@@ -114,6 +114,20 @@ pub(super) struct RawKubernetes {
     /// What is probed without anybody saying so.
     #[serde(default)]
     pub(super) targets: RawDefaults,
+    /// Whether cert-manager's objects are followed.
+    #[serde(default)]
+    pub(super) cert_manager: RawCertManager,
+}
+
+/// Whether cert-manager's objects are followed.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawCertManager {
+    /// Where its definitions are installed and the right is there.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
 }
 
 /// What is probed without anybody saying so.

@@ -20,12 +20,14 @@ use super::{
     verdicts,
 };
 use crate::{
+    cert_manager,
     clock::Clock,
     handling,
     store::{Status, StoreState},
     watch::{
         TopologyState,
-        kube::{Condition, Reason, Resource, WatchState, Watches},
+        kube::Source,
+        reflect::{Condition, Reason, WatchState, Watches},
     },
 };
 
@@ -36,7 +38,9 @@ pub(crate) struct Live {
     pub(crate) views: watch::Receiver<Arc<View>>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
-    pub(crate) watches: watch::Receiver<Watches>,
+    pub(crate) watches: watch::Receiver<Watches<Source>>,
+    /// Those of cert-manager's objects.
+    pub(crate) cert_manager: watch::Receiver<Watches<cert_manager::Kind>>,
     /// What people did about incidents.
     pub(crate) handling: Arc<handling::Desk>,
 }
@@ -118,17 +122,19 @@ impl Collector for Live {
             gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
             gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
         }
-        watched(encoder, &self.watches.borrow().clone())?;
+        let mut watches = self.watches.borrow().kinds();
+        watches.extend(self.cert_manager.borrow().kinds());
+        watched(encoder, &watches)?;
         store(encoder, &self.store.borrow().clone())
     }
 }
 
 /// How the watches of the cluster fare; no series without a cluster.
-fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(), fmt::Error> {
-    let label = |resource: &Resource| ResourceLabel {
-        resource: resource.label(),
-    };
-    let watches = watches.kinds();
+fn watched(
+    encoder: &mut DescriptorEncoder<'_>,
+    watches: &BTreeMap<&'static str, WatchState>,
+) -> Result<(), fmt::Error> {
+    let label = |resource: &&'static str| ResourceLabel { resource };
     let up = watches.iter().map(|(resource, watch)| {
         let up = matches!(watch.condition, Condition::Live | Condition::Absent);
         (label(resource), f64::from(u8::from(up)))
@@ -150,7 +156,7 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
     let errors = watches.iter().flat_map(|(resource, watch)| {
         Reason::ALL.into_iter().map(move |reason| {
             let labels = ResourceReason {
-                resource: resource.label(),
+                resource,
                 reason: reason.label(),
             };
             (labels, watch.errors.get(&reason).copied().unwrap_or(0))

@@ -7,10 +7,7 @@ use crate::{
     clock::Clock,
     fixtures,
     handling::Desk,
-    watch::{
-        TopologyState,
-        kube::{Source, Watches},
-    },
+    watch::{TopologyState, kube::Source, reflect::Watches},
 };
 
 pub(super) struct Scene {
@@ -45,6 +42,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
+        cert_manager: watch::channel(Watches::starting(crate::cert_manager::Kind::ALL)).1,
         handling: handling.clone(),
     });
     Scene {

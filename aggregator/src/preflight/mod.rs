@@ -31,6 +31,7 @@ pub use pick::{Picked, pick};
 pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
 pub use reason::{Reason, Waiting, reason};
 pub use types::{
-    Certificate, Challenge, GatewaySolver, Http01, IngressSolver, Issuer, IssuerRef, Selector, Solver, read,
+    Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
+    IssuerRef, KeyAuthorization, Meta, Selector, Solver, read,
 };
 pub use words::{authority_says, self_check_says};

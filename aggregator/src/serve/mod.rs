@@ -39,6 +39,7 @@ pub(crate) use gate::Gate;
 
 use crate::{
     access::{Access, Deed},
+    cert_manager::Picture,
     clock::Clock,
     config::Links,
     handling,
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) forwarder: Forwarder,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
+    #[allow(dead_code, reason = "the first of its readers come with the next step")]
+    pub(crate) cert_manager: watch::Receiver<Picture>,
     pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
     pub(crate) bodies: Arc<Semaphore>,

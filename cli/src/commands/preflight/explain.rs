@@ -72,7 +72,7 @@ pub(crate) async fn challenge(
         host,
         port: port(),
         token: challenge.spec.token.clone(),
-        key: Some(challenge.spec.key.clone()).filter(|key| !key.is_empty()),
+        key: Some(challenge.spec.key.as_str().to_owned()).filter(|key| !key.is_empty()),
         passes: None,
         authority: ChallengeClient::Boulder,
         nameservers: seat.nameservers(),

@@ -37,6 +37,8 @@ pub(super) struct Values {
     pub(super) pod_monitor: Option<Monitor>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
+    /// Whether cert-manager's objects are followed where it is installed.
+    pub(super) cert_manager: bool,
 }
 
 /// What a workload takes and where it runs.
@@ -129,6 +131,7 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
+            cert_manager: true,
         }
     }
 }
@@ -225,6 +228,7 @@ impl Values {
         }
         self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
         self.custom_resources = raw.custom_resources.unwrap_or(false);
+        self.cert_manager = raw.cert_manager != Some(raw::RawCertManager::Off);
         self
     }
 
