@@ -11,6 +11,7 @@
 mod approach;
 mod ask;
 mod judge;
+mod names;
 mod objects;
 mod pick;
 mod pod;
@@ -22,6 +23,10 @@ pub use approach::{Approach, Overrides, Unsolvable};
 pub use ask::{InvalidHost, key_authorization, preflight_host, token};
 pub use judge::{
     Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
+};
+pub use names::{
+    CaaStanding, Climbed, NameCause, NameFacts, NameProblem, NamesJudged, SeenName, Side,
+    Wanted as WantedViews, caa_identities, judge_names,
 };
 pub use objects::{
     DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod,

@@ -76,6 +76,8 @@ tolerant!(
         metadata: Meta,
         /// What it issues by.
         spec: IssuerSpec,
+        /// Where it stands.
+        status: IssuerStatus,
     }
 );
 tolerant!(
@@ -83,6 +85,20 @@ tolerant!(
     IssuerSpec {
         /// Absent where it is no ACME issuer.
         acme: Option<Acme>,
+    }
+);
+tolerant!(
+    /// `status` of an issuer.
+    IssuerStatus {
+        /// Of an ACME issuer.
+        acme: Option<AcmeStatus>,
+    }
+);
+tolerant!(
+    /// The account that was registered.
+    AcmeStatus {
+        /// Its URL, by which CAA records may be bound to it (RFC 8657).
+        uri: String,
     }
 );
 tolerant!(
@@ -253,6 +269,8 @@ tolerant!(
 tolerant!(
     /// `spec` of a Challenge.
     ChallengeSpec {
+        /// Where the authority keeps it.
+        url: String,
         /// The name.
         dns_name: String,
         /// The token.

@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// Whose rules the CA's verdict follows.
     #[arg(long, value_enum, default_value = "boulder")]
     pub(super) profile: Authority,
+    /// The name the authority goes by in CAA records, where the issuer's directory does not tell.
+    #[arg(long, value_name = "NAME")]
+    pub(super) caa_identity: Option<String>,
     /// The image of the responder; that of the installed probers where absent.
     #[arg(long, value_name = "IMAGE")]
     pub(super) image: Option<String>,

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use parallax_aggregator::preflight::{Challenge, Standing, Waiting, read, reason};
+use parallax_aggregator::preflight::{Challenge, Standing, Waiting, caa_identities, read, reason};
 use parallax_model::{ChallengeClient, Reach, Vantage};
 use serde_json::json;
 
 use super::{
     cluster::{Cluster, Missing, Sort},
-    judged, report,
+    judged,
+    names::For,
+    report,
     runs::{self, Wanted},
     seat::Seat,
 };
@@ -76,9 +78,15 @@ pub(crate) async fn challenge(
         passes: None,
         authority: ChallengeClient::Boulder,
         nameservers: seat.nameservers(),
+        // The challenge's own URL is at the authority.
+        issues: For {
+            identities: caa_identities(&challenge.spec.url),
+            account_uri: None,
+        },
     };
     let mut fetched = runs::both(client, &wanted, false).await?;
     runs::deeper(client, &wanted, &mut fetched, false).await?;
+    runs::of_the_name(client, &wanted, &mut fetched, false).await?;
     let judged = judged(&wanted.host, &wanted, &fetched, &seat);
     let document = json!({
         "challenge": format!("{namespace}/{name}"),

@@ -271,10 +271,11 @@ impl Attempt<'_> {
             let wanted = Wanted {
                 token: material.token.clone(),
                 key: Some(material.key.clone()),
-                ..Wanted::of(self.args, &planned.host, self.seat)
+                ..Wanted::of(self.args, &planned, self.seat)
             };
             let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
             runs::deeper(self.client, &wanted, &mut fetched, self.args.progress()).await?;
+            runs::of_the_name(self.client, &wanted, &mut fetched, self.args.progress()).await?;
             Ok::<_, Failure>((wanted, fetched, propagation))
         };
         let (wanted, fetched, propagation) = match self.stop.run_until_cancelled(work).await {

@@ -5,6 +5,7 @@ mod args;
 mod cluster;
 mod explain;
 mod faithful;
+mod names;
 mod plan;
 mod report;
 mod runs;
@@ -22,6 +23,7 @@ pub(crate) use explain::{challenge, is_challenge};
 
 use self::{
     cluster::Cluster,
+    names::Names,
     plan::Planned,
     runs::{Fetched, Wanted},
     seat::Seat,
@@ -34,6 +36,7 @@ struct Case {
     planned: Planned,
     judged: Judged,
     answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
+    names: Names,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -59,14 +62,14 @@ async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
         }
         _ => {
             for planned in planned {
-                let host = planned.host.clone();
                 let wanted = Wanted {
                     token: fresh()?.0,
                     key: None,
-                    ..Wanted::of(args, &host, &seat)
+                    ..Wanted::of(args, &planned, &seat)
                 };
                 let mut fetched = runs::both(&client, &wanted, args.progress()).await?;
                 runs::deeper(&client, &wanted, &mut fetched, args.progress()).await?;
+                runs::of_the_name(&client, &wanted, &mut fetched, args.progress()).await?;
                 cases.push(Case::of(planned, &wanted, fetched, &seat));
             }
         }
@@ -99,6 +102,7 @@ impl Case {
             planned,
             judged,
             answers: (fetched.self_check.answers, fetched.ca.answers),
+            names: fetched.names,
         }
     }
 }
@@ -118,6 +122,12 @@ fn judged(host: &HostName, wanted: &Wanted, fetched: &Fetched, seat: &Seat) -> J
             seat: seat.node(),
             seat_in_host_network: seat.in_host_network(),
             differs,
+            // cert-manager's own check sees the cluster's answer alone, and made it itself.
+            names: fetched
+                .names
+                .found()
+                .map(|found| &found.judged)
+                .filter(|_| check != Check::SelfCheck),
         })
     };
     Judged {
@@ -147,7 +157,11 @@ fn not_checked(wanted: &Wanted, fetched: &Fetched) -> Vec<String> {
         );
     }
     all.push("the CA's secondary validation from several networks".to_owned());
-    all.push("DNSSEC, and CAA records".to_owned());
+    all.push("DNSSEC".to_owned());
+    all.extend(fetched.names.not_checked());
+    if wanted.authority == ChallengeClient::Pebble {
+        all.push("CAA records, which Pebble does not look at".to_owned());
+    }
     if !fetched.ca.public_names && wanted.authority == ChallengeClient::Boulder {
         all.push(
             "the name as public DNS has it: the cluster's own resolvers were asked (resolvers.public in the aggregator's configuration)"
@@ -175,6 +189,7 @@ fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {
                 "ca": case.judged.ca,
                 "selfCheckAnswers": case.answers.0,
                 "caAnswers": case.answers.1,
+                "names": case.names.found(),
                 "notChecked": case.judged.not_checked,
                 "propagationMs": case.planned.propagation.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             })).collect::<Vec<_>>(),
