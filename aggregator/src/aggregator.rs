@@ -12,10 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
+    cert_manager::{self, Missing, Picture},
     clock::Clock,
     config::{Config, TopologySource},
     crd::{self, Targets},
     door::{Door, DoorError, Joining},
+    forecast::Forecaster,
     handling,
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
@@ -26,7 +28,11 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{Hold, SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, Started, TopologyState, kube::Watches},
+    watch::{
+        self as topology_watch, Started, TopologyState,
+        kube::{Kubernetes, Source},
+        reflect::Watches,
+    },
 };
 
 /// The aggregator cannot start.
@@ -107,7 +113,17 @@ pub struct Aggregator {
     source: TopologySource,
     started: Started,
     topology: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches>,
+    watches: watch::Sender<Watches<Source>>,
+    cert_manager: Option<CertManager>,
+    forecaster: Forecaster,
+}
+
+/// What follows cert-manager's objects.
+#[derive(Debug)]
+struct CertManager {
+    kubernetes: Kubernetes,
+    picture: watch::Sender<Picture>,
+    watches: watch::Sender<Watches<cert_manager::Kind>>,
 }
 
 impl Aggregator {
@@ -140,6 +156,8 @@ impl Aggregator {
         let (replica, election) = seat(&config, &door, local, &metrics, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
+        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
+        let (cert_watches, cert_watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
         let (owned, owned_out) = watch::channel(Arc::default());
@@ -217,14 +235,27 @@ impl Aggregator {
         let remembered = vault(&config, &door, &store, hold);
         let notifications = Arc::new(notify::Desk::new(around, remembered, metrics.notify.clone()));
         let staff = Staff::new(notifications.clone(), &config.notify, door.client())?;
+        let (forecasts, forecasts_out) = watch::channel(Arc::default());
+        let forecaster = Forecaster {
+            clock,
+            desk: runs.clone(),
+            replica: replica.clone(),
+            picture: picture_out.clone(),
+            topology: topology_out.clone(),
+            views: outlook.views.clone(),
+            every: config.forecast,
+            out: forecasts,
+        };
         let live = Live {
             notifications: notifications.clone(),
             clock,
             handling: handling.clone(),
             views: outlook.views.clone(),
             topology: topology_out.clone(),
+            forecasts: forecasts_out.clone(),
             store: store.state.clone(),
             watches: watches_out,
+            cert_manager: cert_watches_out,
         };
         let shared = Shared {
             clock,
@@ -239,12 +270,14 @@ impl Aggregator {
             replica,
             outlook,
             topology: topology_out,
+            cert_manager: picture_out,
             store,
             reports,
             bodies: Shared::body_slots(),
             registry: Arc::new(metrics.registry(live)),
             metrics,
             planner: Arc::new(planner),
+            forecasts: forecasts_out,
             stopping: CancellationToken::new(),
         };
         Ok(Self {
@@ -261,6 +294,14 @@ impl Aggregator {
             election,
             resources,
             started: Started::of(&config),
+            forecaster,
+            cert_manager: cert_manager::wanted(config.source.kubernetes.as_ref()).map(|kubernetes| {
+                CertManager {
+                    kubernetes,
+                    picture,
+                    watches: cert_watches,
+                }
+            }),
             source: config.source,
             topology,
             watches,
@@ -346,6 +387,16 @@ impl Aggregator {
         }
         if let Some(election) = self.election {
             start("election", parts.spawn(election.run(stopping.clone())));
+        }
+        start("forecast", parts.spawn(self.forecaster.run(stopping.clone())));
+        if let Some(CertManager {
+            kubernetes,
+            picture,
+            watches,
+        }) = self.cert_manager
+        {
+            let following = cert_manager::follow(kubernetes, picture, watches, self.clock, stopping.clone());
+            start("watch of cert-manager", parts.spawn(following));
         }
         if let Some((client, targets)) = self.resources {
             start("Targets", parts.spawn(targets.follow(stopping.clone())));

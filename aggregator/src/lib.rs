@@ -12,6 +12,7 @@ mod api_client;
 #[path = "../tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
 mod api_server;
+mod cert_manager;
 mod clock;
 mod config;
 mod config_map;
@@ -20,6 +21,7 @@ mod door;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+pub mod forecast;
 pub mod handling;
 mod hex;
 mod hop;

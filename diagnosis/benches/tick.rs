@@ -173,6 +173,7 @@ impl Mesh {
                     observation: Observation {
                         print: None,
                         challenge: None,
+                        names: None,
                         seq: ReportSeq(seq),
                         at: EventTime(at),
                         assignment: Some(assignment.id.clone()),

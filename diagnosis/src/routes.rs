@@ -79,6 +79,7 @@ impl Routes {
                 ProbeSpec::Tcp(tcp) => Some(tcp.host.as_str()),
                 ProbeSpec::Dns(dns) => Some(dns.name.as_str()),
                 ProbeSpec::Challenge(challenge) => Some(challenge.host.as_str()),
+                ProbeSpec::Names(names) => Some(names.name.as_str()),
                 ProbeSpec::Echo { .. } => None,
             };
             let entry = placed.entry.as_ref();

@@ -31,6 +31,7 @@
 
 mod channel;
 mod digest;
+pub mod dns;
 mod facts;
 mod failure;
 mod front;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AssignmentId, ChallengeSight, Channel, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase,
-    PodName, ReportSeq, TargetId,
+    PodName, ReportSeq, TargetId, dns::NameSight,
 };
 
 /// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.
@@ -54,6 +54,13 @@ pub struct Observation {
     /// What the client of a challenge saw on its way. Only probes of runs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<Box<ChallengeSight>>,
+    /// What servers say of a name. Only probes of runs have it; older receivers do not read it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "NameSight::lenient"
+    )]
+    pub names: Option<Box<NameSight>>,
 }
 
 /// Time of each phase that was reached; the phase that failed carries the time until it did. Each phase begins where the

@@ -75,6 +75,16 @@ fn a_challenge_of_a_run_and_what_its_client_saw_are_written_as_they_were_read() 
 }
 
 #[test]
+fn the_question_for_a_names_facts_and_what_servers_say_are_written_as_they_were_read() {
+    for line in fixture("plan-names.ndjson") {
+        reads_and_writes_back_the_same::<PlanLine>(&line);
+    }
+    for line in fixture("report-names.ndjson") {
+        reads_and_writes_back_the_same::<Observation>(&line);
+    }
+}
+
+#[test]
 fn what_is_kept_wanted_and_sent_again_is_written_as_it_was_read() {
     for line in fixture("report-again.ndjson") {
         reads_and_writes_back_the_same::<ReportHeader>(&line);

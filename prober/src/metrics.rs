@@ -133,6 +133,7 @@ impl Metrics {
             ProbeSpec::Dns(_) => "dns",
             ProbeSpec::Echo { .. } => "echo",
             ProbeSpec::Challenge(_) => "challenge",
+            ProbeSpec::Names(_) => "names",
         };
         let result = match outcome {
             Outcome::Ok { .. } => "ok",

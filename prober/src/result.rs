@@ -4,6 +4,7 @@ use http::{Version, header, response::Parts};
 use parallax_model::{
     AnswerPrint, Assignment, AssignmentId, ChallengeSight, Channel, DnsAnswer, EchoIdentity, EventTime,
     Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
+    dns::NameSight,
 };
 
 use crate::certificate::TlsFacts;
@@ -39,6 +40,8 @@ pub struct ProbeResult {
     pub print: Option<AnswerPrint>,
     /// What the client of a challenge saw on its way.
     pub challenge: Option<Box<ChallengeSight>>,
+    /// What servers say of a name.
+    pub names: Option<Box<NameSight>>,
     /// What a TLS server showed, also where its certificate is refused. It does not travel.
     pub tls: Option<TlsFacts>,
     /// What the last answer said of itself, where its head came. It does not travel.
@@ -132,6 +135,7 @@ impl ProbeResult {
             ttl: None,
             print: None,
             challenge: None,
+            names: None,
             tls: None,
             answer: None,
             hops: Vec::new(),
@@ -167,6 +171,7 @@ impl ProbeResult {
             ttl: self.ttl,
             print: self.print,
             challenge: self.challenge,
+            names: self.names,
         }
     }
 }

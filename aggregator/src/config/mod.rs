@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod forecast;
 mod links;
 mod notify;
 mod people;
@@ -36,16 +37,20 @@ pub use store::scaled;
 pub use token::Token;
 pub use tree::Place;
 
-use raw::{RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
+use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
 use crate::{
     api_client::ApiClient,
+    cert_manager::Mode,
     identity::Pods,
     notify::NotifyOptions,
     record::RecordOptions,
     replicas::ReplicaOptions,
     store::StoreOptions,
-    watch::kube::{Access, Defaults, Kubernetes, PROBERS, Pace},
+    watch::{
+        kube::{Access, Defaults, Kubernetes, PROBERS},
+        reflect::Pace,
+    },
 };
 
 /// Shortest and longest interval, in milliseconds.
@@ -84,6 +89,8 @@ pub struct Config {
     pub(crate) handling: Option<ObjectKey>,
     /// Who is told of incidents.
     pub(crate) notify: NotifyOptions,
+    /// Time between two looks at a name whose certificate will be renewed; nothing where nobody looks.
+    pub(crate) forecast: Option<Micros>,
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
@@ -203,6 +210,7 @@ impl Config {
                 .map_err(|error: InvalidName| wrong("handling.configMap", error.to_string()))
                 .ok()
         });
+        let forecast = forecast::checked(raw.forecast, &mut wrong);
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let notify = raw
             .notify
@@ -254,6 +262,7 @@ impl Config {
                 links,
                 handling,
                 notify,
+                forecast,
                 replicas,
                 own: Own::default(),
                 record: None,
@@ -285,6 +294,7 @@ impl Config {
             links: Links::default(),
             handling: None,
             notify: NotifyOptions::default(),
+            forecast: Some(forecast::USUAL),
             replicas: None,
             own: Own::default(),
             record: None,
@@ -398,6 +408,7 @@ impl TopologySource {
         spec.targets.extend(self.targets.iter().cloned());
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
+        spec.resolvers.authoritative |= self.resolvers.authoritative;
     }
 
     /// Adds what the configuration knows to what was discovered. Of a target that is both, the configuration says what is
@@ -423,6 +434,7 @@ impl TopologySource {
         spec.targets.append(&mut targets);
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
+        spec.resolvers.authoritative |= self.resolvers.authoritative;
         public_views::add(spec);
     }
 
@@ -468,6 +480,10 @@ impl RawKubernetes {
             defaults: match self.targets {
                 RawDefaults::Published => Defaults::Published,
                 RawDefaults::Annotated => Defaults::Annotated,
+            },
+            cert_manager: match self.cert_manager {
+                RawCertManager::Auto => Mode::Auto,
+                RawCertManager::Off => Mode::Off,
             },
             pace: Pace::default(),
         }

@@ -10,6 +10,7 @@ use serde::{
 };
 
 use super::{
+    forecast::RawForecast,
     links::RawLinks,
     notify::RawNotify,
     people::{RawAccess, RawRuns},
@@ -53,6 +54,8 @@ pub(super) struct RawConfig<T> {
     pub(super) notify: Option<RawNotify>,
     /// Where what people did about incidents outlives the aggregator that was told.
     pub(super) handling: Option<RawHandling>,
+    /// How often names are looked at whose certificates will be renewed.
+    pub(super) forecast: Option<RawForecast>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }
@@ -117,6 +120,20 @@ pub(super) struct RawKubernetes {
     /// What is probed without anybody saying so.
     #[serde(default)]
     pub(super) targets: RawDefaults,
+    /// Whether cert-manager's objects are followed.
+    #[serde(default)]
+    pub(super) cert_manager: RawCertManager,
+}
+
+/// Whether cert-manager's objects are followed.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawCertManager {
+    /// Where its definitions are installed and the right is there.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
 }
 
 /// What is probed without anybody saying so.

@@ -240,6 +240,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
             }
+            // YAML sees a truth value in `off`, where that is one of the words.
+            Value::Bool(_, Some(text)) if variants.contains(&text.as_str()) => {
+                let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
+                visitor.visit_enum(text)
+            }
             _ => Err(Wrong::custom(format_args!(
                 "expected {}",
                 words::one_of(variants)

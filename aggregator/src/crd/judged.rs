@@ -87,7 +87,7 @@ fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (
         ProbeSpec::Http(http) => http.host.as_str().parse().ok(),
         ProbeSpec::Tcp(tcp) => tcp.host.as_str().parse().ok(),
         ProbeSpec::Dns(dns) => dns.resolver.map(|resolver| resolver.ip()),
-        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) => None,
+        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => None,
     };
     let named = literal.iter().map(|address| ("url", address));
     let mut named = named.chain(

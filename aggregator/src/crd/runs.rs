@@ -283,6 +283,7 @@ impl Refusal {
             NoRun::Target(_)
             | NoRun::Value { .. }
             | NoRun::Challenge(_)
+            | NoRun::Names(_)
             | NoRun::NotFromThere { .. }
             | NoRun::TooLarge(_) => Self::Never("Invalid", refused.to_string()),
         }
@@ -304,6 +305,7 @@ fn read(object: &DynamicObject) -> Result<RunRequest, Refusal> {
         rounds: body.rounds,
         timeout_ms: body.timeout_ms,
         challenge: None,
+        names: None,
     })
 }
 

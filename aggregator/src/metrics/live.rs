@@ -17,15 +17,18 @@ use tokio::sync::watch;
 
 use super::{
     families::{self, Described},
-    verdicts,
+    renewals, verdicts,
 };
 use crate::{
+    cert_manager,
     clock::Clock,
+    forecast::Forecasts,
     handling, notify,
     store::{Status, StoreState},
     watch::{
         TopologyState,
-        kube::{Condition, Reason, Resource, WatchState, Watches},
+        kube::Source,
+        reflect::{Condition, Reason, WatchState, Watches},
     },
 };
 
@@ -36,7 +39,11 @@ pub(crate) struct Live {
     pub(crate) views: watch::Receiver<Arc<View>>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
-    pub(crate) watches: watch::Receiver<Watches>,
+    pub(crate) watches: watch::Receiver<Watches<Source>>,
+    /// Those of cert-manager's objects.
+    pub(crate) cert_manager: watch::Receiver<Watches<cert_manager::Kind>>,
+    /// Renewals foreseen.
+    pub(crate) forecasts: watch::Receiver<Arc<Forecasts>>,
     /// What people did about incidents.
     pub(crate) handling: Arc<handling::Desk>,
     /// Who is told of them.
@@ -107,6 +114,7 @@ impl Collector for Live {
         gauge(encoder, families::INVESTIGATING, count(view.investigating.len()))?;
         gauges(encoder, families::FINDINGS, verdicts::findings(&view))?;
         gauges(encoder, families::HAZARDS, verdicts::hazards(&view))?;
+        renewals::encode(encoder, &self.forecasts.borrow().clone())?;
         gauges(encoder, families::VANTAGES, vantages(&view))?;
         gauges(
             encoder,
@@ -126,7 +134,9 @@ impl Collector for Live {
             gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
         }
         told(encoder, &self.notifications)?;
-        watched(encoder, &self.watches.borrow().clone())?;
+        let mut watches = self.watches.borrow().kinds();
+        watches.extend(self.cert_manager.borrow().kinds());
+        watched(encoder, &watches)?;
         store(encoder, &self.store.borrow().clone())
     }
 }
@@ -151,11 +161,11 @@ fn told(encoder: &mut DescriptorEncoder<'_>, desk: &notify::Desk) -> Result<(), 
 }
 
 /// How the watches of the cluster fare; no series without a cluster.
-fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(), fmt::Error> {
-    let label = |resource: &Resource| ResourceLabel {
-        resource: resource.label(),
-    };
-    let watches = watches.kinds();
+fn watched(
+    encoder: &mut DescriptorEncoder<'_>,
+    watches: &BTreeMap<&'static str, WatchState>,
+) -> Result<(), fmt::Error> {
+    let label = |resource: &&'static str| ResourceLabel { resource };
     let up = watches.iter().map(|(resource, watch)| {
         let up = matches!(watch.condition, Condition::Live | Condition::Absent);
         (label(resource), f64::from(u8::from(up)))
@@ -177,7 +187,7 @@ fn watched(encoder: &mut DescriptorEncoder<'_>, watches: &Watches) -> Result<(),
     let errors = watches.iter().flat_map(|(resource, watch)| {
         Reason::ALL.into_iter().map(move |reason| {
             let labels = ResourceReason {
-                resource: resource.label(),
+                resource,
                 reason: reason.label(),
             };
             (labels, watch.errors.get(&reason).copied().unwrap_or(0))
@@ -215,7 +225,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Described, value: f64) -> 
         .encode_gauge(&value)
 }
 
-fn gauges<L: EncodeLabelSet>(
+pub(super) fn gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     family: Described,
     values: BTreeMap<L, f64>,

@@ -11,6 +11,7 @@
 mod approach;
 mod ask;
 mod judge;
+mod names;
 mod objects;
 mod owner;
 mod pick;
@@ -24,6 +25,10 @@ pub use ask::{InvalidHost, key_authorization, preflight_host, token};
 pub use judge::{
     Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
 };
+pub use names::{
+    CaaStanding, Climbed, NameCause, NameFacts, NameProblem, NamesJudged, SeenName, Side,
+    Wanted as WantedViews, caa_identities, judge_names,
+};
 pub use objects::{
     DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod,
     route_accepted,
@@ -33,6 +38,7 @@ pub use pick::{Picked, pick};
 pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
 pub use reason::{Reason, Waiting, reason};
 pub use types::{
-    Certificate, Challenge, GatewaySolver, Http01, IngressSolver, Issuer, IssuerRef, Selector, Solver, read,
+    Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
+    IssuerRef, KeyAuthorization, Meta, Selector, Solver, read,
 };
 pub use words::{authority_says, self_check_says};

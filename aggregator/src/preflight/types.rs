@@ -1,7 +1,7 @@
 //! cert-manager's objects, as far as a preflight needs them. Every field may be missing or null; what is not named here
 //! is of no use.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -15,6 +15,26 @@ use crate::nulls::without_nulls;
 pub fn read<T: DeserializeOwned>(mut object: Value) -> Result<T, String> {
     without_nulls(&mut object);
     serde_json::from_value(object).map_err(|error| error.to_string())
+}
+
+/// What a solver answers: `token.thumbprint`. No secret, as it is published over HTTP, but nothing for a log either: its
+/// `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(transparent)]
+pub struct KeyAuthorization(String);
+
+impl KeyAuthorization {
+    /// To be compared with an answer.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeyAuthorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyAuthorization(…)")
+    }
 }
 
 macro_rules! tolerant {
@@ -35,6 +55,14 @@ tolerant!(
         name: String,
         /// Its namespace; empty for objects of the cluster.
         namespace: String,
+        /// What tells it from another of its name.
+        uid: String,
+        /// Counts the changes of its spec.
+        generation: i64,
+        /// When it was made, RFC 3339.
+        creation_timestamp: String,
+        /// When it was asked to end, RFC 3339.
+        deletion_timestamp: Option<String>,
         /// Its labels.
         labels: BTreeMap<String, String>,
         /// Its annotations.
@@ -48,6 +76,8 @@ tolerant!(
         metadata: Meta,
         /// What it issues by.
         spec: IssuerSpec,
+        /// Where it stands.
+        status: IssuerStatus,
     }
 );
 tolerant!(
@@ -55,6 +85,20 @@ tolerant!(
     IssuerSpec {
         /// Absent where it is no ACME issuer.
         acme: Option<Acme>,
+    }
+);
+tolerant!(
+    /// `status` of an issuer.
+    IssuerStatus {
+        /// Of an ACME issuer.
+        acme: Option<AcmeStatus>,
+    }
+);
+tolerant!(
+    /// The account that was registered.
+    AcmeStatus {
+        /// Its URL, by which CAA records may be bound to it (RFC 8657).
+        uri: String,
     }
 );
 tolerant!(
@@ -144,6 +188,8 @@ tolerant!(
         metadata: Meta,
         /// What is to be certified.
         spec: CertificateSpec,
+        /// Where it stands.
+        status: CertificateStatus,
     }
 );
 tolerant!(
@@ -157,6 +203,45 @@ tolerant!(
         ip_addresses: Vec<String>,
         /// Who issues it.
         issuer_ref: IssuerRef,
+        /// How long it is wanted to be valid, as Go writes a duration.
+        duration: Option<String>,
+        /// How long before its end it is renewed, as Go writes a duration.
+        renew_before: Option<String>,
+        /// The same in percent of its time, instead.
+        renew_before_percentage: Option<i64>,
+    }
+);
+tolerant!(
+    /// `status` of a Certificate.
+    CertificateStatus {
+        /// `Ready` and `Issuing` above all.
+        conditions: Vec<Condition>,
+        /// When the one that is there begins to be valid, RFC 3339.
+        not_before: Option<String>,
+        /// When it ends, RFC 3339.
+        not_after: Option<String>,
+        /// When cert-manager renews it, RFC 3339.
+        renewal_time: Option<String>,
+        /// When it last failed to be issued, RFC 3339.
+        last_failure_time: Option<String>,
+        /// How often in a row that failed.
+        failed_issuance_attempts: Option<i64>,
+    }
+);
+tolerant!(
+    /// A condition, as any status has them.
+    Condition {
+        /// What it is about.
+        #[serde(rename = "type")]
+        sort: String,
+        /// `True`, `False` or `Unknown`.
+        status: String,
+        /// One word.
+        reason: String,
+        /// In words.
+        message: String,
+        /// Since when it is so, RFC 3339.
+        last_transition_time: Option<String>,
     }
 );
 tolerant!(
@@ -184,12 +269,14 @@ tolerant!(
 tolerant!(
     /// `spec` of a Challenge.
     ChallengeSpec {
+        /// Where the authority keeps it.
+        url: String,
         /// The name.
         dns_name: String,
         /// The token.
         token: String,
         /// The key authorization: `token.thumbprint`.
-        key: String,
+        key: KeyAuthorization,
         /// `HTTP-01` or `DNS-01`.
         #[serde(rename = "type")]
         sort: String,

@@ -9,6 +9,8 @@ use parallax_model::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::preflight::{NameFacts, NamesJudged};
+
 /// Which vantages take part in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +55,34 @@ pub struct RunRequest {
     /// Fetch the URL as an ACME HTTP-01 challenge, by the rules of one of its clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<ChallengeAsk>,
+    /// Ask what everybody says of the name of a `dns://` URL, and what its CAA records mean for an authority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<NamesAsk>,
+}
+
+/// The facts of a name. A few vantages are asked, whatever their number: some nodes, and everybody on the internet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamesAsk {
+    /// The names the authority goes by in CAA records, as `letsencrypt.org`; where there are none, the answer says only
+    /// who may issue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<String>,
+    /// The account that would ask, where records are bound to one (RFC 8657).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_uri: Option<String>,
+}
+
+/// What was said of a name, and what that means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamesFound {
+    /// What everybody said.
+    pub facts: NameFacts,
+    /// What it means for the authority.
+    pub judged: NamesJudged,
+    /// By which names the authority goes, as it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<String>,
 }
 
 /// How a challenge is fetched. A run has one client: what cert-manager sees and what the CA sees are never one answer.
@@ -142,6 +172,10 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub nameservers: Vec<SocketAddr>,
+    /// What was said of the name, where that was asked for, once it is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub names: Option<Box<NamesFound>>,
     /// From where.
     pub from: RunFrom,
     /// How often.

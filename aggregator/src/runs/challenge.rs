@@ -118,13 +118,18 @@ impl Asked {
                 nameservers,
                 scope: None,
             },
-            timeout: match ask.client {
-                ChallengeClient::CertManager => Micros::from_secs(10),
-                ChallengeClient::Boulder => Micros::from_secs(20),
-                ChallengeClient::Pebble => Micros::from_secs(15),
-            },
+            timeout: timeout(ask.client),
             id: target.id,
         })
+    }
+}
+
+/// The longest that one fetch of a client takes.
+pub(super) const fn timeout(client: ChallengeClient) -> Micros {
+    match client {
+        ChallengeClient::CertManager => Micros::from_secs(10),
+        ChallengeClient::Boulder => Micros::from_secs(20),
+        ChallengeClient::Pebble => Micros::from_secs(15),
     }
 }
 

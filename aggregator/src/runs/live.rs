@@ -6,14 +6,18 @@ use std::{
 };
 
 use parallax_diagnosis::{Settings, topology::Topology};
-use parallax_model::{Assignment, AssignmentId, EventTime, Outcome, Placement, Recorded, Vantage};
+use parallax_model::{
+    Assignment, AssignmentId, EventTime, Outcome, Placement, Recorded, Vantage,
+    dns::{NameSight, NamesProbe},
+};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
     MESH,
-    api::{Run, RunEvent, RunState, VantageResult},
+    api::{NamesAsk, Run, RunEvent, RunState, VantageResult},
     judge::{Case, Judgement, counts},
+    names,
 };
 
 /// What each vantage is asked, as far as it counts.
@@ -53,12 +57,17 @@ struct Log {
     ended: bool,
 }
 
+/// Who is asked about a name, and for whom.
+pub(super) type NamesAsked = (NamesProbe, NamesAsk);
+
 #[derive(Debug)]
 pub(super) struct Live {
     run: Run,
     stage: Stage,
     topology: Arc<Topology>,
     settings: Settings,
+    /// What is asked of a name, and what each vantage was told last.
+    names: Option<(NamesAsked, BTreeMap<Vantage, NameSight>)>,
     seen: Vec<Recorded>,
     /// Numbers that were counted, by vantage and life: a report may come twice.
     counted: BTreeSet<(Vantage, String, u64)>,
@@ -68,11 +77,16 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(run: Run, topology: Arc<Topology>, settings: Settings) -> Self {
+    pub(super) fn new(
+        (run, names): (Run, Option<NamesAsked>),
+        topology: Arc<Topology>,
+        settings: Settings,
+    ) -> Self {
         let live = Self {
             stage: Stage::Waiting,
             topology,
             settings,
+            names: names.map(|asked| (asked, BTreeMap::new())),
             seen: Vec::new(),
             counted: BTreeSet::new(),
             rounds: BTreeMap::new(),
@@ -161,6 +175,9 @@ impl Live {
             }
             part.placement = placement.unwrap_or(part.placement);
         }
+        if let (Some((_, sights)), Some(sight)) = (&mut self.names, &observation.names) {
+            sights.insert(recorded.vantage.clone(), NameSight::clone(sight));
+        }
         self.seen.push(recorded.clone());
         self.say(RunEvent::Result {
             vantage: recorded.vantage.clone(),
@@ -212,6 +229,9 @@ impl Live {
         self.run.outcome = Some(judged.outcome);
         self.run.sentence = judged.sentence;
         self.run.verdict = judged.verdict;
+        if let Some(((probe, ask), sights)) = &self.names {
+            self.run.names = Some(Box::new(names::found((probe, ask), sights)));
+        }
         let run = Box::new(self.run.clone());
         self.say(RunEvent::Done { run });
         &self.run

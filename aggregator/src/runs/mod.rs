@@ -13,6 +13,8 @@ mod challenge;
 mod judge;
 mod limit;
 mod live;
+mod looks;
+mod names;
 mod refused;
 mod scope;
 mod subject;
@@ -32,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use api::{Run, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
+pub(crate) use looks::{CA, LookAt, Looked, NAMES, NoLook, SELF_CHECK};
 pub(crate) use refused::NoRun;
 pub(crate) use scope::scope as scope_of;
 pub(crate) use subject::MESH;
@@ -105,6 +108,7 @@ struct Inner {
     limit: limit::Limit,
     /// Newest last.
     runs: VecDeque<Live>,
+    looks: BTreeMap<RunId, looks::Look>,
     number: u64,
 }
 
@@ -162,16 +166,19 @@ impl Desk {
         let (_, nonce) = self.replica.part().planning().ok_or(NoRun::StandsBy)?;
         let asked = self.clock.now();
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
-        let usual = if request.challenge.is_some() { 1 } else { ROUNDS.0 };
+        let once = request.challenge.is_some() || request.names.is_some();
+        let usual = if once { 1 } else { ROUNDS.0 };
         let rounds = rounds.map_or(usual, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
         let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
-        let subject = match &request.challenge {
-            Some(ask) => Subject::challenge(&request.url, ask, topology, &self.options)?,
-            None => Subject::of(&request.url, topology, &self.options)?,
+        let subject = match (&request.challenge, &request.names) {
+            (Some(_), Some(_)) => return Err(names::InvalidNames::Both.into()),
+            (Some(ask), None) => Subject::challenge(&request.url, ask, topology, &self.options)?,
+            (None, Some(ask)) => Subject::names(&request.url, ask, topology, &self.options)?,
+            (None, None) => Subject::of(&request.url, topology, &self.options)?,
         };
         let timeout = timeout.or(subject.timeout).unwrap_or(self.config.timeout);
         let longest = subject.longest(timeout);
-        let vantages = chosen(&subject.topology, view, request.from);
+        let vantages = subject.asked_of(chosen(&subject.topology, view, request.from));
         if vantages.is_empty() {
             return Err(NoRun::Nobody(request.from));
         }
@@ -206,6 +213,7 @@ impl Desk {
             target: subject.id,
             challenge: subject.challenge.as_ref().map(|probe| probe.client),
             nameservers: subject.challenge.map_or_else(Vec::new, |probe| probe.nameservers),
+            names: None,
             from: request.from,
             rounds,
             interval: INTERVAL,
@@ -227,7 +235,8 @@ impl Desk {
             interval: INTERVAL,
             timeout,
         };
-        self.enter(run.clone(), subject.topology, settings, parts)?;
+        let names = subject.names.zip(request.names.clone());
+        self.enter((run.clone(), names), subject.topology, settings, parts)?;
         self.bell.notify_one();
         Ok(run)
     }
@@ -235,7 +244,7 @@ impl Desk {
     /// Counts it, remembers it and tells it.
     fn enter(
         &self,
-        run: Run,
+        (run, names): (Run, Option<live::NamesAsked>),
         topology: Arc<Topology>,
         settings: Settings,
         parts: BTreeMap<Vantage, Vec<Assignment>>,
@@ -257,13 +266,18 @@ impl Desk {
         if inner.runs.len() >= KEPT {
             inner.runs.pop_front();
         }
-        inner.runs.push_back(Live::new(run, topology, settings));
+        inner.runs.push_back(Live::new((run, names), topology, settings));
+        self.tell(ordered);
+        Ok(())
+    }
+
+    /// Hands an order to the plan streams.
+    fn tell(&self, ordered: Ordered) {
         let now = self.clock.now();
         self.orders.send_modify(|orders| {
             let standing = orders.iter().filter(|order| order.until > now).cloned();
             *orders = standing.chain([ordered]).collect();
         });
-        Ok(())
     }
 
     /// Takes what a prober made of a run. Whatever belongs to a run that is not under way is dropped: nobody waits for
@@ -278,6 +292,10 @@ impl Desk {
             return;
         };
         let mut inner = self.inner.lock();
+        if let Some(look) = RunId::new(id).ok().and_then(|id| inner.looks.get_mut(&id)) {
+            look.take(recorded);
+            return;
+        }
         let live = inner.runs.iter_mut().find(|live| live.run().id.as_str() == id);
         if live.is_some_and(|live| live.take(recorded)) {
             self.bell.notify_one();

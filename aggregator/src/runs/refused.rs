@@ -2,7 +2,7 @@
 
 use parallax_model::{InvalidTarget, Micros};
 
-use super::{MOST_PROBES, api::RunFrom, challenge, scope::Forbidden};
+use super::{MOST_PROBES, api::RunFrom, challenge, names, scope::Forbidden};
 
 /// A run that is not made.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,8 @@ pub(crate) enum NoRun {
     Forbidden(#[from] Forbidden),
     #[error(transparent)]
     Challenge(#[from] challenge::InvalidChallenge),
+    #[error(transparent)]
+    Names(#[from] names::InvalidNames),
     #[error(
         "no vantage of {0} reports at present, so nobody could make the run; `parallax status` shows who does"
     )]

@@ -81,7 +81,7 @@ pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) ->
         ProbeSpec::Http(http) => http.host.as_str(),
         ProbeSpec::Tcp(tcp) => tcp.host.as_str(),
         ProbeSpec::Challenge(challenge) => challenge.host.as_str(),
-        ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } => return Ok(()),
+        ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Names(_) => return Ok(()),
     };
     let named: Option<IpAddr> = host.parse().ok().or_else(|| local(host));
     for address in dial.into_iter().chain(named) {

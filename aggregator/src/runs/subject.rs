@@ -12,13 +12,13 @@ use parallax_diagnosis::{
 };
 use parallax_model::{
     Assignment, AssignmentId, ChallengeProbe, InvalidTarget, Micros, ProbeSpec, RunId, Scope, Target,
-    TargetId, TargetSpec, Vantage,
+    TargetId, TargetSpec, Vantage, dns::NamesProbe,
 };
 
 use super::{
     NoRun,
-    api::{ChallengeAsk, RunFrom},
-    challenge, judge, scope,
+    api::{ChallengeAsk, NamesAsk, RunFrom},
+    challenge, judge, names, scope,
 };
 use crate::config::RunOptions;
 
@@ -41,6 +41,8 @@ pub(super) struct Subject {
     pub(super) timeout: Option<Micros>,
     /// How it is fetched where it is a challenge.
     pub(super) challenge: Option<ChallengeProbe>,
+    /// Who is asked where the facts of a name are wanted.
+    pub(super) names: Option<NamesProbe>,
 }
 
 impl Subject {
@@ -53,6 +55,7 @@ impl Subject {
                 scope: scope::scope(topology, options),
                 timeout: None,
                 challenge: None,
+                names: None,
             });
         }
         // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
@@ -79,6 +82,7 @@ impl Subject {
             topology,
             scope,
             challenge: None,
+            names: None,
         })
     }
 
@@ -99,7 +103,36 @@ impl Subject {
             scope,
             timeout: Some(asked.timeout),
             challenge: Some(asked.probe),
+            names: None,
         })
+    }
+
+    /// The facts of a name.
+    pub(super) fn names(
+        url: &str,
+        ask: &NamesAsk,
+        topology: &Arc<Topology>,
+        options: &RunOptions,
+    ) -> Result<Self, NoRun> {
+        let asked = names::Asked::of(url, ask, topology, options)?;
+        Ok(Self {
+            id: asked.id,
+            of_the_mesh: false,
+            scope: scope::scope(&asked.topology, options),
+            topology: Arc::new(asked.topology),
+            timeout: Some(asked.timeout),
+            challenge: None,
+            names: Some(asked.probe),
+        })
+    }
+
+    /// Who of the vantages takes part.
+    pub(super) fn asked_of(&self, vantages: Vec<Vantage>) -> Vec<Vantage> {
+        if self.names.is_some() {
+            names::few(&self.topology, &vantages)
+        } else {
+            vantages
+        }
     }
 
     /// The longest time that one probe may take.
@@ -117,6 +150,9 @@ impl Subject {
         vantages: &[Vantage],
         config: &PlanConfig,
     ) -> BTreeMap<Vantage, Vec<Assignment>> {
+        if let Some(probe) = &self.names {
+            return names::parts(run, (&self.id, probe), &self.scope, vantages, config);
+        }
         let few = vantages.len() <= SMALL;
         let mut parts = BTreeMap::new();
         for (i, vantage) in vantages.iter().enumerate() {

@@ -617,3 +617,200 @@ async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds()
     println!("500 nodes, {} probes: {:?}", run.expected, begun.elapsed());
     bench.stop().await;
 }
+
+/// What one server says of the host.
+fn said(by: &str, address: &str) -> Value {
+    json!({"by": by, "server": "192.0.2.53:53", "a": {"addresses": [address]}, "aaaa": "none", "caa": "none"})
+}
+
+fn told(by: &str, address: &str, issuer: &str) -> Value {
+    let none = |name: &str| json!({"name": name, "answer": "none"});
+    let issue = json!({"name": "example.test", "answer": {"records": [{"flags": 0, "tag": "issue", "value": issuer}]}});
+    json!({"result": "ok", "times": {"total_us": 900},
+        "names": {"views": [said(by, address)], "caa": [none("a.example.test"), issue, none("test")]}})
+}
+
+#[tokio::test]
+async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_authority() {
+    let bench = Bench::new(RunOptions::default());
+    let ask = json!({"url": "dns://a.example.test", "names": {"identities": ["letsencrypt.org"]}});
+    let run = bench.begin(ask).unwrap();
+    let asked: Vec<String> = bench
+        .told()
+        .iter()
+        .map(|(vantage, _)| vantage.to_string())
+        .collect();
+    assert_eq!(asked, ["n1/pod", "n2/pod", "n3/pod", "internet:laptop"]);
+    for (_, assignment) in bench.told() {
+        let parallax_model::ProbeSpec::Names(probe) = &assignment.probe else {
+            panic!("{assignment:?}")
+        };
+        assert!(
+            !probe.authorities && probe.public.is_empty(),
+            "nobody said that they may be asked"
+        );
+        assert!(
+            !probe.scope.as_ref().unwrap().refuse.is_empty(),
+            "the API server is out of scope"
+        );
+        assert_eq!(assignment.channel, Channel::Dns);
+    }
+    bench.answer(1, |vantage, _| match vantage.node() {
+        Some(_) => told("own", "10.0.0.1", "letsencrypt.org"),
+        None => told("own", "203.0.113.10", "pki.goog"),
+    });
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
+    let found = run.names.unwrap();
+    assert_eq!(found.facts.views.len(), 2, "three nodes are told one thing");
+    assert_eq!(
+        found.judged.problems.len(),
+        1,
+        "the internet's answer counts: {found:?}"
+    );
+    assert!(
+        found
+            .facts
+            .not_asked
+            .iter()
+            .any(|what| what.contains("resolvers.authoritative"))
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn public_resolvers_and_a_zones_own_servers_are_asked_where_the_configuration_says_so() {
+    let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+    spec.resolvers =
+        serde_json::from_value(json!({"public": ["192.0.2.53"], "authoritative": true})).unwrap();
+    let bench = Bench::of(spec, RunOptions::default());
+    bench
+        .begin(json!({"url": "dns://a.example.test", "names": {}}))
+        .unwrap();
+    for (_, assignment) in bench.told() {
+        let parallax_model::ProbeSpec::Names(probe) = assignment.probe else {
+            panic!("a name is asked for")
+        };
+        assert!(probe.authorities);
+        assert_eq!(probe.public, ["192.0.2.53:53".parse().unwrap()]);
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn only_names_of_known_hosts_are_asked_for_and_one_thing_at_a_time() {
+    let bench = Bench::new(RunOptions::default());
+    let begin = |url: &str, names: Value| bench.begin(json!({"url": url, "names": names}));
+    let refused = begin("dns://b.example.test", json!({})).unwrap_err();
+    assert!(
+        refused.to_string().contains("no host of a known target"),
+        "{refused}"
+    );
+    for url in ["http://a.example.test/", "tcp://a.example.test:80"] {
+        let refused = begin(url, json!({})).unwrap_err();
+        assert!(matches!(refused, NoRun::Names(_)), "{url}: {refused}");
+    }
+    let many: Vec<String> = (0..9).map(|n| format!("ca{n}.example.test")).collect();
+    for names in [
+        json!({"identities": many}),
+        json!({"identities": [""]}),
+        json!({"account_uri": "a b"}),
+    ] {
+        let refused = begin("dns://a.example.test", names).unwrap_err();
+        assert!(matches!(refused, NoRun::Names(_)), "{refused}");
+    }
+    let both = json!({"url": CHALLENGE, "names": {}, "challenge": {"client": "boulder"}});
+    assert!(matches!(bench.begin(both).unwrap_err(), NoRun::Names(_)));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn probers_that_do_not_know_the_question_leave_it_unknown() {
+    let bench = Bench::new(RunOptions::default());
+    let run = bench
+        .begin(json!({"url": "dns://a.example.test", "names": {}}))
+        .unwrap();
+    // What an older prober makes of it: nothing, or an answer without facts.
+    bench.answer(1, |_, _| json!({"result": "not_asked", "own": "no_resolver"}));
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(run.outcome, Some(RunOutcome::Unknown));
+    let found = run.names.unwrap();
+    assert_eq!(found.facts.views, []);
+    assert_eq!(found.judged.problems, []);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time_is_over() {
+    let bench = Bench::new(RunOptions::default());
+    let host = "a.example.test".parse().unwrap();
+    let mut asked = Vec::new();
+    for turn in 0..3 {
+        let at = LookAt {
+            host: &host,
+            token: "t0ken",
+            turn,
+        };
+        let mut orders = bench.desk.orders();
+        orders.mark_unchanged();
+        let only_outside = async {
+            orders.changed().await.unwrap();
+            for (seq, (vantage, assignment)) in bench.told().into_iter().enumerate() {
+                if vantage.node().is_some() {
+                    asked.push(vantage.to_string());
+                    continue;
+                }
+                let line = json!({"seq": turn * 10 + seq, "t_us": 1, "target": assignment.target, "channel": assignment.channel,
+                    "assignment": assignment.id, "result": "ok"});
+                let recorded = Recorded {
+                    vantage,
+                    incarnation: "life-1".parse().unwrap(),
+                    observation: serde_json::from_value(line).unwrap(),
+                };
+                // What comes twice counts once, and whoever was not asked has nothing to say.
+                bench.desk.observed(&recorded);
+                bench.desk.observed(&recorded);
+                let stranger = "internet:stranger".parse().unwrap();
+                bench.desk.observed(&Recorded {
+                    vantage: stranger,
+                    ..recorded
+                });
+            }
+        };
+        let look = bench.desk.look_at(at, &bench.topology, &bench.view);
+        let (looked, ()) = tokio::join!(look, only_outside);
+        assert_eq!(
+            looked.unwrap().seen.len(),
+            2,
+            "the name, and a fetch by the CA's rules"
+        );
+    }
+    assert_eq!(
+        asked,
+        [
+            "n1/pod", "n1/pod", "n1/pod", "n3/pod", "n3/pod", "n3/pod", "n2/pod", "n2/pod", "n2/pod"
+        ],
+        "the nodes take turns"
+    );
+    assert_eq!(bench.desk.list(), [], "a look is no run");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_looks_at_a_host_that_nobody_publishes() {
+    let bench = Bench::new(RunOptions::default());
+    let host = "b.example.test".parse().unwrap();
+    let at = LookAt {
+        host: &host,
+        token: "t0ken",
+        turn: 0,
+    };
+    let refused = bench
+        .desk
+        .look_at(at, &bench.topology, &bench.view)
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, NoLook::Forbidden(_)), "{refused}");
+    assert!(bench.desk.orders().borrow().is_empty());
+    bench.stop().await;
+}

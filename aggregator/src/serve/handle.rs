@@ -179,6 +179,7 @@ fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
                     ProbeSpec::Tcp(tcp) => tcp.host.as_str(),
                     ProbeSpec::Dns(dns) => dns.name.as_str(),
                     ProbeSpec::Challenge(challenge) => challenge.host.as_str(),
+                    ProbeSpec::Names(names) => names.name.as_str(),
                     ProbeSpec::Echo { .. } => return false,
                 };
                 name.map_or_else(|| host.parse::<IpAddr>().is_err(), |name| host == name)

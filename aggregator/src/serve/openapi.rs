@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     access::Deed,
+    forecast::Forecasts,
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
     notify::api::Notifications,
     runs::api::{Run, RunEvent, RunRequest},
@@ -273,6 +274,11 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/v1/notifications",
             "Who is told of incidents, whether they take it, and what they are owed",
             of::<Notifications>(generator),
+        ),
+        Operation::read(
+            "/v1/forecasts",
+            "Renewals foreseen: every name that would be validated over HTTP, as far as it can be known without a token",
+            of::<Forecasts>(generator),
         ),
         Operation::read(
             "/v1/maintenance",

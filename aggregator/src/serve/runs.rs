@@ -24,9 +24,11 @@ pub(super) const LARGEST: usize = 16 * 1024;
 impl From<NoRun> for ApiError {
     fn from(refused: NoRun) -> Self {
         let status = match &refused {
-            NoRun::Target(_) | NoRun::Value { .. } | NoRun::Challenge(_) | NoRun::TooLarge(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            NoRun::Target(_)
+            | NoRun::Value { .. }
+            | NoRun::Challenge(_)
+            | NoRun::Names(_)
+            | NoRun::TooLarge(_) => StatusCode::BAD_REQUEST,
             NoRun::Forbidden(_) => StatusCode::FORBIDDEN,
             NoRun::Nobody(_) | NoRun::NoMesh(_) | NoRun::NotFromThere { .. } => StatusCode::CONFLICT,
             NoRun::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,

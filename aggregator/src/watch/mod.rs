@@ -2,6 +2,7 @@
 
 mod file;
 pub(crate) mod kube;
+pub(crate) mod reflect;
 mod started;
 
 use std::{collections::BTreeMap, fmt, hash::Hasher, sync::Arc, time::Duration};
@@ -12,8 +13,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::kube::{PodBook, Watches};
 pub(crate) use self::started::Started;
+use self::{
+    kube::{PodBook, Source},
+    reflect::Watches,
+};
 use crate::{clock::Clock, config::TopologySource};
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
@@ -31,7 +35,7 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 pub(crate) async fn follow(
     (source, started): (TopologySource, Started),
     state: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches>,
+    watches: watch::Sender<Watches<Source>>,
     book: Option<Arc<PodBook>>,
     clock: Clock,
     cancelled: CancellationToken,

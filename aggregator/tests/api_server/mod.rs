@@ -311,6 +311,9 @@ async fn answer(
     if let Some(one) = single(&shared, &path) {
         return one;
     }
+    if let ["apis", group, "v1"] = path[..] {
+        return discovery(&shared, group);
+    }
     let by_name = path
         .iter()
         .position(|part| *part == "namespaces")
@@ -337,6 +340,26 @@ async fn answer(
         _ if watches => watch(shared, resource, namespace, &query),
         _ => list(&shared, &resource, namespace.as_deref(), &query),
     }
+}
+
+/// What there is of a group whose definitions a cluster may do without. Every account may ask for that.
+fn discovery(shared: &Shared, group: &str) -> Response {
+    let kinds: &[&str] = match group {
+        "cert-manager.io" => &["certificates", "issuers", "clusterissuers"],
+        "acme.cert-manager.io" => &["challenges"],
+        "gateway.networking.k8s.io" => &["gateways", "httproutes"],
+        _ => &[],
+    };
+    let store = shared.store.lock().unwrap();
+    let there = kinds.iter().filter(|kind| !store.absent.contains(**kind));
+    let resources: Vec<Value> = there
+        .map(|kind| json!({"name": kind, "singularName": "", "namespaced": true, "kind": "Kind", "verbs": ["list", "watch"]}))
+        .collect();
+    if resources.is_empty() {
+        return status(404, "the server could not find the requested resource");
+    }
+    let body = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/v1"), "resources": resources});
+    ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
 /// One object by its name: `/api/v1/…` or `/apis/GROUP/VERSION/…`, then `namespaces/NAMESPACE/KIND/NAME` or `KIND/NAME`.

@@ -333,6 +333,7 @@ impl Engine {
             ProbeSpec::Http(http) => Some((true, http.host.as_str() == name)),
             ProbeSpec::Tcp(tcp) => Some((true, tcp.host.as_str() == name)),
             ProbeSpec::Challenge(challenge) => Some((true, challenge.host.as_str() == name)),
+            ProbeSpec::Names(names) => Some((false, names.name.as_str() == name)),
             ProbeSpec::Echo { .. } => None,
         };
         let targets = self.topology.targets().iter();

@@ -103,6 +103,7 @@ fn question(placed: &PlacedTarget, variant: Variant) -> Option<DnsProbe> {
         ProbeSpec::Http(http) => DnsProbe::ask(http.host.clone(), RecordType::A),
         ProbeSpec::Tcp(tcp) => DnsProbe::ask(tcp.host.clone(), RecordType::A),
         ProbeSpec::Challenge(challenge) => DnsProbe::ask(challenge.host.clone(), RecordType::A),
+        ProbeSpec::Names(names) => DnsProbe::ask(names.name.clone(), RecordType::A),
         ProbeSpec::Echo { .. } => return None,
     };
     if variant == Variant::DnsOverTcp {

@@ -350,6 +350,7 @@ impl Trial {
                 ttl: None,
                 print: None,
                 challenge: None,
+                names: None,
             },
         })
     }

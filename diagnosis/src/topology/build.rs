@@ -55,6 +55,7 @@ impl TryFrom<TopologySpec> for Topology {
         builder.ingresses(&spec.ingresses);
         builder.published(spec.published);
         builder.topology.machines = Machines::of(&builder.topology);
+        builder.topology.authorities = spec.resolvers.authoritative;
         builder.topology.public_resolvers = spec.resolvers.public.into_iter().collect();
         builder.balancers(spec.balancers);
         for (i, target) in spec.targets.into_iter().enumerate() {

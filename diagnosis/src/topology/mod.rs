@@ -49,6 +49,7 @@ pub struct Topology {
     exposures: BTreeMap<TargetId, Exposure>,
     forbidden: BTreeMap<TargetId, Forbidden>,
     public_resolvers: BTreeSet<IpAddr>,
+    authorities: bool,
     balancers: Vec<BalancerSpec>,
     /// Fronts that lead to a port of a Service's endpoints, in order.
     ways: BTreeMap<(ServiceKey, u16), Vec<Front>>,
@@ -229,6 +230,12 @@ impl Topology {
     #[must_use]
     pub const fn public_resolvers(&self) -> &BTreeSet<IpAddr> {
         &self.public_resolvers
+    }
+
+    /// Whether the servers of a host's own zone may be asked.
+    #[must_use]
+    pub const fn asks_authorities(&self) -> bool {
+        self.authorities
     }
 
     /// What is known of balancers beyond what Services say.

@@ -54,6 +54,10 @@ pub struct ResolversSpec {
     /// every published host; otherwise name one as `resolver` of a dns target.
     #[serde(default)]
     pub public: Vec<IpAddr>,
+    /// Whether the servers of a host's own zone may be asked too. They are where whoever owns the zone says, so probers
+    /// must get out to port 53 anywhere (our manifests let them).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub authoritative: bool,
 }
 
 /// A balancer that Services share, and what its provider allows.

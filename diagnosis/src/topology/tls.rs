@@ -15,7 +15,9 @@ impl Topology {
         let tls = match &placed.target.probe {
             ProbeSpec::Http(http) => http.scheme == Scheme::Https,
             ProbeSpec::Tcp(tcp) => tcp.tls,
-            ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) => false,
+            ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => {
+                false
+            }
         };
         let plain = |(service, target_port): &(_, u16)| {
             self.service(service).is_some_and(|service| {

@@ -21,7 +21,7 @@ pub use self::{
     },
     status::{ExpectedStatus, InvalidStatuses},
 };
-use crate::{HostName, Scope, channel::label_enum};
+use crate::{HostName, Scope, channel::label_enum, dns::NamesProbe};
 
 label_enum! {
     /// HTTP scheme.
@@ -356,6 +356,8 @@ pub enum ProbeSpec {
     },
     /// An ACME challenge, fetched as one of its clients does. Only runs have such probes.
     Challenge(ChallengeProbe),
+    /// What is said of a name, by whom. Only runs have such probes.
+    Names(NamesProbe),
 }
 
 impl ProbeSpec {
@@ -367,6 +369,7 @@ impl ProbeSpec {
             Self::Http(probe) => probe.scope = Some(scope.clone()),
             Self::Tcp(probe) => probe.scope = Some(scope.clone()),
             Self::Challenge(probe) => probe.scope = Some(scope.clone()),
+            Self::Names(probe) => probe.scope = Some(scope.clone()),
             Self::Dns(_) | Self::Echo { .. } => {}
         }
         self

@@ -128,7 +128,9 @@ impl TargetSpec {
                 tcp.must_not_answer = Some(silence);
                 (tcp.port, ProbeSpec::Tcp(tcp))
             }
-            ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) => return Ok(Vec::new()),
+            ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => {
+                return Ok(Vec::new());
+            }
         };
         let comma = if id.as_str().contains('#') { ',' } else { '#' };
         let question = |word: String, at, from| {

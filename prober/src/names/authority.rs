@@ -7,11 +7,13 @@ use hickory_proto::{
     op::Message,
     rr::{Name, RData, RecordType},
 };
-use parallax_model::FailureKind;
+use parallax_model::{
+    FailureKind, Scope,
+    dns::{NameView, Viewer, caa_names},
+};
 
 use super::{
-    caa::caa_names,
-    view::{View, Who, kind, of_code, view},
+    view::{kind, of_code, view},
     wire,
 };
 use crate::{clock::Deadline, dns::ask_for};
@@ -30,15 +32,31 @@ struct Zone {
     servers: Vec<(Name, IpAddr)>,
 }
 
+/// Who helps to find servers, and where those may be that are asked themselves.
+#[derive(Clone, Copy)]
+struct Guide<'a> {
+    at: SocketAddr,
+    scope: Option<&'a Scope>,
+}
+
+impl Guide<'_> {
+    /// Whoever owns a zone decides which addresses its servers have: none that a run must not ask.
+    fn admits(&self, address: &IpAddr) -> bool {
+        self.scope.is_none_or(|scope| scope.refuses(*address).is_none())
+    }
+}
+
 /// What the servers of the name's zone say, each on its own and of its own knowledge.
 pub(super) async fn views(
     name: &str,
     guide: SocketAddr,
+    scope: Option<&Scope>,
     deadline: Deadline,
-) -> Result<Vec<View>, FailureKind> {
+) -> Result<Vec<NameView>, FailureKind> {
     let Some(wire) = wire(name) else {
         return Err(FailureKind::NxDomain);
     };
+    let guide = Guide { at: guide, scope };
     let mut zone = enclosing(name, guide, deadline).await?;
     for _ in 0..REFERRALS {
         match below(&zone, &wire, guide, deadline).await {
@@ -48,21 +66,21 @@ pub(super) async fn views(
     }
     let text = |name: &Name| name.to_ascii().trim_end_matches('.').to_owned();
     let views = zone.servers.iter().map(|(server, address)| {
-        let who = Who::Authority {
+        let by = Viewer::Authority {
             zone: text(&zone.name),
             server: text(server),
         };
-        view(name, who, SocketAddr::new(*address, PORT), false, deadline)
+        view(name, by, SocketAddr::new(*address, PORT), false, deadline)
     });
     Ok(join_all(views).await)
 }
 
 /// The nearest zone that the guide knows servers of: of the name, or of one above it.
-async fn enclosing(name: &str, guide: SocketAddr, deadline: Deadline) -> Result<Zone, FailureKind> {
+async fn enclosing(name: &str, guide: Guide<'_>, deadline: Deadline) -> Result<Zone, FailureKind> {
     let mut last = FailureKind::NoAddress;
     for above in caa_names(name) {
         let Some(wire) = wire(&above) else { continue };
-        let message = match ask_for(guide, &wire, RecordType::NS, true, deadline).await {
+        let message = match ask_for(guide.at, &wire, RecordType::NS, true, deadline).await {
             Ok(message) => message,
             Err(stop) => return Err(kind(&stop)),
         };
@@ -81,7 +99,7 @@ async fn enclosing(name: &str, guide: SocketAddr, deadline: Deadline) -> Result<
 }
 
 /// Where the first server that answers sends one for this name; nowhere where it speaks for it itself.
-async fn below(zone: &Zone, name: &Name, guide: SocketAddr, deadline: Deadline) -> Option<Zone> {
+async fn below(zone: &Zone, name: &Name, guide: Guide<'_>, deadline: Deadline) -> Option<Zone> {
     for (_, address) in &zone.servers {
         let asked = ask_for(
             SocketAddr::new(*address, PORT),
@@ -127,24 +145,24 @@ fn servers<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zon
 async fn addresses(
     servers: Vec<Name>,
     message: &Message,
-    guide: SocketAddr,
+    guide: Guide<'_>,
     deadline: Deadline,
 ) -> Vec<(Name, IpAddr)> {
     let found = join_all(servers.into_iter().map(async |server| {
         let glue = message.additionals.iter().find_map(|one| match &one.data {
-            RData::A(a) if one.name == server => Some(a.0.into()),
+            RData::A(a) if one.name == server => Some(a.0.into()).filter(|address| guide.admits(address)),
             _ => None,
         });
         if let Some(address) = glue {
             return Some((server, address));
         }
         for record in [RecordType::A, RecordType::AAAA] {
-            let Ok(message) = ask_for(guide, &server, record, true, deadline).await else {
+            let Ok(message) = ask_for(guide.at, &server, record, true, deadline).await else {
                 continue;
             };
             let address = message.answers.iter().find_map(|one| match &one.data {
-                RData::A(a) => Some(a.0.into()),
-                RData::AAAA(aaaa) => Some(aaaa.0.into()),
+                RData::A(a) => Some(a.0.into()).filter(|address| guide.admits(address)),
+                RData::AAAA(aaaa) => Some(aaaa.0.into()).filter(|address| guide.admits(address)),
                 _ => None,
             });
             if let Some(address) = address {

@@ -1,107 +1,91 @@
-//! What is said of a name, by whom: addresses, aliases and CAA records at the cluster's resolver, at public ones and at
-//! the zone's own servers, compared. And what its CAA records mean for a certificate.
+//! What is said of a name, by whom: addresses, aliases and CAA records at the machine's own resolver, at public ones and
+//! at the zone's own servers. What it means is [`parallax_model::dns`]'s.
 //!
 //! ```text
-//! facts ─▶ view (one server: A, AAAA, CAA) ─▶ compare (pure)
-//!   └────▶ authority (the zone's own servers) ┘
-//! caa_of ─▶ climb (the name and all above it) ─▶ caa::judge (pure, RFC 8659)
+//! facts ─▶ view (one server: A, AAAA, CAA)
+//!   ├────▶ authority (the zone's own servers)
+//!   └────▶ climb (CAA of the name and of all above it)
 //! ```
 
 mod authority;
-mod caa;
-mod compare;
 mod view;
 
 use std::{net::SocketAddr, time::Duration};
 
 use futures_util::future::join_all;
 use hickory_proto::rr::Name;
-use parallax_model::FailureKind;
-use serde::Serialize;
-
-pub use self::{
-    caa::{CaaAnswer, CaaAsk, CaaAt, CaaRecord, CaaRefusal, CaaVerdict, caa_names, judge_caa},
-    compare::{Difference, Opinion, Record, differences},
-    view::{RecordAnswer, View, Who},
+use parallax_model::{
+    FailureKind, Scope,
+    dns::{CaaAnswer, CaaAt, NameSight, Viewer, caa_names},
 };
+
 use crate::{clock::Deadline, probe::Context, resolve::ResolverChoice};
 
 /// Who is asked about a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Viewers {
-    /// The cluster's resolvers, as its pods have them.
-    pub cluster: Vec<SocketAddr>,
+    /// The machine's own resolvers; for a pod the cluster's.
+    pub own: Vec<SocketAddr>,
     /// Resolvers that see what the world sees.
     pub public: Vec<SocketAddr>,
     /// Whether the zone's own servers are asked too. They are found with the help of the first public resolver, or of the
-    /// cluster's where there is none.
+    /// machine's own where there is none.
     pub authorities: bool,
-}
-
-/// Everything that is said of a name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NameFacts {
-    /// The name, without a dot at its end.
-    pub name: String,
-    /// What each server says: the cluster's, the public ones, the zone's own.
-    pub views: Vec<View>,
-    /// Why there are none of the zone's own servers; absent where there are some, or where none were wanted.
-    pub no_authority: Option<FailureKind>,
-    /// Where they do not agree.
-    pub differences: Vec<Difference>,
-    /// The name and all above it with their CAA records, as the first public resolver gives them, or the cluster's.
-    pub caa: Vec<CaaAt>,
+    /// Where the zone's own servers may be; anywhere where absent.
+    pub scope: Option<Scope>,
 }
 
 /// Collects what is said of a name, from everybody at once. Never fails itself: what became of each question is in the
 /// result. A wildcard's name is that below its asterisk.
-pub async fn facts(name: &str, viewers: &Viewers, deadline: Duration) -> NameFacts {
-    let deadline = Deadline::within(deadline);
+pub async fn facts(name: &str, viewers: &Viewers, deadline: Duration) -> NameSight {
+    within(name, viewers, Deadline::within(deadline)).await
+}
+
+/// As [`facts`], by an absolute deadline.
+pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) -> NameSight {
     let name = plain(name);
-    let guide = viewers
-        .public
-        .first()
-        .or_else(|| viewers.cluster.first())
-        .copied();
-    let of = |who: Who, servers: &[SocketAddr]| {
+    let guides = if viewers.public.is_empty() {
+        &viewers.own
+    } else {
+        &viewers.public
+    };
+    let of = |by: Viewer, servers: &[SocketAddr]| {
         let views: Vec<_> = servers
             .iter()
-            .map(|server| view::view(&name, who.clone(), *server, true, deadline))
+            .map(|server| view::view(&name, by.clone(), *server, true, deadline))
             .collect();
         join_all(views)
     };
-    let own = async {
-        match guide {
-            Some(guide) if viewers.authorities => authority::views(&name, guide, deadline).await,
+    let authorities = async {
+        match guides.first() {
+            Some(guide) if viewers.authorities => {
+                authority::views(&name, *guide, viewers.scope.as_ref(), deadline).await
+            }
             _ => Ok(Vec::new()),
         }
     };
-    let servers: Vec<SocketAddr> = guide.into_iter().collect();
-    let (cluster, public, own, caa) = tokio::join!(
-        of(Who::Cluster, &viewers.cluster),
-        of(Who::Public, &viewers.public),
-        own,
-        climb(&name, &servers, deadline),
+    let (mut views, public, authorities, caa) = tokio::join!(
+        of(Viewer::Own, &viewers.own),
+        of(Viewer::Public, &viewers.public),
+        authorities,
+        climb(&name, guides, deadline),
     );
-    let mut views = cluster;
     views.extend(public);
-    let no_authority = match own {
-        Ok(own) => {
-            views.extend(own);
+    let no_authority = match authorities {
+        Ok(authorities) => {
+            views.extend(authorities);
             None
         }
         Err(kind) => Some(kind),
     };
-    NameFacts {
-        differences: differences(&views),
-        name,
+    NameSight {
         views,
         no_authority,
         caa,
     }
 }
 
-/// The CAA records of a name and of all above it; [`judge_caa`] says what they mean.
+/// The CAA records of a name and of all above it; [`parallax_model::dns::judge_caa`] says what they mean.
 pub async fn caa_of(
     context: &Context,
     name: &str,
@@ -143,4 +127,12 @@ fn wire(name: &str) -> Option<Name> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_is_looked_up_below_its_asterisk() {
+        assert_eq!(plain("*.Example.org."), "example.org");
+        assert_eq!(plain("shop.example.org"), "shop.example.org");
+    }
+}

@@ -9,13 +9,12 @@ use hickory_proto::{
     op::{Message, ResponseCode},
     rr::{Name, RData, RecordType},
 };
-use parallax_model::FailureKind;
-use serde::Serialize;
-
-use super::{
-    caa::{CaaAnswer, CaaRecord},
-    wire,
+use parallax_model::{
+    FailureKind,
+    dns::{CaaAnswer, CaaRecord, NameView, RecordAnswer, Viewer},
 };
+
+use super::wire;
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
@@ -23,62 +22,17 @@ use crate::{
     result::tamed,
 };
 
-/// Whose server it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Who {
-    /// The cluster's own resolver.
-    Cluster,
-    /// A resolver that sees what the world sees.
-    Public,
-    /// A server of the zone itself.
-    Authority {
-        /// The zone.
-        zone: String,
-        /// The server's name.
-        server: String,
-    },
-}
-
-/// What one server says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct View {
-    /// Whose it is.
-    pub who: Who,
-    /// Where it was asked.
-    pub server: SocketAddr,
-    /// Of IPv4.
-    pub a: RecordAnswer,
-    /// Of IPv6.
-    pub aaaa: RecordAnswer,
-    /// The aliases from the name on, each with where the one before leads.
-    pub aliases: Vec<String>,
-    /// CAA records of the name itself.
-    pub caa: CaaAnswer,
-}
-
-/// What became of a question for addresses.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RecordAnswer {
-    /// These addresses, sorted.
-    Addresses(Vec<IpAddr>),
-    /// The name exists and has none.
-    None,
-    /// There is no such name.
-    NoName,
-    /// No answer that says anything.
-    Failed(FailureKind),
-}
+/// Addresses, aliases and records kept of one answer: more than a name has that anybody looks after.
+const MOST: usize = 32;
 
 /// Asks a server for everything, at once.
 pub(super) async fn view(
     name: &str,
-    who: Who,
+    by: Viewer,
     server: SocketAddr,
     recursion: bool,
     deadline: Deadline,
-) -> View {
+) -> NameView {
     let (a, aaaa, caa) = tokio::join!(
         addresses(name, RecordType::A, server, recursion, deadline),
         addresses(name, RecordType::AAAA, server, recursion, deadline),
@@ -86,8 +40,8 @@ pub(super) async fn view(
     );
     let (a, of_a) = a;
     let (aaaa, of_aaaa) = aaaa;
-    View {
-        who,
+    NameView {
+        by,
         server,
         a,
         aaaa,
@@ -123,6 +77,7 @@ async fn addresses(
         .collect();
     addresses.sort_unstable();
     addresses.dedup();
+    addresses.truncate(MOST);
     let answer = match message.metadata.response_code {
         ResponseCode::NoError if addresses.is_empty() => RecordAnswer::None,
         ResponseCode::NoError => RecordAnswer::Addresses(addresses),
@@ -154,6 +109,7 @@ pub(super) async fn caa(name: &str, server: SocketAddr, recursion: bool, deadlin
             }),
             _ => None,
         })
+        .take(MOST)
         .collect();
     match message.metadata.response_code {
         ResponseCode::NoError if records.is_empty() => CaaAnswer::None,
@@ -178,7 +134,7 @@ fn followed(message: &Message, name: &Name) -> (BTreeSet<Name>, Vec<String>) {
     let mut owners = BTreeSet::from([at.clone()]);
     let mut aliases = Vec::new();
     while let Some(next) = links.get(&at) {
-        if !owners.insert(next.clone()) {
+        if aliases.len() >= MOST || !owners.insert(next.clone()) {
             break;
         }
         aliases.push(next.to_ascii().trim_end_matches('.').to_owned());

@@ -8,6 +8,7 @@ mod dns;
 mod echo;
 mod http;
 pub(crate) mod leg;
+mod names;
 pub(crate) mod place;
 pub(crate) mod redirect;
 pub(crate) mod reserved;
@@ -92,6 +93,7 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         ProbeSpec::Echo { nonce, size } => probe.echo(assignment, nonce, *size).await,
         // Boxed: the largest of them by far, and not counted in microseconds.
         ProbeSpec::Challenge(spec) => Box::pin(probe.challenge(spec, assignment.timeout.into())).await,
+        ProbeSpec::Names(spec) => Box::pin(probe.names(spec)).await,
     };
     // What is not booked yet belongs to the phase it ended in.
     match &ended {
@@ -121,7 +123,7 @@ fn checked(probe: &ProbeSpec) -> bool {
     match probe {
         ProbeSpec::Http(_) | ProbeSpec::Echo { .. } => true,
         ProbeSpec::Tcp(tcp) => tcp.expect.is_some(),
-        ProbeSpec::Dns(_) | ProbeSpec::Challenge(_) => false,
+        ProbeSpec::Dns(_) | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => false,
     }
 }
 
@@ -136,7 +138,7 @@ fn searching(probe: &ProbeSpec) -> SearchManner {
         ProbeSpec::Http(http) => http.search,
         ProbeSpec::Tcp(tcp) => tcp.search,
         ProbeSpec::Dns(dns) => dns.search,
-        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) => None,
+        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => None,
     };
     asked.unwrap_or(SearchManner::Glibc)
 }
@@ -147,6 +149,7 @@ const fn scope(probe: &ProbeSpec) -> Option<&Scope> {
         ProbeSpec::Http(http) => http.scope.as_ref(),
         ProbeSpec::Tcp(tcp) => tcp.scope.as_ref(),
         ProbeSpec::Challenge(challenge) => challenge.scope.as_ref(),
+        ProbeSpec::Names(names) => names.scope.as_ref(),
         ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } => None,
     }
 }

@@ -14,7 +14,7 @@ mod proxy;
 
 use std::time::Duration;
 
-pub(crate) use self::{client::validate_within, problem::dns_problem};
+pub(crate) use self::client::validate_within;
 pub use self::{
     client::{Challenge, DialOutcome, DialTried, Validation, validate},
     problem::{Problem, ProblemClass},

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use parallax_model::{FailureKind, Phase};
+use parallax_model::{FailureKind, Phase, dns::lookup_problem};
 use serde::Serialize;
 
 use super::{
@@ -241,7 +241,7 @@ impl Failure<'_> {
             if *kind == FailureKind::NoAddress {
                 return format!("no valid {record} records found for {host}");
             }
-            dns_problem(kind, record, host)
+            lookup_problem(kind, record, host)
         };
         format!("{}; {}", of("A", &found.a), of("AAAA", &found.aaaa))
     }
@@ -339,19 +339,6 @@ impl Failure<'_> {
             _ => "EOF".to_owned(),
         }
     }
-}
-
-/// What Boulder says of a lookup that failed (`bdns.Error`).
-pub(crate) fn dns_problem(kind: &FailureKind, record: &str, host: &str) -> String {
-    let (what, hint) = match kind {
-        FailureKind::NxDomain => ("NXDOMAIN", " - check that a DNS record exists for this domain"),
-        FailureKind::ServFail => ("SERVFAIL", " - the domain's nameservers may be malfunctioning"),
-        FailureKind::DnsRefused => ("REFUSED", ""),
-        FailureKind::ResolveTimeout => ("query timed out", ""),
-        FailureKind::ResolverUnreachable => ("networking error", ""),
-        _ => ("server failure at resolver", ""),
-    };
-    format!("DNS problem: {what} looking up {record} for {host}{hint}")
 }
 
 fn refused(refusal: &Refusal) -> String {

@@ -9,6 +9,7 @@ mod h2;
 mod hostile;
 mod http;
 mod kinds;
+mod names;
 mod peers;
 mod peers_agent;
 mod phases;

@@ -229,6 +229,7 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
             ttl: None,
             print: None,
             challenge: None,
+            names: None,
         },
     })
 }

@@ -86,7 +86,12 @@ fn bound(spec: &mut JSONSchemaProps) {
             (host.min_length, host.max_length) = (Some(1), Some(LONGEST_NAME));
         }
     }
-    for (field, longest) in [("class", LONGEST_NAME), ("profile", 16), ("rerun", 64)] {
+    for (field, longest) in [
+        ("class", LONGEST_NAME),
+        ("profile", 16),
+        ("caaIdentity", LONGEST_NAME),
+        ("rerun", 64),
+    ] {
         if let Some(field) = property(spec, field) {
             (field.min_length, field.max_length) = (Some(1), Some(longest));
         }

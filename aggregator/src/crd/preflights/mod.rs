@@ -57,6 +57,9 @@ pub struct PreflightBody {
     /// Whose rules the CA's verdict follows: `boulder` (Let's Encrypt's server, the default) or `pebble` (its test server).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// The name the authority goes by in CAA records, where the issuer's directory does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caa_identity: Option<String>,
     /// Not ready also where it passes only because of the node that cert-manager's pod is on now.
     #[serde(default, skip_serializing_if = "is_no")]
     pub strict: bool,

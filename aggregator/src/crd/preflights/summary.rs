@@ -3,7 +3,7 @@
 use parallax_model::Vantage;
 
 use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
-use crate::preflight::{Group, Judged, Standing, Verdict, exit_code};
+use crate::preflight::{Group, Judged, NameProblem, Standing, Verdict, exit_code};
 
 /// Names in a status; the failing ones are among them.
 pub const MOST_HOSTS: usize = 10;
@@ -105,7 +105,17 @@ fn verdict(verdict: &Verdict) -> VerdictStatus {
         .findings
         .iter()
         .map(|finding| format!("{} ({})", finding.text, finding.id));
-    let notes = verdict.caveats.iter().cloned().chain(findings);
+    // What fails it comes first: there is room for a few.
+    let problems = verdict.problems.iter().map(|problem| {
+        let NameProblem {
+            words,
+            theirs,
+            remedy,
+            ..
+        } = problem;
+        format!("{words} ({theirs}); {remedy}")
+    });
+    let notes = problems.chain(verdict.caveats.iter().cloned()).chain(findings);
     VerdictStatus {
         standing: standing.to_owned(),
         sentence: plain(&verdict.sentence, 2 * LONGEST),

@@ -3,7 +3,7 @@ use parallax_model::{ChallengeClient, FailureKind, Phase, Vantage};
 
 use super::{PreflightBody, PreflightStatus, host, ready, verdicts};
 use crate::preflight::{
-    Cause, Check, Group, Judged,
+    Cause, Check, Group, Judged, NameCause, NameProblem,
     Standing::{self, AtRisk, Failed, Passed, Unknown},
     Verdict,
 };
@@ -15,6 +15,7 @@ fn verdict(check: Check, standing: Standing) -> Verdict {
         sentence: format!("it is {standing:?}"),
         passed: Vec::new(),
         failing: Vec::new(),
+        problems: Vec::new(),
         silent: Vec::new(),
         caveats: Vec::new(),
         findings: Vec::new(),
@@ -133,6 +134,23 @@ fn a_message_names_the_worst_name_and_how_many_are_like_it() {
 }
 
 /// Five thousand nodes, each failing in a way of its own, with texts as long as a server likes.
+#[test]
+fn what_about_the_name_fails_it_stands_first_among_the_notes_in_both_words_with_a_way_out() {
+    let mut judged = judged("shop.example.test", Passed, Failed);
+    judged.ca.caveats = vec!["something".to_owned(); 9];
+    judged.ca.problems = vec![NameProblem {
+        cause: NameCause::Caa,
+        words: "its CAA records allow others only".to_owned(),
+        theirs: "caa: CAA record for example.test prevents issuance".to_owned(),
+        remedy: "add a record".to_owned(),
+    }];
+    let notes = host(&judged, "", &[]).ca.notes;
+    assert_eq!(
+        notes[0],
+        "its CAA records allow others only (caa: CAA record for example.test prevents issuance); add a record"
+    );
+}
+
 #[test]
 fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
     let long = "\u{1b}[31m".to_owned() + &"ö☠x".repeat(10_000);

@@ -1,8 +1,9 @@
 //! The CA's validation: from the internet, by what the server answers.
 
-use parallax_model::{FailureKind, Phase, Reach, Vantage};
+use parallax_model::{ChallengeClient, FailureKind, Phase, Reach, Vantage};
 
-use super::{Asked, Group, Standing, list, list_refs};
+use super::{Asked, Check, Group, Standing, Verdict, list, list_refs};
+use crate::preflight::names::{NameCause, NamesJudged};
 
 /// What a server answers is the same for everybody; what the network does to a node is not.
 const fn is_the_servers(kind: &FailureKind) -> bool {
@@ -135,4 +136,36 @@ pub(super) fn judge(
             failing[0].words
         ),
     )
+}
+
+/// What the name itself adds: it can fail a validation or leave it open, and never makes one pass. Pebble looks at no CAA
+/// records.
+pub(super) fn of_the_name(verdict: &mut Verdict, names: &NamesJudged) {
+    verdict.findings.extend(names.findings.iter().cloned());
+    let Check::Ca(client) = verdict.check else {
+        return;
+    };
+    let looks = client == ChallengeClient::Boulder;
+    let of_caa = |cause: NameCause| matches!(cause, NameCause::Caa | NameCause::CaaLookup);
+    verdict.problems = names
+        .problems
+        .iter()
+        .filter(|problem| looks || !of_caa(problem.cause))
+        .cloned()
+        .collect();
+    if let Some(problem) = verdict.problems.first() {
+        if verdict.standing == Standing::Failed {
+            verdict.caveats.push(format!("and {}", problem.words));
+        } else {
+            verdict.sentence = format!("{}, though {}", problem.words, verdict.sentence);
+            verdict.standing = Standing::Failed;
+        }
+    } else if looks && !names.unknown.is_empty() {
+        if verdict.standing == Standing::Failed {
+            verdict.caveats.extend(names.unknown.iter().cloned());
+        } else {
+            verdict.sentence = format!("{}; but {}", verdict.sentence, names.unknown.join("; "));
+            verdict.standing = Standing::Unknown;
+        }
+    }
 }

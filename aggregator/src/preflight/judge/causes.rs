@@ -306,7 +306,7 @@ pub(super) fn findings(asked: &Asked<'_>) -> Vec<Finding> {
             Check::Ca(_) => "the CA asks there first, and goes by IPv4 only where it cannot connect",
         };
         found.push(Finding {
-            id: "F17",
+            id: "F17".into(),
             text: format!(
                 "{} does not answer: {whose}",
                 dead.into_iter().collect::<Vec<_>>().join(", ")
@@ -325,7 +325,7 @@ pub(super) fn findings(asked: &Asked<'_>) -> Vec<Finding> {
             .collect();
         for status in odd {
             found.push(Finding {
-                id: "F18",
+                id: "F18".into(),
                 text: format!(
                     "{status} for a path that nobody serves: authentication or a firewall may stand before the solver, too"
                 ),

@@ -9,16 +9,19 @@ mod authority;
 mod causes;
 mod self_check;
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
 
 use parallax_diagnosis::verdict::{Remedy, Verdict as Diagnosed};
 use parallax_model::{
     ChallengeClient, ChallengeSight, FailureKind, Micros, Network, NodeName, Outcome, Phase, Placement,
     Vantage,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::words::{authority_says, self_check_says};
+use super::{
+    names::{NameProblem, NamesJudged},
+    words::{authority_says, self_check_says},
+};
 
 /// Whose check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -70,6 +73,8 @@ pub struct Asked<'a> {
     pub seat_in_host_network: bool,
     /// Why the answer of a prober beside that pod is not the pod's own.
     pub differs: &'a [String],
+    /// What the facts of the name mean, where they were asked for.
+    pub names: Option<&'a NamesJudged>,
 }
 
 /// How a check stands.
@@ -123,10 +128,10 @@ pub struct Group {
 }
 
 /// Something to know besides the verdict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Id in the catalogue.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// In a sentence.
     pub text: String,
 }
@@ -144,6 +149,9 @@ pub struct Verdict {
     pub passed: Vec<Vantage>,
     /// Where it fails, largest group first.
     pub failing: Vec<Group>,
+    /// What about the name itself fails it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<NameProblem>,
     /// Who did not answer, or could not ask.
     pub silent: Vec<Vantage>,
     /// What makes it uncertain.
@@ -196,16 +204,21 @@ pub fn judge(asked: &Asked<'_>) -> Verdict {
         Check::SelfCheck => self_check::judge(asked, &passed, &failing, &silent, &mut caveats),
         Check::Ca(_) => authority::judge(asked, &passed, &failing, &silent, &mut caveats),
     };
-    Verdict {
+    let mut verdict = Verdict {
         check: asked.check,
         standing,
         sentence,
         passed,
         failing,
+        problems: Vec::new(),
         silent,
         caveats,
         findings: causes::findings(asked),
+    };
+    if let Some(names) = asked.names {
+        authority::of_the_name(&mut verdict, names);
     }
+    verdict
 }
 
 fn of(asked: &Asked<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {

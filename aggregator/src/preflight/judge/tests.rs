@@ -104,6 +104,7 @@ impl Case {
             seat: self.seat.as_ref(),
             seat_in_host_network: false,
             differs: &self.differs,
+            names: None,
         }
     }
 }
@@ -323,4 +324,81 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
     let both = [judged(Passed, Passed), judged(Passed, Failed)];
     assert_eq!(exit_code(&both, false), 1, "one host of several is enough");
     assert_eq!(exit_code(&[], false), 3);
+}
+
+/// What facts of the name mean, as `names::judge_names` would say it.
+fn named(json: &serde_json::Value) -> NamesJudged {
+    let mut whole =
+        json!({"caa": "unrestricted", "caa_words": "", "problems": [], "unknown": [], "findings": []});
+    for (key, value) in json.as_object().unwrap() {
+        whole[key] = value.clone();
+    }
+    serde_json::from_value(whole).unwrap()
+}
+
+fn with_name(check: Check, answers: &[NodeAnswer], names: &NamesJudged) -> Verdict {
+    judge(&Asked {
+        check,
+        url: URL,
+        with_key: true,
+        public_names: true,
+        answers,
+        silent: &[],
+        diagnosed: None,
+        seat: None,
+        seat_in_host_network: false,
+        differs: &[],
+        names: Some(names),
+    })
+}
+
+#[test]
+fn what_fails_the_name_fails_the_ca_however_well_its_server_answers_and_never_the_self_check() {
+    let forbidden = named(
+        &json!({"caa": "forbidden", "problems": [{"cause": "caa", "words": "the CAA records of example.test allow pki.goog only, not letsencrypt.org",
+        "theirs": "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance", "remedy": "add one"}]}),
+    );
+    let passes = [ok("internet:laptop")];
+    let verdict = with_name(CA, &passes, &forbidden);
+    assert_eq!(verdict.standing, Failed);
+    assert!(
+        verdict.sentence.starts_with("the CAA records of example.test"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(verdict.problems[0].theirs.contains("prevents issuance"));
+    assert_eq!(
+        with_name(Check::SelfCheck, &[ok("n1/pod")], &forbidden).standing,
+        Passed
+    );
+    // Its test server looks at no such records.
+    let pebble = with_name(Check::Ca(ChallengeClient::Pebble), &passes, &forbidden);
+    assert_eq!((pebble.standing, pebble.problems.len()), (Passed, 0));
+    // Two reasons are two reasons.
+    let both = with_name(
+        CA,
+        &[failed("internet:laptop", "check", "status", Some(503))],
+        &forbidden,
+    );
+    assert_eq!(both.standing, Failed);
+    assert!(
+        both.caveats.iter().any(|caveat| caveat.contains("pki.goog")),
+        "{:?}",
+        both.caveats
+    );
+}
+
+#[test]
+fn what_cannot_be_told_of_the_name_is_never_a_pass() {
+    let open =
+        named(&json!({"caa": "unknown", "unknown": ["the CAA records say that only pki.goog may issue"]}));
+    let verdict = with_name(CA, &[ok("internet:laptop")], &open);
+    assert_eq!(verdict.standing, Unknown);
+    assert!(
+        verdict.sentence.contains("only pki.goog may issue"),
+        "{}",
+        verdict.sentence
+    );
+    let sound = with_name(CA, &[ok("internet:laptop")], &named(&json!({})));
+    assert_eq!(sound.standing, Passed);
 }

@@ -98,8 +98,9 @@ impl Veil {
             ttl,
             // What a page or a certificate looks like tells whose it is.
             print: _,
-            // Only runs have it, and no run is recorded.
+            // Only runs have these, and no run is recorded.
             challenge: _,
+            names: _,
         } = observation;
         Observation {
             seq,
@@ -117,6 +118,7 @@ impl Veil {
             ttl: ttl.map(|ttl| self.ttl(ttl)),
             print: None,
             challenge: None,
+            names: None,
         }
     }
 
@@ -195,7 +197,10 @@ impl Veil {
             targets,
             published,
             vantages,
-            resolvers: ResolversSpec { public },
+            resolvers: ResolversSpec {
+                public,
+                authoritative,
+            },
             balancers,
         } = spec.clone();
         TopologySpec {
@@ -220,6 +225,7 @@ impl Veil {
             vantages: vantages.iter().map(|vantage| self.vantage(vantage)).collect(),
             resolvers: ResolversSpec {
                 public: public.into_iter().map(|address| self.ip(address)).collect(),
+                authoritative,
             },
             balancers: balancers
                 .into_iter()

@@ -17,10 +17,12 @@ use super::{
     matrix::{self, Matrix},
     notice::Notice,
     past::History,
+    renewals::Renewals,
     words,
 };
 use crate::{
     config::Links,
+    forecast::Forecasts,
     ingest::ProberView,
     notify::api::{Notifications, Standing},
     replicas::ReplicaView,
@@ -58,6 +60,7 @@ pub(super) struct Overview {
     counters: Vec<Counter>,
     probers: Listed<Prober>,
     maintenance: Maintenance,
+    renewals: Renewals,
     at: String,
 }
 
@@ -166,6 +169,7 @@ impl Overview {
             counters: counters(view),
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             maintenance: Maintenance::default(),
+            renewals: Renewals::of(&Forecasts::default(), now),
             at: words::clock(view.at, now),
         }
     }
@@ -203,6 +207,12 @@ impl Overview {
                 lines: vec![why.clone()],
             });
         }
+        self
+    }
+
+    /// Says which renewals would fail.
+    pub(super) fn of_renewals(mut self, renewals: Renewals) -> Self {
+        self.renewals = renewals;
         self
     }
 

@@ -7,22 +7,17 @@
 //! One task owns everything that is known; reflectors only tell. Nothing is locked, and a reflector that ended would
 //! take this task, and with it the aggregator, down: it never goes unnoticed.
 
-mod backoff;
+mod access;
 mod cluster;
 mod convert;
-mod health;
 mod objects;
 mod pods;
-mod reflect;
 mod resource;
 mod settings;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kube::{
-    Client,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use parallax_diagnosis::topology::Topology;
 use parallax_model::EventTime;
 use tokio::{
@@ -32,23 +27,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use access::{Access, connect};
 pub(crate) use convert::Defaults;
-pub(crate) use health::{Condition, Reason, WatchState, Watches};
 pub(crate) use pods::{PodBook, follow_pods};
 pub(crate) use resource::{Resource, Source};
 
 use self::{
-    backoff::Backoff,
     cluster::Cluster,
     convert::Notes,
-    reflect::{Reflector, Told},
+    objects::Thing,
     settings::{Look, Settings},
 };
-use super::{Note, POLL, TopologyState, Trouble};
-use crate::{clock::Clock, config::TopologySource};
-
-/// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
-const QUEUE: usize = 1_024;
+use super::{
+    Note, POLL, TopologyState, Trouble,
+    reflect::{Pace, QUEUE, Reflector, Told, Watches},
+};
+use crate::{cert_manager::Mode, clock::Clock, config::TopologySource};
 
 /// Labels of the Pods of Parallax as they are installed: those that probe, and those that only answer.
 pub(crate) const PROBERS: &str =
@@ -65,6 +59,8 @@ pub(crate) struct Kubernetes {
     pub(crate) prober_selector: String,
     /// What is probed without anybody saying so.
     pub(crate) defaults: Defaults,
+    /// Whether cert-manager's objects are followed too.
+    pub(crate) cert_manager: Mode,
     /// How fast and how patiently it is read.
     pub(crate) pace: Pace,
 }
@@ -78,62 +74,12 @@ impl Kubernetes {
     }
 }
 
-/// How to reach the API server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// As a Pod's ServiceAccount; outside of a cluster as `$KUBECONFIG` or `~/.kube/config` says.
-    Inferred {
-        /// Context of the kubeconfig.
-        context: Option<String>,
-    },
-    /// As a kubeconfig says.
-    File {
-        /// The kubeconfig.
-        path: PathBuf,
-        /// Its context; the current one where absent.
-        context: Option<String>,
-    },
-}
-
-/// Times of the watch. Settable so that tests need not wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
-    /// Quiet that ends a burst of changes.
-    pub(crate) quiet: Duration,
-    /// Longest time a change waits for that.
-    pub(crate) longest_burst: Duration,
-    /// Wait after the first failure.
-    pub(crate) first_retry: Duration,
-    /// Longest wait between two tries.
-    pub(crate) longest_retry: Duration,
-    /// How often to look for objects that the API server does not know.
-    pub(crate) recheck: Duration,
-    /// Longest time for an answer to begin and for one page of a list.
-    pub(crate) patience: Duration,
-    /// A watch that told nothing for so long is taken for broken; the server sends a bookmark about once a minute.
-    pub(crate) silence: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            quiet: Duration::from_millis(50),
-            longest_burst: Duration::from_millis(300),
-            first_retry: Duration::from_millis(200),
-            longest_retry: Duration::from_secs(30),
-            recheck: Duration::from_secs(30),
-            patience: Duration::from_mins(1),
-            silence: Duration::from_secs(150),
-        }
-    }
-}
-
 /// Follows the cluster until cancelled.
 pub(crate) async fn follow(
     source: TopologySource,
     kubernetes: Kubernetes,
     state: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches>,
+    watches: watch::Sender<Watches<Source>>,
     book: Option<Arc<PodBook>>,
     clock: Clock,
     cancelled: CancellationToken,
@@ -162,7 +108,7 @@ struct Follower {
     source: Arc<TopologySource>,
     kubernetes: Kubernetes,
     state: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches>,
+    watches: watch::Sender<Watches<Source>>,
     /// Who else wants to know the Pods.
     book: Option<Arc<PodBook>>,
     clock: Clock,
@@ -274,23 +220,15 @@ impl Follower {
 
     /// A client of the API server; what stands in the way is shown and tried again.
     async fn connect(&self) -> Client {
-        let pace = self.kubernetes.pace;
-        let mut backoff = Backoff::new(pace.first_retry, pace.longest_retry);
-        loop {
-            match client(&self.kubernetes.access).await {
-                Ok(client) => return client,
-                Err(message) => {
-                    tracing::warn!(%message, "no way to the API server");
-                    let since = self.start;
-                    self.state
-                        .send_modify(|state| state.trouble = Some(Trouble { message, since }));
-                    tokio::time::sleep(backoff.next(None)).await;
-                }
-            }
-        }
+        connect(&self.kubernetes.access, self.kubernetes.pace, |message| {
+            let since = self.start;
+            self.state
+                .send_modify(|state| state.trouble = Some(Trouble { message, since }));
+        })
+        .await
     }
 
-    fn take(&mut self, source: &Source, told: Told) {
+    fn take(&mut self, source: &Source, told: Told<Thing>) {
         if let (Resource::Pods, Some(book)) = (source.resource, &self.book) {
             book.hear(source, &told);
         }
@@ -421,29 +359,6 @@ fn build(cluster: &Cluster, defaults: Defaults, source: &TopologySource) -> Buil
         publishers: notes.publishers(),
         notes: notes.finish(),
     }
-}
-
-async fn client(access: &Access) -> Result<Client, String> {
-    let options = |context: &Option<String>| KubeConfigOptions {
-        context: context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    let mut config = match access {
-        Access::Inferred { context: None } => kube::Config::infer().await.map_err(|e| e.to_string())?,
-        Access::Inferred { context } => kube::Config::from_kubeconfig(&options(context))
-            .await
-            .map_err(|e| e.to_string())?,
-        Access::File { path, context } => {
-            let file = Kubeconfig::read_from(path).map_err(|e| format!("{}: {e}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &options(context))
-                .await
-                .map_err(|e| format!("{}: {e}", path.display()))?
-        }
-    };
-    // Retries are ours: what is retried below is not to be seen above.
-    config.default_retry = false;
-    config.connect_timeout = Some(Duration::from_secs(10));
-    Client::try_from(config).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

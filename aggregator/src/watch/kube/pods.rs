@@ -12,14 +12,14 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    PROBERS, Pace, QUEUE,
+    PROBERS,
     objects::{Key, Pod, Thing},
-    reflect::{Reflector, Told},
     resource::Source,
 };
 use crate::{
     api_client::ApiClient,
     identity::{Lookup, Pods, ProberPod},
+    watch::reflect::{Pace, QUEUE, Reflector, Told},
 };
 
 /// Who runs where. Asked at each request, so it answers from memory.
@@ -48,7 +48,7 @@ impl PodBook {
     }
 
     /// Hears what a watch tells.
-    pub(super) fn hear(&self, source: &Source, told: &Told) {
+    pub(super) fn hear(&self, source: &Source, told: &Told<Thing>) {
         match told {
             Told::All(things, _) => {
                 let mut known = self.known.write();

@@ -2,6 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use serde_json::Value;
+
+use super::objects::Thing;
+use crate::watch::reflect::Watched;
+
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Resource {
@@ -49,7 +54,7 @@ impl Resource {
     }
 
     /// The API group; empty for the core.
-    pub(super) const fn group(self) -> &'static str {
+    const fn group(self) -> &'static str {
         match self {
             Self::Nodes | Self::Namespaces | Self::Services | Self::Pods => "",
             Self::EndpointSlices => "discovery.k8s.io",
@@ -58,9 +63,9 @@ impl Resource {
         }
     }
 
-    /// The collection's path without its own name. Every group is at v1: EndpointSlice since Kubernetes 1.21, Ingress
+    /// The collection's path. Every group is at v1: EndpointSlice since Kubernetes 1.21, Ingress
     /// since 1.19, the Gateway API since its release 1.0.
-    fn base(self, namespace: Option<&str>) -> String {
+    fn path(self, namespace: Option<&str>) -> String {
         let root = match self.group() {
             "" => "/api/v1".to_owned(),
             group => format!("/apis/{group}/v1"),
@@ -69,16 +74,6 @@ impl Resource {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{}", self.label()),
             None => format!("{root}/{}", self.label()),
         }
-    }
-
-    /// A cluster may do without it: its definition is not built in.
-    pub(super) const fn is_optional(self) -> bool {
-        matches!(self, Self::Gateways | Self::HttpRoutes)
-    }
-
-    /// Nothing but metadata is of use, so nothing else is asked for.
-    pub(super) const fn metadata_only(self) -> bool {
-        matches!(self, Self::Namespaces)
     }
 }
 
@@ -115,14 +110,37 @@ impl Source {
         }
     }
 
-    /// The collection's path without its own name.
-    pub(super) fn base(&self) -> String {
-        self.resource.base(self.namespace.as_deref())
-    }
-
     /// Whether an object of its kind is one that it tells of.
     pub(super) fn covers(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
+    }
+}
+
+impl Watched for Source {
+    type Object = Thing;
+
+    fn plural(&self) -> &'static str {
+        self.resource.label()
+    }
+
+    fn group(&self) -> &'static str {
+        self.resource.group()
+    }
+
+    fn path(&self) -> String {
+        self.resource.path(self.namespace.as_deref())
+    }
+
+    fn is_optional(&self) -> bool {
+        matches!(self.resource, Resource::Gateways | Resource::HttpRoutes)
+    }
+
+    fn metadata_only(&self) -> bool {
+        self.resource == Resource::Namespaces
+    }
+
+    fn read(&self, value: Value) -> Result<Thing, String> {
+        Thing::read(self.resource, value)
     }
 }
 

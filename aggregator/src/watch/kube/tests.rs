@@ -12,7 +12,10 @@ use super::*;
 use crate::{
     api_server::{ApiServer, Manner},
     config::Config,
-    watch::Timing,
+    watch::{
+        Timing,
+        reflect::{Condition, Reason, WatchState},
+    },
 };
 
 const SHOP: &str = include_str!("convert/fixtures/shop.yaml");
@@ -36,7 +39,7 @@ const PACE: Pace = Pace {
 struct Scene {
     server: ApiServer,
     state: watch::Receiver<TopologyState>,
-    watches: watch::Receiver<Watches>,
+    watches: watch::Receiver<Watches<Source>>,
     cancelled: CancellationToken,
     clock: Clock,
     task: JoinHandle<()>,
@@ -101,7 +104,7 @@ impl Scene {
     }
 
     async fn until_watch(&mut self, resource: Resource, holds: impl Fn(&WatchState) -> bool) {
-        let holds = |watches: &Watches| watches.kinds().get(&resource).is_some_and(&holds);
+        let holds = |watches: &Watches<Source>| watches.kinds().get(resource.label()).is_some_and(&holds);
         let waiting = tokio::time::timeout(DEADLINE, self.watches.wait_for(holds)).await;
         waiting
             .unwrap_or_else(|_| panic!("in vain for {resource}"))

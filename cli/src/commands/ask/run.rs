@@ -75,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         rounds: Some(args.rounds),
         timeout_ms: args.timeout_ms,
         challenge: None,
+        names: None,
     };
     wait(async {
         let run = begin(&client, &request).await?;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use parallax_model::FailureKind;
-use parallax_prober::{
-    Context, Problem, ResolverChoice,
-    names::{CaaAnswer, CaaAsk, CaaAt, CaaRefusal, CaaVerdict, caa_of, judge_caa},
+use parallax_model::{
+    FailureKind,
+    dns::{CaaAnswer, CaaAsk, CaaAt, CaaVerdict, judge_caa},
 };
+use parallax_prober::{Context, Problem, ProblemClass, ResolverChoice, names::caa_of};
 use serde_json::{Value, json};
 
 use super::{escape::shown, findings::Findings, judge::Level, words::Explained};
@@ -55,7 +55,13 @@ impl Caa {
     }
 
     fn problem(&self) -> Option<Problem> {
-        self.verdict.problem(&self.host)
+        let (class, detail) = self.verdict.problem(&self.host)?;
+        let class = if class == "caa" {
+            ProblemClass::Caa
+        } else {
+            ProblemClass::Dns
+        };
+        Some(Problem::new(class, &detail))
     }
 
     /// What is found of it.
@@ -71,8 +77,8 @@ impl Caa {
                 "--account-uri says which account asks".to_owned(),
             ),
             CaaVerdict::Forbidden { at, why } => {
-                let (what, likely) = forbidden(at, issuer, why);
-                (Level::Failure, CAA, what, likely)
+                let (what, likely) = why.words(at, issuer);
+                (Level::Failure, CAA, shown(&what), shown(&likely))
             }
             CaaVerdict::Unknown { at, kind } => (
                 if *kind == FailureKind::ServFail { Level::Failure } else { Level::Warning },
@@ -157,44 +163,6 @@ pub(super) fn problem(told: &Problem) -> Value {
     let mut value = json!(told);
     value["detail"] = json!(shown(&told.detail));
     value
-}
-
-fn forbidden(at: &str, issuer: &str, why: &CaaRefusal) -> (String, String) {
-    match why {
-        CaaRefusal::CriticalTag(tag) => (
-            format!(
-                "the CAA records of {at} have the critical tag {:?}, which {issuer} does not know",
-                shown(tag)
-            ),
-            "without its critical flag (0 instead of 128) the record is passed over".to_owned(),
-        ),
-        CaaRefusal::Others(others) if others.is_empty() => (
-            format!("the CAA records of {at} allow no authority at all"),
-            format!("{at} CAA 0 issue {issuer:?} allows this one"),
-        ),
-        CaaRefusal::Others(others) => (
-            format!(
-                "the CAA records of {at} allow {} only, not {issuer}",
-                list(others)
-            ),
-            format!("{at} CAA 0 issue {issuer:?} allows this one too"),
-        ),
-        CaaRefusal::OtherAccount(accounts) => (
-            format!(
-                "the CAA records of {at} allow {issuer} for the account {} only",
-                list(accounts)
-            ),
-            "the account is another one, as of another issuer or cluster: add its URI in a record of its own"
-                .to_owned(),
-        ),
-        CaaRefusal::OtherMethod(methods) => (
-            format!(
-                "the CAA records of {at} allow {issuer} with {} only, not with http-01",
-                list(methods)
-            ),
-            "add http-01 to validationmethods, or use a solver of such a method".to_owned(),
-        ),
-    }
 }
 
 fn list(names: &[String]) -> String {

@@ -227,7 +227,7 @@ fn what(url: &str, args: &Args) -> Result<What, String> {
         }
         ProbeSpec::Tcp(probe) => Ok(What::Stream(probe)),
         ProbeSpec::Dns(probe) => Ok(What::Name(probe.name)),
-        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) => Err(EXPECTED.to_owned()),
+        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => Err(EXPECTED.to_owned()),
     }
 }
 

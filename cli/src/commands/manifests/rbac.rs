@@ -55,6 +55,12 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
         // Whether somebody may ask for a run or handle an incident.
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
     ];
+    if values.cert_manager {
+        rules.extend([
+            read("cert-manager.io", &["certificates", "clusterissuers", "issuers"]),
+            read("acme.cert-manager.io", &["challenges"]),
+        ]);
+    }
     if values.custom_resources {
         rules.extend([
             read("parallax.dev", &["runs", "targets"]),

@@ -66,8 +66,14 @@ pub(super) fn spaces(values: &Values) -> Vec<String> {
 /// The aggregator's configuration, as a person would write it.
 fn configuration(values: &Values) -> String {
     let mut text = format!(
-        "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\ntopology:\n  kubernetes: {{}}\n",
-        values.interval_ms, values.timeout_ms
+        "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\ntopology:\n  kubernetes: {}\n",
+        values.interval_ms,
+        values.timeout_ms,
+        if values.cert_manager {
+            "{}"
+        } else {
+            "{certManager: off}"
+        }
     );
     let mut hosts = vec![aggregator::host(values)];
     hosts.extend(values.outside_hosts.iter().cloned());

@@ -78,6 +78,9 @@ pub(super) struct Request {
     /// Whose rules the CA's verdict follows.
     #[arg(long, value_enum, default_value = "boulder")]
     pub(super) profile: Authority,
+    /// The name the authority goes by in CAA records, where the issuer's directory does not tell.
+    #[arg(long, value_name = "NAME")]
+    pub(super) caa_identity: Option<String>,
     /// How long the responder and its route may take to answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) ready: u32,

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use parallax_aggregator::preflight::{Challenge, Standing, Waiting, read, reason};
+use parallax_aggregator::preflight::{Challenge, Standing, Waiting, caa_identities, read, reason};
 use parallax_model::{ChallengeClient, Reach, Vantage};
 use serde_json::json;
 
 use super::{
     cluster::{Cluster, Missing, Sort},
-    judged, report,
+    judged,
+    names::For,
+    report,
     runs::{self, Wanted},
     seat::Seat,
 };
@@ -72,13 +74,19 @@ pub(crate) async fn challenge(
         host,
         port: port(),
         token: challenge.spec.token.clone(),
-        key: Some(challenge.spec.key.clone()).filter(|key| !key.is_empty()),
+        key: Some(challenge.spec.key.as_str().to_owned()).filter(|key| !key.is_empty()),
         passes: None,
         authority: ChallengeClient::Boulder,
         nameservers: seat.nameservers(),
+        // The challenge's own URL is at the authority.
+        issues: For {
+            identities: caa_identities(&challenge.spec.url),
+            account_uri: None,
+        },
     };
     let mut fetched = runs::both(client, &wanted, false).await?;
     runs::deeper(client, &wanted, &mut fetched, false).await?;
+    runs::of_the_name(client, &wanted, &mut fetched, false).await?;
     let judged = judged(&wanted.host, &wanted, &fetched, &seat);
     let document = json!({
         "challenge": format!("{namespace}/{name}"),

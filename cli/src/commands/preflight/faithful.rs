@@ -184,10 +184,13 @@ impl Attempt<'_> {
             let wanted = Wanted {
                 token: material.token.clone(),
                 key: Some(material.key.clone()),
-                ..Wanted::of(self.asked, &planned.host, self.seat)
+                ..Wanted::of(self.asked, &planned, self.seat)
             };
             let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
             runs::deeper(self.place.client, &wanted, &mut fetched, self.place.progress)
+                .await
+                .map_err(Trouble::of_the_aggregator)?;
+            runs::of_the_name(self.place.client, &wanted, &mut fetched, self.place.progress)
                 .await
                 .map_err(Trouble::of_the_aggregator)?;
             self.still_ours(material, uid).await?;

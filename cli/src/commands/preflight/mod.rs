@@ -8,6 +8,7 @@ mod controller;
 mod explain;
 mod faithful;
 mod leftovers;
+mod names;
 mod plan;
 mod report;
 mod runs;
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     args::{Instead, Request},
     cluster::Cluster,
+    names::Names,
     plan::Planned,
     runs::{Fetched, Wanted},
     seat::Seat,
@@ -45,6 +47,7 @@ struct Case {
     planned: Planned,
     judged: Judged,
     answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
+    names: Names,
     /// The runs that asked, by their ids.
     runs: Vec<String>,
 }
@@ -122,12 +125,15 @@ async fn look(
         let wanted = Wanted {
             token: fresh()?.0,
             key: None,
-            ..Wanted::of(asked, &planned.host, seat)
+            ..Wanted::of(asked, &planned, seat)
         };
         let mut fetched = runs::both(place.client, &wanted, place.progress)
             .await
             .map_err(Trouble::of_the_aggregator)?;
         runs::deeper(place.client, &wanted, &mut fetched, place.progress)
+            .await
+            .map_err(Trouble::of_the_aggregator)?;
+        runs::of_the_name(place.client, &wanted, &mut fetched, place.progress)
             .await
             .map_err(Trouble::of_the_aggregator)?;
         cases.push(Case::of(planned, &wanted, fetched, seat));
@@ -161,6 +167,7 @@ impl Case {
             judged,
             answers: (fetched.self_check.answers, fetched.ca.answers),
             runs: fetched.runs,
+            names: fetched.names,
         }
     }
 }
@@ -180,6 +187,12 @@ fn judged(host: &HostName, wanted: &Wanted, fetched: &Fetched, seat: &Seat) -> J
             seat: seat.node(),
             seat_in_host_network: seat.in_host_network(),
             differs,
+            // cert-manager's own check sees the cluster's answer alone, and made it itself.
+            names: fetched
+                .names
+                .found()
+                .map(|found| &found.judged)
+                .filter(|_| check != Check::SelfCheck),
         })
     };
     Judged {
@@ -209,7 +222,11 @@ fn not_checked(wanted: &Wanted, fetched: &Fetched) -> Vec<String> {
         );
     }
     all.push("the CA's secondary validation from several networks".to_owned());
-    all.push("DNSSEC, and CAA records".to_owned());
+    all.push("DNSSEC".to_owned());
+    all.extend(fetched.names.not_checked());
+    if wanted.authority == ChallengeClient::Pebble {
+        all.push("CAA records, which Pebble does not look at".to_owned());
+    }
     if !fetched.ca.public_names && wanted.authority == ChallengeClient::Boulder {
         all.push(
             "the name as public DNS has it: the cluster's own resolvers were asked (resolvers.public in the aggregator's configuration)"
@@ -237,6 +254,7 @@ fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {
                 "ca": case.judged.ca,
                 "selfCheckAnswers": case.answers.0,
                 "caAnswers": case.answers.1,
+                "names": case.names.found(),
                 "notChecked": case.judged.not_checked,
                 "propagationMs": case.planned.propagation.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             })).collect::<Vec<_>>(),

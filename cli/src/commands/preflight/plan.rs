@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use parallax_aggregator::preflight::{
-    Approach, Certificate, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, pick, preflight_host,
-    read,
+    Approach, Certificate, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, caa_identities, pick,
+    preflight_host, read,
 };
 use parallax_model::HostName;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{
     args::Request,
     cluster::{Cluster, Missing, Sort},
+    names::For,
     trouble::{Trouble, Why},
 };
 use crate::exit::Failure;
@@ -28,6 +29,8 @@ pub(super) struct Planned {
     pub(super) note: Option<String>,
     /// `waitInsteadOfSelfCheck` of the solver.
     pub(super) waits: Option<String>,
+    /// Who would issue, as CAA records call it.
+    pub(super) issues: For,
     /// From the last object that was created until the first node got the answer.
     pub(super) propagation: Option<Duration>,
 }
@@ -40,6 +43,7 @@ impl Planned {
             picked: None,
             note: None,
             waits: None,
+            issues: For::default(),
             propagation: None,
         }
     }
@@ -106,6 +110,9 @@ pub(super) async fn of(args: &Request, cluster: Option<&Cluster>) -> Result<Vec<
                 solver(&mut planned, *sort, name, issuer, &source)?;
             } else {
                 planned.approach.clone_from(&by_flag);
+            }
+            if let Some(identity) = &args.caa_identity {
+                planned.issues.identities = vec![identity.to_ascii_lowercase()];
             }
             Ok(planned)
         })
@@ -277,6 +284,11 @@ fn solver(
         ))
     })?;
     planned.approach = Some(approach);
+    let account = issuer.status.acme.as_ref().map(|acme| acme.uri.clone());
+    planned.issues = For {
+        identities: caa_identities(&acme.server),
+        account_uri: account.filter(|uri| !uri.is_empty()),
+    };
     planned.picked = Some(format!(
         "solver {} of {} of {owner}",
         place(picked.place),

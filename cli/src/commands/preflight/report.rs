@@ -32,6 +32,7 @@ pub(super) fn text(seat: &Seat, cases: &[Case], style: Style) -> String {
         verdict(&mut out, "CA", &case.judged.ca, style);
         out.push('\n');
         out.push_str(&table(&case.answers.0, &case.answers.1, style));
+        out.push_str(&case.names.text());
         if let Some(time) = case.planned.propagation {
             let _ = writeln!(
                 out,
@@ -64,6 +65,13 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: St
     }
     for finding in &verdict.findings {
         let _ = writeln!(out, "    {} ({})", plain(&finding.text), finding.id);
+    }
+    for problem in &verdict.problems {
+        let _ = writeln!(out, "  the name: {}", plain(&problem.words));
+        let _ = writeln!(out, "    it says   {}", plain(&problem.theirs));
+        if !problem.remedy.is_empty() {
+            let _ = writeln!(out, "    remedy    {}", plain(&problem.remedy));
+        }
     }
     for group in &verdict.failing {
         let from: Vec<String> = group

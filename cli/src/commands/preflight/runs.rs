@@ -9,14 +9,19 @@ use std::{
 
 use parallax_aggregator::{
     preflight::NodeAnswer,
-    runs::api::{ChallengeAsk, Run, RunEvent, RunFrom, RunRequest},
+    runs::api::{ChallengeAsk, NamesFound, Run, RunEvent, RunFrom, RunRequest},
 };
 use parallax_diagnosis::verdict::Incident;
 use parallax_model::{
     CHALLENGE_PATH, ChallengeClient, Channel, HostName, Outcome, Phase, Placement, Vantage,
 };
 
-use super::{args::Request, seat::Seat};
+use super::{
+    args::Request,
+    names::{For, Names},
+    plan::Planned,
+    seat::Seat,
+};
 use crate::{commands::ask::Client, exit::Failure};
 
 /// How long a run is asked for again that the aggregator has no room for: it gives some away each minute.
@@ -40,18 +45,21 @@ pub(super) struct Wanted {
     pub(super) authority: ChallengeClient,
     /// cert-manager's own, in place of each node's.
     pub(super) nameservers: Vec<SocketAddr>,
+    /// Who would issue.
+    pub(super) issues: For,
 }
 
 impl Wanted {
-    pub(super) fn of(asked: &Request, host: &HostName, seat: &Seat) -> Self {
+    pub(super) fn of(asked: &Request, planned: &Planned, seat: &Seat) -> Self {
         Self {
-            host: host.clone(),
+            host: planned.host.clone(),
             port: asked.setting.port,
             token: String::new(),
             key: None,
             passes: asked.faithful_timing.then_some(5),
             authority: asked.profile.into(),
             nameservers: seat.nameservers(),
+            issues: planned.issues.clone(),
         }
     }
 
@@ -77,6 +85,7 @@ impl Wanted {
                 passes: if own { self.passes } else { Some(PERSPECTIVES) },
                 nameservers: if own { self.nameservers.clone() } else { Vec::new() },
             }),
+            names: None,
         }
     }
 }
@@ -89,6 +98,8 @@ pub(super) struct Part {
     pub(super) diagnosed: Option<Box<Incident>>,
     /// Public resolvers were asked for the name.
     pub(super) public_names: bool,
+    /// What was said of the name, where that was the question.
+    pub(super) names: Option<Box<NamesFound>>,
 }
 
 /// What came of both.
@@ -100,6 +111,8 @@ pub(super) struct Fetched {
     pub(super) as_it_resolves: bool,
     /// The runs, by their ids.
     pub(super) runs: Vec<String>,
+    /// What is said of the name.
+    pub(super) names: Names,
 }
 
 /// Asks by both clients' rules at once.
@@ -133,7 +146,40 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
         ca: ca?,
         as_it_resolves,
         runs,
+        names: Names::NotAsked("nobody asked".to_owned()),
     })
+}
+
+/// Asks once what everybody says of the name.
+pub(super) async fn of_the_name(
+    client: &Client,
+    wanted: &Wanted,
+    fetched: &mut Fetched,
+    progress: bool,
+) -> Result<(), Failure> {
+    let run = match begin(client, &wanted.issues.request(&wanted.host)).await {
+        Ok(run) => run,
+        // An older aggregator does not know the question, and its rules may forbid it: the verdicts say less then.
+        Err(Failure::Usage(said)) => {
+            fetched.names = Names::NotAsked(said);
+            return Ok(());
+        }
+        Err(other) => return Err(other),
+    };
+    let mut shown = Progress {
+        visible: progress,
+        expected: run.expected,
+        came: 0,
+    };
+    let part = follow(client, &run, &mut shown).await?;
+    shown.clear();
+    fetched.names = match part.names {
+        Some(found) if !found.facts.views.is_empty() => Names::Found(found),
+        _ => Names::NotAsked(
+            "nobody answered; probers of an older version do not know the question".to_owned(),
+        ),
+    };
+    Ok(())
 }
 
 /// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
@@ -256,6 +302,7 @@ fn part(run: Run, answers: BTreeMap<Vantage, NodeAnswer>) -> Part {
         silent,
         diagnosed: run.verdict,
         public_names: !run.nameservers.is_empty(),
+        names: run.names,
     }
 }
 

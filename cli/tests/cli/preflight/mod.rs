@@ -14,11 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hickory_proto::rr::RecordType;
 use serde_json::{Value, json};
 
 use crate::{
     commands::{config, parallax, text},
-    servers::dns::Dns,
+    servers::dns::{Dns, Say},
     up::Up,
 };
 use api::Api;
@@ -185,5 +186,87 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
     );
     assert!(out.contains("? CA: from inside nobody gets through"), "{out}");
     assert!(out.contains("no cluster is known to this machine"), "{out}");
+    assert_eq!(up.interrupt(), Some(0));
+}
+
+#[test]
+fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbids_is_no_pass() {
+    let api = Api::start();
+    let port = api.entry.port().to_string();
+    let dns = Dns::start(|name, record| match (name, record) {
+        (HOST, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
+        ("example.test", RecordType::CAA) => Say::Issue("pki.goog"),
+        _ => Say::Addresses(&[]),
+    });
+    let (_folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{port}/\nruns: {{allow: [127.0.0.0/8]}}\n"
+    ));
+    let up = Up::resolving(&path, dns.addr);
+    let server = format!("http://{}/", up.page);
+    let asked = |more: &[&str]| {
+        let common = [
+            "preflight",
+            HOST,
+            "--no-create",
+            "--port",
+            &port,
+            "--server",
+            &server,
+        ];
+        let mut command = parallax();
+        said(
+            &command
+                .args(common)
+                .args(more)
+                .env("KUBECONFIG", "/nowhere")
+                .output()
+                .unwrap(),
+        )
+    };
+    let (code, out, err) = asked(&["--caa-identity", "letsencrypt.org", "--json"]);
+    assert_eq!(code, Some(3), "{out}{err}");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let host = &document["hosts"][0];
+    assert_eq!(host["ca"]["standing"], "unknown");
+    assert_eq!(host["names"]["identities"], json!(["letsencrypt.org"]));
+    assert_eq!(
+        host["names"]["judged"]["caa"], "unknown",
+        "the public may see other records"
+    );
+    assert_eq!(host["names"]["facts"]["views"][0]["side"], "inside");
+    assert_eq!(
+        host["names"]["facts"]["views"][0]["a"]["addresses"],
+        json!(["127.0.0.1"])
+    );
+    let left: Vec<&str> = host["notChecked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|what| what.as_str().unwrap())
+        .collect();
+    assert!(
+        left.iter().any(|what| what.contains("resolvers.public")),
+        "{left:?}"
+    );
+    assert!(
+        left.iter().any(|what| what.contains("resolvers.authoritative")),
+        "{left:?}"
+    );
+    let (_, out, _) = asked(&[]);
+    assert!(
+        out.contains("CAA: as the asking machines' own resolvers have them"),
+        "{out}"
+    );
+    assert!(
+        out.contains("only pki.goog may issue; whether that is yours is not known"),
+        "{out}"
+    );
+    // Pebble looks at no such records.
+    let (code, out, err) = asked(&["--profile", "pebble"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(
+        out.contains("CAA records, which Pebble does not look at"),
+        "{out}"
+    );
     assert_eq!(up.interrupt(), Some(0));
 }

@@ -239,6 +239,7 @@ fn name_of(probe: &ProbeSpec) -> Option<String> {
         ProbeSpec::Tcp(tcp) => &tcp.host,
         ProbeSpec::Dns(dns) => &dns.name,
         ProbeSpec::Challenge(challenge) => &challenge.host,
+        ProbeSpec::Names(names) => &names.name,
         ProbeSpec::Echo { .. } => return None,
     };
     host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())

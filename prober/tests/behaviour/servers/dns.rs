@@ -8,8 +8,8 @@ use std::{
 use hickory_proto::{
     op::{Message, OpCode, Query, ResponseCode},
     rr::{
-        RData, Record,
-        rdata::{A, AAAA},
+        Name, RData, Record,
+        rdata::{A, AAAA, CAA},
     },
 };
 use parking_lot::Mutex;
@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) enum Say {
     Code(ResponseCode),
     Addresses(&'static [&'static str]),
+    /// One CAA record that lets this authority issue.
+    Issue(&'static str),
     /// Over UDP only that there is more; over TCP the addresses.
     Truncated(&'static [&'static str]),
     WrongId,
@@ -135,6 +137,14 @@ fn over_udp(query: &Message, say: Say) -> Vec<Vec<u8>> {
         Say::WrongId => vec![wrong_id()],
         Say::WrongIdFirst(addresses) => vec![wrong_id(), with_addresses(query, addresses).to_vec().unwrap()],
         Say::Addresses(addresses) => vec![with_addresses(query, addresses).to_vec().unwrap()],
+        Say::Issue(authority) => {
+            let mut answer = empty(query);
+            // Without the last dot: the value is text, and a dot in it would be a part of the name.
+            let authority = Name::from_ascii(authority).unwrap();
+            let data = RData::CAA(CAA::new_issue(false, Some(authority), Vec::new()));
+            answer.add_answer(Record::from_rdata(query.queries[0].name().clone(), 30, data));
+            vec![answer.to_vec().unwrap()]
+        }
         Say::Code(code) => {
             let mut answer = empty(query);
             answer.metadata.response_code = code;

@@ -40,6 +40,24 @@ pub(crate) async fn define_gateways(client: &Client) {
     }
 }
 
+/// cert-manager's kinds as its project defines them, as far as anything is read of them.
+pub(crate) async fn define_cert_manager(client: &Client) {
+    let definitions = Manifest::read(include_str!("cert-manager.yaml")).unwrap();
+    definitions.apply(client).await.unwrap();
+    for (group, kind) in [
+        ("cert-manager.io", "Certificate"),
+        ("cert-manager.io", "Issuer"),
+        ("cert-manager.io", "ClusterIssuer"),
+        ("acme.cert-manager.io", "Challenge"),
+    ] {
+        let kind = GroupVersionKind::gvk(group, "v1", kind);
+        until("the definition is in force", async || {
+            kube::discovery::pinned_kind(client, &kind).await.ok()
+        })
+        .await;
+    }
+}
+
 /// Two nodes, an ingress controller on the second, and a prober on each.
 async fn cluster(client: &Client, installation: &Manifest) -> Vec<Pod> {
     installation.apply(client).await.unwrap();

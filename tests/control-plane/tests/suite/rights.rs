@@ -12,7 +12,7 @@ use parallax_control_plane::{Audited, ControlPlane, Holder, Manifest};
 use serde_json::json;
 
 use crate::{
-    discovery::define_gateways,
+    discovery::{define_cert_manager, define_gateways},
     objects::{create, node, pod},
     parallax::{AGGREGATOR, AUDIENCE, Aggregator, overlay, until},
     plane,
@@ -50,6 +50,7 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
     let installation = overlay("custom-resources");
     installation.apply(&admin).await.unwrap();
     define_gateways(&admin).await;
+    define_cert_manager(&admin).await;
     node(&admin, "n1", "192.0.2.1", json!({}), json!([])).await;
     let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
     let template = daemons.spec.unwrap().template;

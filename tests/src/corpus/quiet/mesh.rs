@@ -154,6 +154,7 @@ impl Mesh {
             observation: Observation {
                 print: None,
                 challenge: None,
+                names: None,
                 seq: ReportSeq((round * self.nodes * 4 + seq) as u64),
                 at: EventTime(at),
                 assignment: None,

@@ -68,6 +68,7 @@ fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
         seat: None,
         seat_in_host_network: false,
         differs: &[],
+        names: None,
     });
     assert_eq!(ids(&verdict), ["F4"]);
     assert!(verdict.failing[0].causes[0].diagnosed);

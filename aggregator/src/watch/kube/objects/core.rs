@@ -35,7 +35,7 @@ macro_rules! tolerant {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
-        pub(in crate::watch::kube) struct $name {
+        pub(crate) struct $name {
             $($(#[$attr])* pub(in crate::watch::kube) $field: $type,)*
         }
     };
@@ -163,7 +163,7 @@ tolerant!(
 
 /// A port by number or by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::watch::kube) enum PortRef {
+pub(crate) enum PortRef {
     /// Not said.
     #[default]
     Unset,

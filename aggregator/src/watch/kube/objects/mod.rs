@@ -19,28 +19,12 @@ pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
 use super::resource::Resource;
 use crate::nulls::without_nulls;
-
-/// Where an object is; the namespace is empty for those of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.namespace.is_empty() {
-            f.write_str(&self.name)
-        } else {
-            write!(f, "{}/{}", self.namespace, self.name)
-        }
-    }
-}
+pub(super) use crate::watch::reflect::Key;
 
 /// What is kept of `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta {
+pub(crate) struct Meta {
     pub(super) name: String,
     pub(super) namespace: String,
     /// Of use for Pods only.
@@ -69,7 +53,7 @@ impl Meta {
 }
 
 /// A kind of object that is kept.
-pub(super) trait Object: DeserializeOwned + PartialEq {
+pub(crate) trait Object: DeserializeOwned + PartialEq {
     /// Whether its uid is of use.
     const KEEPS_UID: bool = false;
 
@@ -94,7 +78,7 @@ pub(super) const ANNOTATION: &str = "parallax.dev/";
 
 /// One object of any kind.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Thing {
+pub(crate) enum Thing {
     Node(Node),
     Namespace(NamespaceMeta),
     Service(Service),
@@ -153,21 +137,4 @@ fn read<T: Object>(value: Value) -> Result<T, String> {
     meta.labels.retain(|name, _| T::keeps_label(name));
     meta.annotations.retain(|name, _| T::keeps_annotation(name));
     Ok(object)
-}
-
-/// The key of an object that is otherwise not to be read.
-pub(super) fn key_of(value: &Value) -> Key {
-    let text = |field: &str| {
-        let found = value.get("metadata").and_then(|meta| meta.get(field));
-        found.and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    Key {
-        namespace: text("namespace"),
-        name: text("name"),
-    }
-}
-
-/// Its resource version, which is of use to the watch only.
-pub(super) fn version_of(value: &Value) -> Option<&str> {
-    value.get("metadata")?.get("resourceVersion")?.as_str()
 }

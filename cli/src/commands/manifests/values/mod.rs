@@ -15,6 +15,7 @@ use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a value of its own")]
 pub(super) struct Values {
     pub(super) image: String,
     pub(super) image_pull_policy: Option<String>,
@@ -40,6 +41,8 @@ pub(super) struct Values {
     pub(super) pod_monitor: Option<Monitor>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
+    /// Whether cert-manager's objects are followed where it is installed.
+    pub(super) cert_manager: bool,
     /// Who is told of incidents.
     pub(super) notify: Notify,
     pub(super) links: Links,
@@ -155,6 +158,7 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
+            cert_manager: true,
             notify: Notify::default(),
             links: Links::default(),
             preflight: None,
@@ -279,6 +283,7 @@ impl Values {
         };
         self.preflight = raw.preflight.map(|raw| preflight(raw, check));
         self.notify = Notify::of(raw.notify, check);
+        self.cert_manager = raw.cert_manager != Some(raw::RawCertManager::Off);
         self
     }
 

@@ -30,6 +30,7 @@ pub(super) struct RawValues {
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
+    pub(super) cert_manager: Option<RawCertManager>,
     #[serde(default)]
     pub(super) notify: RawNotify,
     #[serde(default)]
@@ -79,6 +80,14 @@ pub(super) struct RawWebhook {
 pub(super) struct RawAlertmanager {
     pub(super) name: String,
     pub(super) url: String,
+}
+
+/// Whether cert-manager's objects are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawCertManager {
+    Auto,
+    Off,
 }
 
 #[derive(Debug, Default, Deserialize)]

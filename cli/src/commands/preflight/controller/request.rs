@@ -60,6 +60,7 @@ pub(super) fn read(
         strict: body.strict,
         faithful_timing: body.faithful_timing,
         profile,
+        caa_identity: body.caa_identity.clone(),
         ready: body.ready_seconds.unwrap_or(60),
         setting: setting.clone(),
     };
@@ -91,7 +92,7 @@ mod tests {
             ),
             (
                 json!({"hosts": ["a.example.test", "b.example.test"], "issuerRef": {"name": "le"}, "strict": true,
-                       "faithfulTiming": true, "profile": "pebble", "readySeconds": 90}),
+                       "faithfulTiming": true, "profile": "pebble", "caaIdentity": "ca.test", "readySeconds": 90}),
                 vec![
                     "a.example.test",
                     "b.example.test",
@@ -101,6 +102,8 @@ mod tests {
                     "--faithful-timing",
                     "--profile",
                     "pebble",
+                    "--caa-identity",
+                    "ca.test",
                     "--ready",
                     "90",
                 ],

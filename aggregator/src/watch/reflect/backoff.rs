@@ -4,14 +4,14 @@ use std::{hash::BuildHasher, time::Duration};
 
 /// Waits double from one failure to the next, each with jitter: a restarted API server is not met by everybody at once.
 #[derive(Debug, Clone)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
     failures: u32,
 }
 
 impl Backoff {
-    pub(super) const fn new(first: Duration, longest: Duration) -> Self {
+    pub(crate) const fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
             longest,
@@ -19,12 +19,17 @@ impl Backoff {
         }
     }
 
-    pub(super) const fn reset(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.failures = 0;
     }
 
+    /// Nothing failed since the last success.
+    pub(crate) const fn is_fresh(&self) -> bool {
+        self.failures == 0
+    }
+
     /// The next wait: between half of the step and all of it, and not less than the server asked for.
-    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let doubled = self
             .first
             .saturating_mul(2_u32.saturating_pow(self.failures.min(16)));

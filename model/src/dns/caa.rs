@@ -1,55 +1,9 @@
 //! Which certificate authority may issue for a name (RFC 8659, RFC 8657), as Boulder reads it (`va/caa.go`). Pure.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-use parallax_model::FailureKind;
-use serde::Serialize;
-
-use crate::profile::{Problem, ProblemClass, dns_problem};
-
-/// One CAA record.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct CaaRecord {
-    /// Its flags: 128 says that who does not know its tag must not issue.
-    pub flags: u8,
-    /// What it is about.
-    pub tag: String,
-    /// What it says.
-    pub value: String,
-}
-
-impl fmt::Display for CaaRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} {:?}",
-            self.flags,
-            self.tag.to_ascii_lowercase(),
-            self.value
-        )
-    }
-}
-
-/// What became of the question for a name's CAA records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CaaAnswer {
-    /// These.
-    Records(Vec<CaaRecord>),
-    /// There are none.
-    None,
-    /// No answer: there may be some.
-    Failed(FailureKind),
-}
-
-/// A name on the way up, with what became of its question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CaaAt {
-    /// The name.
-    pub name: String,
-    /// Its records.
-    pub answer: CaaAnswer,
-}
+use super::{CaaAnswer, CaaAt, CaaRecord};
+use crate::FailureKind;
 
 /// What is to be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +19,7 @@ pub struct CaaAsk<'a> {
 }
 
 /// Whether it may be issued.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum CaaVerdict {
     /// No name up to the top has such records.
@@ -94,7 +48,7 @@ pub enum CaaVerdict {
 }
 
 /// Why records forbid it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaaRefusal {
     /// A record with this tag is critical, and the authority does not know it.
@@ -108,22 +62,70 @@ pub enum CaaRefusal {
 }
 
 impl CaaVerdict {
-    /// The problem Boulder would report of it.
+    /// What Boulder would report of it: the type of the problem (RFC 8555 §6.7, without its prefix), and its sentence.
+    /// Nothing where it would issue.
     #[must_use]
-    pub fn problem(&self, name: &str) -> Option<Problem> {
+    pub fn problem(&self, name: &str) -> Option<(&'static str, String)> {
         let (class, said) = match self {
             Self::Unrestricted | Self::Allowed { .. } => return None,
-            Self::Forbidden { at, .. } => (
-                ProblemClass::Caa,
-                format!("CAA record for {at} prevents issuance"),
-            ),
-            Self::Unknown { at, kind } => (ProblemClass::Dns, dns_problem(kind, "CAA", at)),
+            Self::Forbidden { at, .. } => ("caa", format!("CAA record for {at} prevents issuance")),
+            Self::Unknown { at, kind } => ("dns", lookup_problem(kind, "CAA", at)),
         };
-        Some(Problem::new(
-            class,
-            &format!("While processing CAA for {name}: {said}"),
-        ))
+        Some((class, format!("While processing CAA for {name}: {said}")))
     }
+}
+
+impl CaaRefusal {
+    /// In our words, for the authority that goes by this name: what the records of a name say, and what would help.
+    #[must_use]
+    pub fn words(&self, at: &str, issuer: &str) -> (String, String) {
+        match self {
+            Self::CriticalTag(tag) => (
+                format!("the CAA records of {at} have the critical tag {tag:?}, which {issuer} does not know"),
+                "without its critical flag (0 instead of 128) the record is passed over".to_owned(),
+            ),
+            Self::Others(others) if others.is_empty() => (
+                format!("the CAA records of {at} allow no authority at all"),
+                format!("{at} CAA 0 issue {issuer:?} allows this one"),
+            ),
+            Self::Others(others) => (
+                format!(
+                    "the CAA records of {at} allow {} only, not {issuer}",
+                    others.join(", ")
+                ),
+                format!("{at} CAA 0 issue {issuer:?} allows this one too"),
+            ),
+            Self::OtherAccount(accounts) => (
+                format!(
+                    "the CAA records of {at} allow {issuer} for the account {} only",
+                    accounts.join(", ")
+                ),
+                "the account is another one, as of another issuer or cluster: add its URI in a record of its own"
+                    .to_owned(),
+            ),
+            Self::OtherMethod(methods) => (
+                format!(
+                    "the CAA records of {at} allow {issuer} with {} only, not with http-01",
+                    methods.join(", ")
+                ),
+                "add http-01 to validationmethods, or use a solver of such a method".to_owned(),
+            ),
+        }
+    }
+}
+
+/// What Boulder says of a lookup that failed (`bdns.Error`).
+#[must_use]
+pub fn lookup_problem(kind: &FailureKind, record: &str, host: &str) -> String {
+    let (what, hint) = match kind {
+        FailureKind::NxDomain => ("NXDOMAIN", " - check that a DNS record exists for this domain"),
+        FailureKind::ServFail => ("SERVFAIL", " - the domain's nameservers may be malfunctioning"),
+        FailureKind::DnsRefused => ("REFUSED", ""),
+        FailureKind::ResolveTimeout => ("query timed out", ""),
+        FailureKind::ResolverUnreachable => ("networking error", ""),
+        _ => ("server failure at resolver", ""),
+    };
+    format!("DNS problem: {what} looking up {record} for {host}{hint}")
 }
 
 /// The names whose records count, from the name itself to its top-level domain; the nearest that has some decides.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use parallax_model::{EventTime, Micros};
 
-use super::resource::{Resource, Source};
+use super::Watched;
 use crate::watch::Trouble;
 
 /// Why a list or a watch failed.
@@ -48,13 +48,13 @@ impl Reason {
 
 /// A list or a watch failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) reason: Reason,
-    pub(super) message: String,
+pub(crate) struct Failure {
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
     /// How long nothing had been heard when it was noticed.
-    pub(super) silent: Duration,
+    pub(crate) silent: Duration,
     /// How long the server asked us to wait.
-    pub(super) retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// The present state of one watch.
@@ -69,6 +69,7 @@ pub(crate) enum Condition {
     Absent,
     /// What is known is the last that could be read.
     Failing {
+        reason: Reason,
         message: String,
         /// When it was last known to be current.
         since: EventTime,
@@ -80,7 +81,7 @@ pub(crate) enum Condition {
 pub(crate) struct WatchState {
     pub(crate) condition: Condition,
     /// It was listed, or is not there, or may not be read: nothing more is to be waited for at the start.
-    pub(super) settled: bool,
+    pub(crate) settled: bool,
     /// Objects known.
     pub(crate) objects: usize,
     /// Changes told.
@@ -93,7 +94,7 @@ pub(crate) struct WatchState {
 }
 
 impl WatchState {
-    pub(super) fn live(&mut self) {
+    pub(crate) fn live(&mut self) {
         self.condition = Condition::Live;
         self.settled = true;
     }
@@ -119,12 +120,12 @@ impl WatchState {
         }
     }
 
-    pub(super) fn absent(&mut self) {
+    pub(crate) fn absent(&mut self) {
         self.condition = Condition::Absent;
         self.settled = true;
     }
 
-    pub(super) fn failed(&mut self, failure: Failure, now: EventTime, start: EventTime) {
+    pub(crate) fn failed(&mut self, failure: Failure, now: EventTime, start: EventTime) {
         *self.errors.entry(failure.reason).or_default() += 1;
         // To list anew is a matter of course; it is trouble once the list fails.
         if failure.reason == Reason::Gone {
@@ -138,52 +139,66 @@ impl WatchState {
             Condition::Live | Condition::Absent => now.minus(silent),
         };
         self.condition = Condition::Failing {
+            reason: failure.reason,
             message: failure.message,
             since,
         };
     }
 }
 
-/// All watches.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Watches(BTreeMap<Source, WatchState>);
+/// All watches of one follower.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watches<S>(BTreeMap<S, WatchState>);
 
-impl Watches {
+impl<S> Default for Watches<S> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<S: Watched> Watches<S> {
     /// One state for each watch.
-    pub(crate) fn starting(sources: impl IntoIterator<Item = Source>) -> Self {
+    pub(crate) fn starting(sources: impl IntoIterator<Item = S>) -> Self {
         let state = |source| (source, WatchState::default());
         Self(sources.into_iter().map(state).collect())
     }
 
-    /// Each kind of object, however many watches read it: what of one is wrong is wrong of the kind.
-    pub(crate) fn kinds(&self) -> BTreeMap<Resource, WatchState> {
-        let mut kinds: BTreeMap<Resource, WatchState> = BTreeMap::new();
+    /// Each kind of object by its plural, however many watches read it: what of one is wrong is wrong of the kind.
+    pub(crate) fn kinds(&self) -> BTreeMap<&'static str, WatchState> {
+        let mut kinds: BTreeMap<&'static str, WatchState> = BTreeMap::new();
         for (source, state) in &self.0 {
             kinds
-                .entry(source.resource)
+                .entry(source.plural())
                 .and_modify(|known| known.join(state))
                 .or_insert_with(|| state.clone());
         }
         kinds
     }
 
-    pub(super) fn of(&mut self, source: &Source) -> &mut WatchState {
+    /// How one of them fares.
+    pub(crate) fn get(&self, source: &S) -> Option<&WatchState> {
+        self.0.get(source)
+    }
+
+    pub(crate) fn of(&mut self, source: &S) -> &mut WatchState {
         self.0.entry(source.clone()).or_default()
     }
 
     /// Every list has come, or will not come.
-    pub(super) fn settled(&self) -> bool {
+    pub(crate) fn settled(&self) -> bool {
         self.0.values().all(|state| state.settled)
     }
 
     /// What is wrong with the watches together, and since when.
-    pub(super) fn trouble(&self, start: EventTime) -> Option<Trouble> {
+    pub(crate) fn trouble(&self, start: EventTime) -> Option<Trouble> {
         let mut since: Option<EventTime> = None;
         let mut lines = Vec::new();
         let mut waiting = Vec::new();
         for (source, state) in &self.0 {
             match &state.condition {
-                Condition::Failing { message, since: when } => {
+                Condition::Failing {
+                    message, since: when, ..
+                } => {
                     since = Some(since.map_or(*when, |earlier| earlier.min(*when)));
                     lines.push(format!("{source}: {message}"));
                 }

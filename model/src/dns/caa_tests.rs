@@ -224,7 +224,7 @@ fn the_nearest_name_that_has_records_decides_and_a_silence_before_it_forbids() {
         ),
     ] {
         let verdict = judge_caa(&climbed(sets), LE);
-        let problem = verdict.problem("shop.example.org").map(|problem| problem.detail);
+        let problem = verdict.problem("shop.example.org").map(|(_, detail)| detail);
         assert_eq!(problem.as_deref(), expected, "{verdict:?}");
     }
 }

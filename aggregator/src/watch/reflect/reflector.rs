@@ -16,11 +16,10 @@ use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
-    Pace,
+    Pace, Watched,
     backoff::Backoff,
     health::{Failure, Reason},
-    objects::{Key, Thing, key_of, version_of},
-    resource::Source,
+    key::{Key, key_of, version_of},
 };
 
 /// Objects per page of a list.
@@ -34,11 +33,11 @@ const LONGEST: usize = 300;
 
 /// Something that one watch has to tell.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(crate) enum Told<T> {
     /// A complete list, and how many objects in it could not be read.
-    All(Vec<Thing>, u64),
+    All(Vec<T>, u64),
     /// An object is new or changed.
-    Put(Box<Thing>),
+    Put(Box<T>),
     /// An object is gone.
     Gone(Key),
     /// An object cannot be read; what was known of it stays.
@@ -51,12 +50,12 @@ pub(super) enum Told {
 }
 
 /// What to watch, and whom to tell.
-pub(super) struct Reflector {
-    pub(super) client: Client,
-    pub(super) source: Source,
-    pub(super) labels: Option<String>,
-    pub(super) pace: Pace,
-    pub(super) out: mpsc::Sender<(Source, Told)>,
+pub(crate) struct Reflector<S: Watched> {
+    pub(crate) client: Client,
+    pub(crate) source: S,
+    pub(crate) labels: Option<String>,
+    pub(crate) pace: Pace,
+    pub(crate) out: mpsc::Sender<(S, Told<S::Object>)>,
 }
 
 /// Nobody listens any more.
@@ -72,9 +71,9 @@ enum Ended {
     Failed(Failure),
 }
 
-impl Reflector {
+impl<S: Watched> Reflector<S> {
     /// Runs until nobody listens.
-    pub(super) async fn run(self) {
+    pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(self.pace.first_retry, self.pace.longest_retry);
         let _deaf: Result<(), Deaf> = async {
             loop {
@@ -87,14 +86,19 @@ impl Reflector {
         .await;
     }
 
-    async fn tell(&self, told: Told) -> Result<(), Deaf> {
+    async fn tell(&self, told: Told<S::Object>) -> Result<(), Deaf> {
         self.out.send((self.source.clone(), told)).await.map_err(|_| Deaf)
     }
 
     /// Says what failed and waits.
     async fn fail(&self, failure: Failure, backoff: &mut Backoff) -> Result<(), Deaf> {
         let reason = failure.reason.label();
-        tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
+        // What a cluster may do without is worth one word in a row of failures.
+        if self.source.is_optional() && !backoff.is_fresh() {
+            tracing::debug!(resource = %self.source, reason, message = %failure, "still cannot watch");
+        } else {
+            tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
+        }
         let wait = backoff.next(failure.retry_after);
         self.tell(Told::Failed(failure)).await?;
         tokio::time::sleep(wait).await;
@@ -115,13 +119,37 @@ impl Reflector {
                 Ok(None)
             }
             Err(Refused::Failed(failure)) => {
+                if failure.reason == Reason::Forbidden
+                    && self.source.is_optional()
+                    && self.is_undefined().await
+                {
+                    self.tell(Told::Absent).await?;
+                    backoff.reset();
+                    tokio::time::sleep(self.pace.recheck).await;
+                    return Ok(None);
+                }
                 self.fail(failure, backoff).await?;
                 Ok(None)
             }
         }
     }
 
-    async fn pages(&self) -> Result<(Vec<Thing>, u64, String), Refused> {
+    /// Whether discovery, which every account may read, says that there are no such objects: who lacks the right is told so
+    /// before the API server looks whether there is anything to have it on.
+    async fn is_undefined(&self) -> bool {
+        let group_version = format!("{}/v1", self.source.group());
+        let asked = self.client.list_api_group_resources(&group_version);
+        match timeout(self.pace.patience, asked).await {
+            Ok(Ok(list)) => !list
+                .resources
+                .iter()
+                .any(|resource| resource.name == self.source.plural()),
+            Ok(Err(kube::Error::Api(status))) => status.code == 404,
+            _ => false,
+        }
+    }
+
+    async fn pages(&self) -> Result<(Vec<S::Object>, u64, String), Refused> {
         let mut things = Vec::new();
         let mut unreadable = 0;
         let mut params = ListParams {
@@ -146,7 +174,7 @@ impl Reflector {
 
     async fn page(&self, params: &ListParams) -> Result<Page, Refused> {
         let request = self.request();
-        let request = if self.source.resource.metadata_only() {
+        let request = if self.source.metadata_only() {
             request.list_metadata(params)
         } else {
             request.list(params)
@@ -192,7 +220,7 @@ impl Reflector {
             ..WatchParams::default()
         };
         let request = self.request();
-        let request = if self.source.resource.metadata_only() {
+        let request = if self.source.metadata_only() {
             request.watch_metadata(&params, version)
         } else {
             request.watch(&params, version)
@@ -251,9 +279,10 @@ impl Reflector {
         }
     }
 
-    fn read(&self, object: Value) -> Option<Thing> {
+    fn read(&self, object: Value) -> Option<S::Object> {
         let key = key_of(&object);
-        Thing::read(self.source.resource, object)
+        self.source
+            .read(object)
             .map_err(|reason| {
                 let reason: String = reason.chars().take(LONGEST).collect();
                 tracing::warn!(resource = %self.source, %key, %reason, "an object cannot be read and is left out");
@@ -262,7 +291,7 @@ impl Reflector {
     }
 
     fn request(&self) -> Request {
-        Request::new(self.source.base())
+        Request::new(self.source.path())
     }
 
     fn ended(&self, error: &kube::Error) -> Ended {
@@ -277,7 +306,7 @@ impl Reflector {
     }
 
     fn ended_by(&self, status: &Status) -> Ended {
-        if status.code == 410 || (status.code == 404 && self.source.resource.is_optional()) {
+        if status.code == 410 || (status.code == 404 && self.source.is_optional()) {
             return Ended::Relist;
         }
         Ended::Failed(self.answered(status))
@@ -285,9 +314,7 @@ impl Reflector {
 
     fn refused(&self, error: &kube::Error) -> Refused {
         match error {
-            kube::Error::Api(status) if status.code == 404 && self.source.resource.is_optional() => {
-                Refused::Absent
-            }
+            kube::Error::Api(status) if status.code == 404 && self.source.is_optional() => Refused::Absent,
             kube::Error::Api(status) => self.answered(status).into(),
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
                 self.failure(Reason::Other, error).into()
@@ -306,9 +333,9 @@ impl Reflector {
         let advice = match reason {
             Reason::Forbidden => format!(
                 "; grant list and watch on {} to the aggregator's ServiceAccount",
-                match self.source.resource.group() {
-                    "" => self.source.resource.label().to_owned(),
-                    group => format!("{}.{group}", self.source.resource),
+                match self.source.group() {
+                    "" => self.source.plural().to_owned(),
+                    group => format!("{}.{group}", self.source.plural()),
                 }
             ),
             _ => String::new(),

@@ -1,0 +1,57 @@
+//! By which name an authority goes in CAA records (RFC 8555 §9.7.6: `caaIdentities` of its directory).
+//!
+//! An authority is asked for nothing here: a directory's host stands for the identity that its operator documents.
+
+use url::Url;
+
+/// Hosts of ACME directories, with the identity that their operators tell people to put into CAA records:
+/// letsencrypt.org/docs/caa, pki.goog/faq, zerossl.com and sectigo.com (one issuer), ssl.com.
+const KNOWN: &[(&str, &str)] = &[
+    ("acme-v02.api.letsencrypt.org", "letsencrypt.org"),
+    ("acme-staging-v02.api.letsencrypt.org", "letsencrypt.org"),
+    ("dv.acme-v02.api.pki.goog", "pki.goog"),
+    ("dv.acme-v02.test-api.pki.goog", "pki.goog"),
+    ("acme.zerossl.com", "sectigo.com"),
+    ("acme.sectigo.com", "sectigo.com"),
+    ("acme.ssl.com", "ssl.com"),
+];
+
+/// Identities of the authority behind an ACME directory; none where it is not known.
+#[must_use]
+pub fn caa_identities(directory: &str) -> Vec<String> {
+    let host = Url::parse(directory)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_ascii_lowercase));
+    KNOWN
+        .iter()
+        .filter(|(known, _)| host.as_deref() == Some(known))
+        .map(|(_, identity)| (*identity).to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_stands_for_its_authority_by_its_whole_host_and_by_nothing_else() {
+        let of = |directory: &str| caa_identities(directory).join(",");
+        assert_eq!(
+            of("https://acme-v02.api.letsencrypt.org/directory"),
+            "letsencrypt.org"
+        );
+        assert_eq!(
+            of("https://ACME-staging-v02.api.letsencrypt.org/directory"),
+            "letsencrypt.org"
+        );
+        assert_eq!(of("https://acme.zerossl.com/v2/DV90"), "sectigo.com");
+        for unknown in [
+            "https://acme.example.test/dir",
+            "https://letsencrypt.org.example.test/directory",
+            "https://example.test/acme-v02.api.letsencrypt.org",
+            "",
+        ] {
+            assert_eq!(of(unknown), "", "{unknown}");
+        }
+    }
+}

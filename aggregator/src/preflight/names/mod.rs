@@ -1,0 +1,186 @@
+//! What is said of a name, by whom, and what that means for a certificate of it. Pure.
+//!
+//! ```text
+//! (vantage, sight)… ─▶ NameFacts ─▶ judge (CAA by the public's answers, what the public has and the inside has not)
+//! ```
+//!
+//! Only what the public says decides: the CA never sees the cluster's own answer. What that says otherwise is shown.
+
+mod identity;
+mod judge;
+
+use std::net::{IpAddr, SocketAddr};
+
+use parallax_model::{
+    FailureKind, Reach, Vantage,
+    dns::{CaaAt, NameDifference, NameSight, NameView, RecordAnswer, Viewer, name_differences},
+};
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    identity::caa_identities,
+    judge::{CaaStanding, NameCause, NameProblem, NamesJudged, judge_names},
+};
+
+/// Where a server's answer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// In the cluster: cert-manager's self check sees it.
+    Inside,
+    /// In the same network, outside of the cluster.
+    Near,
+    /// On the internet: the CA sees it, or nearly that.
+    Public,
+    /// At the zone's own servers.
+    Zone,
+}
+
+/// One server's answer to one vantage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenName {
+    /// Who asked.
+    pub vantage: Vantage,
+    /// Where the answer counts.
+    pub side: Side,
+    /// The answer.
+    #[serde(flatten)]
+    pub view: NameView,
+}
+
+/// The CAA records of a name and of all above it, as one vantage was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Climbed {
+    /// Who asked.
+    pub vantage: Vantage,
+    /// Whether it is what the public sees.
+    pub public: bool,
+    /// From the name up.
+    pub names: Vec<CaaAt>,
+}
+
+/// Everything that was said of a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameFacts {
+    /// The name.
+    pub name: String,
+    /// What each server said.
+    pub views: Vec<SeenName>,
+    /// CAA records.
+    pub caa: Vec<Climbed>,
+    /// Why the zone's own servers said nothing, where they were to be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_authority: Option<FailureKind>,
+    /// Where the servers do not agree.
+    pub differences: Vec<NameDifference>,
+    /// Who was not asked, and what would have it asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_asked: Vec<String>,
+}
+
+/// What was wanted besides each machine's own resolvers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The configuration names public resolvers.
+    pub public: bool,
+    /// The configuration has the zone's own servers asked.
+    pub authorities: bool,
+}
+
+impl NameFacts {
+    /// Puts together what vantages were told.
+    #[must_use]
+    pub fn of(name: &str, sights: &[(Vantage, NameSight)], wanted: Wanted) -> Self {
+        let mut facts = Self {
+            name: name.to_owned(),
+            views: Vec::new(),
+            caa: Vec::new(),
+            no_authority: None,
+            differences: Vec::new(),
+            not_asked: Vec::new(),
+        };
+        for (vantage, sight) in sights {
+            let own = own_side(vantage);
+            for view in &sight.views {
+                let side = match view.by {
+                    Viewer::Own => own,
+                    Viewer::Public => Side::Public,
+                    Viewer::Authority { .. } => Side::Zone,
+                };
+                let same = |seen: &SeenName| seen.side == side && seen.view == *view;
+                // Several vantages ask the same resolver; what it told the first is enough where it told all the same.
+                if !facts.views.iter().any(same) {
+                    facts.views.push(SeenName {
+                        vantage: vantage.clone(),
+                        side,
+                        view: view.clone(),
+                    });
+                }
+            }
+            if !sight.caa.is_empty() {
+                let asked_public = sight.views.iter().any(|view| view.by == Viewer::Public);
+                facts.caa.push(Climbed {
+                    vantage: vantage.clone(),
+                    public: asked_public || own == Side::Public,
+                    names: sight.caa.clone(),
+                });
+            }
+            if facts.no_authority.is_none() {
+                facts.no_authority.clone_from(&sight.no_authority);
+            }
+        }
+        facts.views.sort_by_key(|seen| seen.side);
+        let views: Vec<NameView> = facts.views.iter().map(|seen| seen.view.clone()).collect();
+        facts.differences = name_differences(&views);
+        if !wanted.public && facts.of_side(Side::Public).next().is_none() {
+            facts
+                .not_asked
+                .push("public resolvers: none is configured (resolvers.public in the aggregator's configuration), and no vantage stands on the internet".to_owned());
+        }
+        if !wanted.authorities {
+            facts
+                .not_asked
+                .push("the zone's own servers: resolvers.authoritative is not set".to_owned());
+        }
+        facts
+    }
+
+    /// The answers of one side.
+    pub fn of_side(&self, side: Side) -> impl Iterator<Item = &SeenName> {
+        self.views.iter().filter(move |seen| seen.side == side)
+    }
+
+    /// All addresses that a side's servers say, sorted.
+    #[must_use]
+    pub fn addresses(&self, side: Side) -> Vec<IpAddr> {
+        let views = self.of_side(side);
+        let mut all: Vec<IpAddr> = views
+            .flat_map(|seen| [&seen.view.a, &seen.view.aaaa])
+            .flat_map(RecordAnswer::addresses)
+            .copied()
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The public servers that were asked.
+    #[must_use]
+    pub fn public_servers(&self) -> Vec<SocketAddr> {
+        self.of_side(Side::Public).map(|seen| seen.view.server).collect()
+    }
+}
+
+const fn own_side(vantage: &Vantage) -> Side {
+    match vantage {
+        Vantage::Cluster { .. } => Side::Inside,
+        Vantage::Outside {
+            reach: Reach::Internet,
+            ..
+        } => Side::Public,
+        Vantage::Outside { .. } => Side::Near,
+    }
+}
+
+#[cfg(test)]
+mod tests;

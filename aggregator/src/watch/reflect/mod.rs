@@ -1,0 +1,81 @@
+//! Kinds of objects followed at the API server: listed, watched, and how each watch fares. What is made of the objects
+//! is up to who follows them.
+
+mod backoff;
+mod health;
+mod key;
+mod reflector;
+
+use std::{fmt, time::Duration};
+
+use serde_json::Value;
+
+pub(crate) use backoff::Backoff;
+pub(crate) use health::{Condition, Reason, WatchState, Watches};
+pub(crate) use key::Key;
+pub(crate) use reflector::{Reflector, Told};
+
+/// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
+pub(crate) const QUEUE: usize = 1_024;
+
+/// What one watch reads: a kind of object, in the whole cluster or in a part of it.
+pub(crate) trait Watched: Clone + Ord + fmt::Display + Send + Sync + 'static {
+    /// An object, as far as it is of use.
+    type Object: Send + Sync + 'static;
+
+    /// The kind's plural in the API, as in RBAC rules; the value of the metrics' label.
+    fn plural(&self) -> &'static str;
+
+    /// The API group; empty for the core. Every group that is watched is at v1.
+    fn group(&self) -> &'static str;
+
+    /// The path of the collection.
+    fn path(&self) -> String;
+
+    /// A cluster may do without it: its definition is not built in.
+    fn is_optional(&self) -> bool;
+
+    /// Nothing but metadata is of use, so nothing else is asked for.
+    fn metadata_only(&self) -> bool {
+        false
+    }
+
+    /// Reads an object and drops what is of no use.
+    ///
+    /// # Errors
+    /// What is wrong with it; it is left out then, and the others stay.
+    fn read(&self, value: Value) -> Result<Self::Object, String>;
+}
+
+/// Times of the watch. Settable so that tests need not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Quiet that ends a burst of changes.
+    pub(crate) quiet: Duration,
+    /// Longest time a change waits for that.
+    pub(crate) longest_burst: Duration,
+    /// Wait after the first failure.
+    pub(crate) first_retry: Duration,
+    /// Longest wait between two tries.
+    pub(crate) longest_retry: Duration,
+    /// How often to look for objects that the API server does not know.
+    pub(crate) recheck: Duration,
+    /// Longest time for an answer to begin and for one page of a list.
+    pub(crate) patience: Duration,
+    /// A watch that told nothing for so long is taken for broken; the server sends a bookmark about once a minute.
+    pub(crate) silence: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            quiet: Duration::from_millis(50),
+            longest_burst: Duration::from_millis(300),
+            first_retry: Duration::from_millis(200),
+            longest_retry: Duration::from_secs(30),
+            recheck: Duration::from_secs(30),
+            patience: Duration::from_mins(1),
+            silence: Duration::from_secs(150),
+        }
+    }
+}

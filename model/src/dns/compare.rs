@@ -1,0 +1,195 @@
+//! Where the servers do not agree. Pure.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CaaAnswer, NameView, RecordAnswer, Viewer};
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ComparedRecord {
+    /// IPv4 addresses.
+    A,
+    /// IPv6 addresses.
+    #[serde(rename = "AAAA")]
+    Aaaa,
+    /// The aliases that lead there.
+    #[serde(rename = "CNAME")]
+    Cname,
+    /// Viewer may issue certificates.
+    #[serde(rename = "CAA")]
+    Caa,
+}
+
+/// Servers that say different things of one record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameDifference {
+    /// Of what.
+    pub record: ComparedRecord,
+    /// What is said, and by whom; two at least.
+    pub opinions: Vec<Opinion>,
+}
+
+/// One of several answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opinion {
+    /// Whose servers say so.
+    pub who: Vec<Viewer>,
+    /// Which these are.
+    pub servers: Vec<SocketAddr>,
+    /// What they say, in words.
+    pub says: String,
+}
+
+/// What a view says of a record; nothing where it is not asked.
+type Says = fn(&NameView) -> Option<String>;
+
+/// Where the views do not agree. A zone's own server that knows of an alias into another zone is not asked for the
+/// addresses behind it, and what came with a failure is its own opinion.
+#[must_use]
+pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
+    let records: [(ComparedRecord, Says); 4] = [
+        (ComparedRecord::A, |view| of_addresses(view, &view.a)),
+        (ComparedRecord::Aaaa, |view| of_addresses(view, &view.aaaa)),
+        (ComparedRecord::Cname, aliases),
+        (ComparedRecord::Caa, |view| Some(of_caa(&view.caa))),
+    ];
+    records
+        .into_iter()
+        .filter_map(|(record, says)| {
+            let mut opinions: BTreeMap<String, Opinion> = BTreeMap::new();
+            for view in views {
+                let Some(says) = says(view) else { continue };
+                let opinion = opinions.entry(says.clone()).or_insert_with(|| Opinion {
+                    who: Vec::new(),
+                    servers: Vec::new(),
+                    says,
+                });
+                if !opinion.who.contains(&view.by) {
+                    opinion.who.push(view.by.clone());
+                }
+                opinion.servers.push(view.server);
+            }
+            (opinions.len() > 1).then(|| NameDifference {
+                record,
+                opinions: opinions.into_values().collect(),
+            })
+        })
+        .collect()
+}
+
+fn of_addresses(view: &NameView, answer: &RecordAnswer) -> Option<String> {
+    let only_alias = matches!(view.by, Viewer::Authority { .. }) && !view.aliases.is_empty();
+    match answer {
+        RecordAnswer::None | RecordAnswer::NoName if only_alias => None,
+        RecordAnswer::Addresses(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            Some(addresses.join(", "))
+        }
+        RecordAnswer::None => Some("none".to_owned()),
+        RecordAnswer::NoName => Some("no such name".to_owned()),
+        RecordAnswer::Failed(kind) => Some(format!("no answer ({})", kind.label())),
+    }
+}
+
+/// The first alias: a zone's own server says nothing of those behind it.
+fn aliases(view: &NameView) -> Option<String> {
+    let silent = |answer: &RecordAnswer| matches!(answer, RecordAnswer::Failed(_));
+    if silent(&view.a) && silent(&view.aaaa) {
+        return None;
+    }
+    Some(view.aliases.first().cloned().unwrap_or_else(|| "none".to_owned()))
+}
+
+fn of_caa(answer: &CaaAnswer) -> String {
+    match answer {
+        CaaAnswer::None => "none".to_owned(),
+        CaaAnswer::Failed(kind) => format!("no answer ({})", kind.label()),
+        CaaAnswer::Records(records) => {
+            let mut said: Vec<String> = records.iter().map(ToString::to_string).collect();
+            said.sort_unstable();
+            said.dedup();
+            said.join(", ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FailureKind;
+
+    fn view(by: Viewer, last: u8, a: &[&str], aliases: &[&str]) -> NameView {
+        NameView {
+            by,
+            server: SocketAddr::from(([192, 0, 2, last], 53)),
+            a: match a {
+                [] => RecordAnswer::None,
+                some => {
+                    RecordAnswer::Addresses(some.iter().map(|address| address.parse().unwrap()).collect())
+                }
+            },
+            aaaa: RecordAnswer::None,
+            aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+            caa: CaaAnswer::None,
+        }
+    }
+
+    fn own() -> Viewer {
+        Viewer::Authority {
+            zone: "example.org".to_owned(),
+            server: "ns.example.org".to_owned(),
+        }
+    }
+
+    #[test]
+    fn servers_that_say_the_same_differ_in_nothing() {
+        let views = [
+            view(Viewer::Own, 1, &["9.0.0.1"], &[]),
+            view(Viewer::Public, 2, &["9.0.0.1"], &[]),
+            view(own(), 3, &["9.0.0.1"], &[]),
+        ];
+        assert_eq!(name_differences(&views), []);
+    }
+
+    #[test]
+    fn a_cluster_that_sees_another_address_is_a_difference_with_both_opinions() {
+        let views = [
+            view(Viewer::Own, 1, &["10.0.0.1"], &[]),
+            view(Viewer::Public, 2, &["9.0.0.1"], &[]),
+            view(own(), 3, &["9.0.0.1"], &[]),
+        ];
+        let [difference] = name_differences(&views).try_into().unwrap();
+        assert_eq!(difference.record, ComparedRecord::A);
+        let said: Vec<_> = difference
+            .opinions
+            .iter()
+            .map(|one| (one.says.as_str(), one.servers.len()))
+            .collect();
+        assert_eq!(said, [("10.0.0.1", 1), ("9.0.0.1", 2)]);
+    }
+
+    #[test]
+    fn a_zones_server_is_not_asked_for_addresses_behind_an_alias_that_leads_away() {
+        let views = [
+            view(Viewer::Public, 2, &["9.0.0.1"], &["lb.example.net"]),
+            view(own(), 3, &[], &["lb.example.net"]),
+        ];
+        assert_eq!(name_differences(&views), []);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_an_opinion_of_its_own() {
+        let mut silent = view(Viewer::Public, 2, &[], &[]);
+        silent.a = RecordAnswer::Failed(FailureKind::ServFail);
+        let views = [view(Viewer::Own, 1, &["9.0.0.1"], &[]), silent];
+        let [difference] = name_differences(&views).try_into().unwrap();
+        assert!(
+            difference
+                .opinions
+                .iter()
+                .any(|one| one.says == "no answer (servfail)")
+        );
+    }
+}

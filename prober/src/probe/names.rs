@@ -1,0 +1,54 @@
+//! The facts of a name, for a run: everybody who was meant is asked at once.
+
+use parallax_model::{
+    FailureKind, OwnFault, Phase,
+    dns::{NameSight, NamesProbe, RecordAnswer},
+};
+
+use super::{Ended, Probe};
+use crate::{
+    classify::Stop,
+    names::{Viewers, within},
+};
+
+/// Resolvers of one kind that are asked: a resolv.conf has three at most, and a configuration that names more gains
+/// nothing.
+const MOST: usize = 4;
+
+impl Probe<'_> {
+    pub(super) async fn names(&mut self, spec: &NamesProbe) -> Result<Option<u16>, Ended> {
+        self.laps.set_out();
+        let own = self.context.resolver.conf().servers.clone();
+        let viewers = Viewers {
+            own: own.into_iter().take(MOST).collect(),
+            public: spec.public.iter().copied().take(MOST).collect(),
+            authorities: spec.authorities,
+            scope: spec.scope.clone(),
+        };
+        if viewers.own.is_empty() && viewers.public.is_empty() {
+            let stop = Stop::new(Phase::Resolve, OwnFault::NoResolver);
+            return Err(stop
+                .because("resolv.conf names no nameserver, and no public resolver is configured")
+                .into());
+        }
+        let sight = within(spec.name.as_str(), &viewers, self.deadline).await;
+        self.laps.book(Phase::Resolve);
+        let silent = nobody_answered(&sight);
+        self.result.names = Some(Box::new(sight));
+        match silent {
+            Some(kind) => Err(Stop::new(Phase::Resolve, kind).into()),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What became of the question where not one server said anything of the name; that there is none is something.
+fn nobody_answered(sight: &NameSight) -> Option<FailureKind> {
+    let mut answers = sight.views.iter().flat_map(|view| [&view.a, &view.aaaa]);
+    let failed = |answer: &RecordAnswer| match answer {
+        RecordAnswer::Failed(kind) => Some(kind.clone()),
+        RecordAnswer::Addresses(_) | RecordAnswer::None | RecordAnswer::NoName => None,
+    };
+    let first = failed(answers.next()?)?;
+    answers.all(|answer| failed(answer).is_some()).then_some(first)
+}

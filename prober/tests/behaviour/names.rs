@@ -1,0 +1,134 @@
+//! The facts of a name, as a run has a prober collect them.
+
+use std::io::Write;
+
+use hickory_proto::{
+    op::{Query, ResponseCode},
+    rr::RecordType,
+};
+use parallax_model::{
+    FailureKind, Outcome, OwnFault, Phase,
+    dns::{CaaAnswer, NameSight, RecordAnswer, Viewer, name_differences},
+};
+use parallax_prober::{Context, ProbeResult, Tls, run};
+use serde_json::{Value, json};
+
+use crate::servers::{
+    AMPLE, assignment,
+    dns::{Dns, Say},
+};
+
+/// A machine whose resolv.conf names this server, or none.
+fn machine(own: Option<&Dns>) -> (Context, tempfile::NamedTempFile) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    if let Some(own) = own {
+        writeln!(file, "nameserver [127.0.0.1]:{}", own.addr.port()).unwrap();
+    }
+    (
+        Context::with_tls(file.path().to_owned(), Tls::with_roots([])),
+        file,
+    )
+}
+
+async fn asked(own: Option<&Dns>, probe: &Value) -> ProbeResult {
+    let (context, _file) = machine(own);
+    let mut wanted = assignment(probe, &json!("resolve"), AMPLE);
+    wanted.channel = parallax_model::Channel::Dns;
+    run(&wanted, &context).await
+}
+
+/// A zone in which the shop has this address, and its parent lets one authority issue.
+fn zone(shop: &'static [&'static str]) -> impl Fn(&Query) -> Say + Send + Sync + 'static {
+    move |query| {
+        let name = query.name().to_ascii();
+        match (name.trim_end_matches('.'), query.query_type()) {
+            ("shop.example.test", RecordType::A) => Say::Addresses(shop),
+            ("example.test", RecordType::CAA) => Say::Issue("letsencrypt.org"),
+            ("shop.example.test" | "example.test" | "test", _) => Say::Code(ResponseCode::NoError),
+            _ => Say::Code(ResponseCode::NXDomain),
+        }
+    }
+}
+
+fn sight(result: &ProbeResult) -> &NameSight {
+    result.names.as_deref().unwrap()
+}
+
+#[tokio::test]
+async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_may_issue() {
+    let cluster = Dns::start(zone(&["10.0.0.1"])).await;
+    let world = Dns::start(zone(&["203.0.113.10"])).await;
+    let probe = json!({"kind": "names", "name": "shop.example.test", "public": [world.addr]});
+    let seen = asked(Some(&cluster), &probe).await;
+    assert_eq!(seen.outcome, Outcome::Ok { status: None });
+    assert!(seen.times.resolve.is_some() && seen.front.is_none());
+    let sight = sight(&seen);
+    let views: Vec<_> = sight.views.iter().map(|view| (&view.by, view.server)).collect();
+    assert_eq!(
+        views,
+        [(&Viewer::Own, cluster.addr), (&Viewer::Public, world.addr)]
+    );
+    assert_eq!(
+        name_differences(&sight.views).len(),
+        1,
+        "they differ in one thing"
+    );
+    let climbed: Vec<_> = sight.caa.iter().map(|at| at.name.as_str()).collect();
+    assert_eq!(climbed, ["shop.example.test", "example.test", "test"]);
+    let CaaAnswer::Records(records) = &sight.caa[1].answer else {
+        panic!("the parent has records: {sight:?}")
+    };
+    assert_eq!(records[0].value, "letsencrypt.org");
+    let to_the_world = world.asked.lock().clone();
+    assert!(to_the_world.contains(&"test CAA".to_owned()), "{to_the_world:?}");
+    cluster.join().await;
+    world.join().await;
+}
+
+#[tokio::test]
+async fn that_there_is_no_such_name_is_an_answer_and_silence_is_none() {
+    let dns = Dns::start(zone(&[])).await;
+    let probe = json!({"kind": "names", "name": "nobody.example.test"});
+    let seen = asked(Some(&dns), &probe).await;
+    assert_eq!(seen.outcome, Outcome::Ok { status: None });
+    assert_eq!(sight(&seen).views[0].a, RecordAnswer::NoName);
+    dns.join().await;
+
+    let failing = Dns::start(|_| Say::Code(ResponseCode::ServFail)).await;
+    let seen = asked(Some(&failing), &probe).await;
+    let failed = Outcome::Failed {
+        phase: Phase::Resolve,
+        kind: FailureKind::ServFail,
+        status: None,
+    };
+    assert_eq!(seen.outcome, failed);
+    assert!(
+        matches!(sight(&seen).caa[0].answer, CaaAnswer::Failed(_)),
+        "what is not known is not none"
+    );
+    failing.join().await;
+
+    let nobody = asked(None, &probe).await;
+    let own = OwnFault::NoResolver;
+    assert_eq!(nobody.outcome, Outcome::NotAsked { own });
+    assert_eq!(nobody.names, None);
+}
+
+#[tokio::test]
+async fn a_zones_servers_are_asked_only_where_that_is_wanted() {
+    let dns = Dns::start(zone(&["203.0.113.10"])).await;
+    let of =
+        |authorities: bool| json!({"kind": "names", "name": "shop.example.test", "authorities": authorities});
+    let seen = asked(Some(&dns), &of(false)).await;
+    assert_eq!(sight(&seen).no_authority, None);
+    assert!(
+        !dns.asked.lock().iter().any(|question| question.ends_with(" NS")),
+        "nobody looked for them"
+    );
+    let seen = asked(Some(&dns), &of(true)).await;
+    assert!(
+        sight(&seen).no_authority.is_some(),
+        "this zone names no servers: {seen:?}"
+    );
+    dns.join().await;
+}
