@@ -218,15 +218,24 @@ impl Cluster {
             }
             Ok(Err(kube::Error::Api(status))) => {
                 let said = &status.message;
-                let by_admission =
-                    said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy");
+                let by_admission = [
+                    "admission webhook",
+                    "ValidatingAdmissionPolicy",
+                    "violates PodSecurity",
+                ]
+                .iter()
+                .any(|words| said.contains(words));
                 Err(match status.code {
                     403 if by_admission => Missing::Failed(
                         Why::AdmissionRefused,
                         format!(
-                            "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
+                            "admission refuses {what}: {said}; cert-manager's own would be refused in the same way"
                         ),
                     ),
+                    // The same status, and no rule would help.
+                    403 if said.contains("exceeded quota") => {
+                        Missing::Failed(Why::NotReady, format!("there is no room for {what}: {said}"))
+                    }
                     403 => Missing::Failed(Why::Forbidden, forbidden(sort, namespace, verb, &what, said)),
                     404 => Missing::Failed(
                         Why::NotFound,

@@ -136,6 +136,22 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
         ),
         (
             "create",
+            "pods",
+            403,
+            "pods \"solver\" is forbidden: violates PodSecurity \"restricted:latest\": seccompProfile",
+            "AdmissionRefused",
+            "admission refuses Pod shop/parallax-preflight-",
+        ),
+        (
+            "create",
+            "pods",
+            403,
+            "pods \"solver\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3",
+            "NotReady",
+            "there is no room for Pod shop/parallax-preflight-",
+        ),
+        (
+            "create",
             "ingresses",
             400,
             "admission webhook \"validate.nginx\" denied the request: pathType Exact",
