@@ -3,6 +3,7 @@
 mod carriers;
 mod couriers;
 mod events;
+mod kept;
 mod letters;
 mod receiver;
 
