@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api_client::ApiClient,
     cert_manager::{self, Missing, Picture},
+    challenges::{self, api::WaitingChallenge},
     clock::Clock,
     config::{Config, TopologySource},
     crd::{self, Targets},
@@ -115,6 +116,8 @@ pub struct Aggregator {
 #[derive(Debug)]
 struct CertManager {
     kubernetes: Kubernetes,
+    options: challenges::Options,
+    waiting: watch::Sender<Arc<[WaitingChallenge]>>,
     picture: watch::Sender<Picture>,
     watches: watch::Sender<Watches<cert_manager::Kind>>,
 }
@@ -150,6 +153,7 @@ impl Aggregator {
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
         let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
+        let (waiting, waiting_out) = watch::channel(Arc::from([]));
         let (cert_watches, cert_watches_out) = watch::channel(Watches::default());
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
@@ -222,6 +226,7 @@ impl Aggregator {
             store: store.state.clone(),
             watches: watches_out,
             cert_manager: cert_watches_out,
+            challenges: waiting_out.clone(),
         };
         let shared = Shared {
             clock,
@@ -236,6 +241,7 @@ impl Aggregator {
             outlook,
             topology: topology_out,
             cert_manager: picture_out,
+            challenges: waiting_out,
             store,
             reports,
             bodies: Shared::body_slots(),
@@ -260,6 +266,8 @@ impl Aggregator {
             cert_manager: cert_manager::wanted(config.source.kubernetes.as_ref()).map(|kubernetes| {
                 CertManager {
                     kubernetes,
+                    options: config.challenges.clone(),
+                    waiting,
                     picture,
                     watches: cert_watches,
                 }
@@ -351,10 +359,27 @@ impl Aggregator {
         }
         if let Some(CertManager {
             kubernetes,
+            options,
+            waiting,
             picture,
             watches,
         }) = self.cert_manager
         {
+            let explaining = challenges::Following {
+                options,
+                kubernetes: kubernetes.clone(),
+                picture: picture.subscribe(),
+                waiting,
+                desk: shared.runs.clone(),
+                replica: shared.replica.clone(),
+                topology: shared.topology.clone(),
+                views: shared.outlook.views.clone(),
+                clock: self.clock,
+            };
+            start(
+                "explanation of Challenges",
+                parts.spawn(challenges::follow(explaining, stopping.clone())),
+            );
             let following = cert_manager::follow(kubernetes, picture, watches, self.clock, stopping.clone());
             start("watch of cert-manager", parts.spawn(following));
         }

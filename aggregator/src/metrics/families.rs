@@ -117,6 +117,10 @@ families! {
         RUN_FIRST_PROBE_SECONDS = Histogram "run_first_probe_seconds" []
             "Time from the request for a run to the start of its first probe.";
     }
+    "Certificates" {
+        CHALLENGES_WAITING = Gauge "challenges_waiting" ["cause"]
+            "Challenges of cert-manager that wait, by likeliest cause (unknown where none is named); no series where none waits.";
+    }
     "Watches of the cluster" {
         WATCH_UP = Gauge "watch_up" ["resource"]
             "1 while every change of such objects is told, or the API server knows no such objects; 0 while what is known is the last that could be read.";

@@ -42,6 +42,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
+        challenges: watch::channel(Arc::from([])).1,
         cert_manager: watch::channel(Watches::starting(crate::cert_manager::Kind::ALL)).1,
         handling: handling.clone(),
     });

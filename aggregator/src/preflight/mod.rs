@@ -10,16 +10,20 @@
 
 mod approach;
 mod ask;
+mod fetch;
 mod judge;
 mod objects;
 mod pick;
 mod pod;
 mod reason;
+mod seat;
 mod types;
+mod waits;
 mod words;
 
 pub use approach::{Approach, Overrides, Unsolvable};
 pub use ask::{InvalidHost, key_authorization, preflight_host, token};
+pub use fetch::{DEEPER, Fetched, Gathering, Part, Wanted};
 pub use judge::{
     Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
 };
@@ -30,8 +34,10 @@ pub use objects::{
 pub use pick::{Picked, pick};
 pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
 pub use reason::{Reason, Waiting, reason};
+pub use seat::{CONTROLLER, LEASE, Look, Seat, Sought};
 pub use types::{
     Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
     IssuerRef, KeyAuthorization, Meta, Selector, Solver, read,
 };
+pub use waits::{WaitInstead, meaning, wait_instead};
 pub use words::{authority_says, self_check_says};

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     access::Deed,
+    challenges::api::Challenges,
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
     runs::api::{Run, RunEvent, RunRequest},
 };
@@ -268,6 +269,11 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 Value::Null,
             )
         },
+        Operation::read(
+            "/v1/challenges",
+            "Challenges of cert-manager that wait, longest first, with what does it",
+            of::<Challenges>(generator),
+        ),
         Operation::read(
             "/v1/maintenance",
             "Windows that are not over",

@@ -16,7 +16,8 @@ use parallax_model::{
     ChallengeClient, ChallengeSight, FailureKind, Micros, Network, NodeName, Outcome, Phase, Placement,
     Vantage,
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::words::{authority_says, self_check_says};
 
@@ -73,7 +74,7 @@ pub struct Asked<'a> {
 }
 
 /// How a check stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It passes.

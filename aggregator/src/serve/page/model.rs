@@ -9,6 +9,7 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{
+    challenges::Waiting,
     handled::Handled,
     headline::{Headline, is_open},
     incident::{Card, asked},
@@ -20,6 +21,7 @@ use super::{
     words,
 };
 use crate::{
+    challenges::api::WaitingChallenge,
     config::Links,
     ingest::ProberView,
     replicas::ReplicaView,
@@ -57,6 +59,7 @@ pub(super) struct Overview {
     counters: Vec<Counter>,
     probers: Listed<Prober>,
     maintenance: Maintenance,
+    challenges: Listed<Waiting>,
     at: String,
 }
 
@@ -165,6 +168,7 @@ impl Overview {
             counters: counters(view),
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             maintenance: Maintenance::default(),
+            challenges: Listed::of(std::iter::empty(), "Challenge"),
             at: words::clock(view.at, now),
         }
     }
@@ -177,6 +181,12 @@ impl Overview {
         for (card, incident) in self.open.iter_mut().zip(open) {
             card.link(incident, links);
         }
+        self
+    }
+
+    /// Says which Challenges wait.
+    pub(super) fn of_challenges(mut self, waiting: &[WaitingChallenge], now: EventTime) -> Self {
+        self.challenges = Listed::of(waiting.iter().map(|one| Waiting::of(one, now)), "Challenge");
         self
     }
 

@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// json or yaml.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
+    /// Where cert-manager runs, for a Challenge; found by its Deployment's labels and its Lease where absent.
+    #[arg(long, value_name = "NAMESPACE")]
+    cert_manager_namespace: Option<String>,
     #[command(flatten)]
     server: Server,
 }
@@ -32,7 +35,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
-        return wait(preflight::challenge(&client, &args.server.way, id, args.output));
+        let cert_manager = args.cert_manager_namespace.as_deref();
+        return wait(preflight::challenge(
+            &client,
+            &args.server.way,
+            id,
+            cert_manager,
+            args.output,
+        ));
     }
     let (view, found): (Value, Vec<Value>) = wait(async {
         let view: Value = client.get(&["v1", "state"], &[]).await?;

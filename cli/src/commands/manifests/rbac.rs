@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 use super::{
     meta::{self, Part},
     settings::{self, CA_MAP, HANDLING_MAP},
-    values::Values,
+    values::{CertManager, Values},
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -52,7 +52,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
         // Whether somebody may ask for a run or handle an incident.
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
     ];
-    if values.cert_manager {
+    if values.cert_manager == CertManager::Auto {
         rules.extend([
             read("cert-manager.io", &["certificates", "clusterissuers", "issuers"]),
             read("acme.cert-manager.io", &["challenges"]),

@@ -60,9 +60,9 @@ pub(crate) struct Args {
     /// How long the responder and its route may take to answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) ready: u32,
-    /// Where cert-manager runs.
-    #[arg(long, value_name = "NAMESPACE", default_value = "cert-manager")]
-    pub(super) cert_manager_namespace: String,
+    /// Where cert-manager runs; found by its Deployment's labels and its Lease where absent.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(super) cert_manager_namespace: Option<String>,
     /// The namespace of Parallax in the cluster [default: parallax].
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) parallax_namespace: Option<String>,

@@ -82,6 +82,15 @@ impl Sort {
             format!("{kind} {namespace}/{name}")
         }
     }
+
+    /// `pods of shop`.
+    fn some(self, namespace: Option<&str>) -> String {
+        let plural = self.parts().3;
+        match namespace {
+            Some(namespace) if !self.of_the_cluster() => format!("{plural} of {namespace}"),
+            _ => format!("{plural} of all namespaces"),
+        }
+    }
 }
 
 /// Why something of the cluster is not there.
@@ -129,7 +138,7 @@ impl Cluster {
 
     pub(super) async fn get(&self, sort: Sort, namespace: &str, name: &str) -> Result<Value, Missing> {
         let call = async { self.api(sort, namespace).get(name).await };
-        self.called(sort, namespace, ("get", "read", name), call)
+        self.called(sort, Some(namespace), ("get", "read", name), call)
             .await
             .map(value)
     }
@@ -140,7 +149,23 @@ impl Cluster {
         namespace: &str,
         labels: &str,
     ) -> Result<Vec<Value>, Missing> {
-        let api = self.api(sort, namespace);
+        self.pages(sort, Some(namespace), self.api(sort, namespace), labels)
+            .await
+    }
+
+    /// Those of every namespace.
+    pub(super) async fn list_all(&self, sort: Sort, labels: &str) -> Result<Vec<Value>, Missing> {
+        let api = Api::all_with(self.client.clone(), &sort.resource());
+        self.pages(sort, None, api, labels).await
+    }
+
+    async fn pages(
+        &self,
+        sort: Sort,
+        namespace: Option<&str>,
+        api: Api<DynamicObject>,
+        labels: &str,
+    ) -> Result<Vec<Value>, Missing> {
         let mut all = Vec::new();
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
@@ -163,7 +188,7 @@ impl Cluster {
                 .create(&PostParams::default(), &object)
                 .await
         };
-        self.called(sort, namespace, ("create", "create", &name), call)
+        self.called(sort, Some(namespace), ("create", "create", &name), call)
             .await
             .map(value)
     }
@@ -176,7 +201,7 @@ impl Cluster {
                 .await
         };
         match self
-            .called(sort, namespace, ("delete", "remove", name), call)
+            .called(sort, Some(namespace), ("delete", "remove", name), call)
             .await
         {
             Ok(_) | Err(Missing::NotFound) => Ok(()),
@@ -187,11 +212,15 @@ impl Cluster {
     async fn called<T>(
         &self,
         sort: Sort,
-        namespace: &str,
+        namespace: Option<&str>,
         (verb, doing, name): (&str, &str, &str),
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Missing> {
-        let what = sort.named(namespace, name);
+        let what = if name.is_empty() {
+            sort.some(namespace)
+        } else {
+            sort.named(namespace.unwrap_or_default(), name)
+        };
         match timeout(PATIENCE, call).await {
             Err(_) => Err(Missing::Failed(format!(
                 "cannot {doing} {what}: the API server does not answer within {} s",
@@ -204,7 +233,8 @@ impl Cluster {
             Ok(Err(kube::Error::Api(status))) => Err(Missing::Failed(match status.code {
                 403 => forbidden(sort, namespace, verb, &what, &status.message),
                 404 => format!(
-                    "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
+                    "cannot {doing} {what}: this cluster has no such kind, or no namespace {}",
+                    namespace.unwrap_or_default()
                 ),
                 _ => format!("cannot {doing} {what}: {}", status.message),
             })),
@@ -214,17 +244,16 @@ impl Cluster {
 }
 
 /// Refused by who asks, or by what is asked: an admission webhook refuses with the same status.
-fn forbidden(sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) -> String {
+fn forbidden(sort: Sort, namespace: Option<&str>, verb: &str, what: &str, said: &str) -> String {
     let (group, _, _, plural) = sort.parts();
     if said.contains("admission webhook") || said.contains("ValidatingAdmissionPolicy") {
         return format!(
             "an admission webhook refuses {what}: {said}; cert-manager's own would be refused in the same way"
         );
     }
-    let place = if sort.of_the_cluster() {
-        "in a ClusterRole".to_owned()
-    } else {
-        format!("in namespace {namespace}")
+    let place = match namespace {
+        Some(namespace) if !sort.of_the_cluster() => format!("in namespace {namespace}"),
+        _ => "in a ClusterRole".to_owned(),
     };
     format!(
         "cannot {verb} {what}: you may not; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use parallax_aggregator::preflight::{
-    Approach, DEADLINE, Made, Material, OWNER, Standing, SyntheticSolver, billable, ready_pod, route_accepted,
+    Approach, DEADLINE, Fetched, Made, Material, OWNER, Seat, Standing, SyntheticSolver, Wanted, billable,
+    ready_pod, route_accepted,
 };
 use parallax_model::FailureKind;
 use serde_json::Value;
@@ -17,11 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Args, Case,
     cluster::{Cluster, Missing, Sort},
-    fresh, judged,
+    fresh,
     plan::Planned,
-    random,
-    runs::{self, Fetched, Wanted},
-    seat::Seat,
+    random, runs,
 };
 use crate::{
     commands::{
@@ -271,9 +270,9 @@ impl Attempt<'_> {
             let wanted = Wanted {
                 token: material.token.clone(),
                 key: Some(material.key.clone()),
-                ..Wanted::of(self.args, &planned.host, self.seat)
+                ..runs::wanted(self.args, &planned.host, self.seat)
             };
-            let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
+            let (mut fetched, propagation) = self.ask(&wanted, begun).await?;
             runs::deeper(self.client, &wanted, &mut fetched, self.args.progress()).await?;
             Ok::<_, Failure>((wanted, fetched, propagation))
         };
@@ -313,12 +312,7 @@ impl Attempt<'_> {
     }
 
     /// Asks until the route answers, or it is clear that waiting longer does not help.
-    async fn ask(
-        &self,
-        planned: &Planned,
-        wanted: &Wanted,
-        begun: Instant,
-    ) -> Result<(Fetched, Option<Duration>), Failure> {
+    async fn ask(&self, wanted: &Wanted, begun: Instant) -> Result<(Fetched, Option<Duration>), Failure> {
         let mut pauses = ROUNDS.iter().chain(std::iter::repeat(&ROUNDS[3]));
         let mut first = None;
         loop {
@@ -326,7 +320,7 @@ impl Attempt<'_> {
             let late = begun.elapsed() >= self.args.patience();
             match asked {
                 Ok(fetched) => {
-                    let judged = judged(&planned.host, wanted, &fetched, self.seat);
+                    let judged = wanted.judged(&fetched, self.seat);
                     if !judged.self_check.passed.is_empty() {
                         first = first.or(Some(begun.elapsed()));
                     }

@@ -12,20 +12,14 @@ mod seat;
 
 use jiff::Timestamp;
 use parallax_aggregator::preflight::{
-    Asked, Check, Judged, NodeAnswer, Standing, exit_code, judge, key_authorization, token,
+    Fetched, Judged, NodeAnswer, Seat, Standing, Wanted, exit_code, key_authorization, token,
 };
-use parallax_model::{ChallengeClient, HostName};
 use serde_json::json;
 
 pub(crate) use args::Args;
 pub(crate) use explain::{challenge, is_challenge};
 
-use self::{
-    cluster::Cluster,
-    plan::Planned,
-    runs::{Fetched, Wanted},
-    seat::Seat,
-};
+use self::{cluster::Cluster, plan::Planned};
 use super::ask::Client;
 use crate::{commands::print, exit::Failure};
 
@@ -49,7 +43,7 @@ async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
     };
     let planned = plan::of(args, cluster.as_ref()).await?;
     let seat = match &cluster {
-        Some(cluster) => Seat::find(cluster, &args.cert_manager_namespace).await,
+        Some(cluster) => Seat::find(cluster, args.cert_manager_namespace.as_deref()).await,
         None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
     };
     let mut cases = Vec::new();
@@ -63,7 +57,7 @@ async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
                 let wanted = Wanted {
                     token: fresh()?.0,
                     key: None,
-                    ..Wanted::of(args, &host, &seat)
+                    ..runs::wanted(args, &host, &seat)
                 };
                 let mut fetched = runs::both(&client, &wanted, args.progress()).await?;
                 runs::deeper(&client, &wanted, &mut fetched, args.progress()).await?;
@@ -94,73 +88,13 @@ fn random<const N: usize>() -> Result<[u8; N], Failure> {
 impl Case {
     /// Judges what came back.
     fn of(planned: Planned, wanted: &Wanted, fetched: Fetched, seat: &Seat) -> Self {
-        let judged = judged(&planned.host, wanted, &fetched, seat);
+        let judged = wanted.judged(&fetched, seat);
         Self {
             planned,
             judged,
             answers: (fetched.self_check.answers, fetched.ca.answers),
         }
     }
-}
-
-fn judged(host: &HostName, wanted: &Wanted, fetched: &Fetched, seat: &Seat) -> Judged {
-    let differs = seat.differs(host.as_str(), fetched, wanted);
-    let url = wanted.url();
-    let one = |check: Check, part: &runs::Part, differs: &[String]| {
-        judge(&Asked {
-            check,
-            url: &url,
-            with_key: wanted.key.is_some(),
-            public_names: part.public_names,
-            answers: &part.answers,
-            silent: &part.silent,
-            diagnosed: part.diagnosed.as_ref().map(|incident| &incident.verdict),
-            seat: seat.node(),
-            seat_in_host_network: seat.in_host_network(),
-            differs,
-        })
-    };
-    Judged {
-        host: host.to_string(),
-        self_check: one(Check::SelfCheck, &fetched.self_check, &differs),
-        ca: one(Check::Ca(wanted.authority), &fetched.ca, &[]),
-        not_checked: not_checked(wanted, fetched),
-    }
-}
-
-/// What nobody looked at, so that no verdict reads as more than it is.
-fn not_checked(wanted: &Wanted, fetched: &Fetched) -> Vec<String> {
-    let mut all = Vec::new();
-    let outside = fetched.ca.answers.iter().any(|answer| {
-        matches!(
-            answer.vantage,
-            parallax_model::Vantage::Outside {
-                reach: parallax_model::Reach::Internet,
-                ..
-            }
-        )
-    });
-    if !outside {
-        all.push(
-            "whether the internet reaches port 80: no vantage stands there (parallax vantage enroll, or parallax check --profile ca from a machine outside)"
-                .to_owned(),
-        );
-    }
-    all.push("the CA's secondary validation from several networks".to_owned());
-    all.push("DNSSEC, and CAA records".to_owned());
-    if !fetched.ca.public_names && wanted.authority == ChallengeClient::Boulder {
-        all.push(
-            "the name as public DNS has it: the cluster's own resolvers were asked (resolvers.public in the aggregator's configuration)"
-                .to_owned(),
-        );
-    }
-    if wanted.key.is_none() {
-        all.push(
-            "the solver's pod, its Service, its class or Gateway and the route to its token: nothing was created (--no-create)"
-                .to_owned(),
-        );
-    }
-    all
 }
 
 fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use parallax_aggregator::preflight::{NodeAnswer, Standing, Verdict};
+use parallax_aggregator::preflight::{NodeAnswer, Seat, Standing, Verdict};
 use parallax_diagnosis::text::Style;
 use parallax_model::{Outcome, Vantage};
 
-use super::{Case, seat::Seat};
+use super::Case;
 use crate::commands::ask::Table;
 
 /// Vantages listed before the rest is counted.

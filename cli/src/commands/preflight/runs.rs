@@ -1,22 +1,17 @@
 //! Asking: two runs for a host, one by each client's rules, from everywhere at once.
 
 use std::{
-    collections::BTreeMap,
     io::Write as _,
-    net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use parallax_aggregator::{
-    preflight::NodeAnswer,
-    runs::api::{ChallengeAsk, Run, RunEvent, RunFrom, RunRequest},
+    preflight::{Fetched, Gathering, Part, Seat, Wanted},
+    runs::api::{Run, RunEvent, RunRequest},
 };
-use parallax_diagnosis::verdict::Incident;
-use parallax_model::{
-    CHALLENGE_PATH, ChallengeClient, Channel, HostName, Outcome, Phase, Placement, Vantage,
-};
+use parallax_model::{ChallengeClient, HostName};
 
-use super::{Args, seat::Seat};
+use super::Args;
 use crate::{commands::ask::Client, exit::Failure};
 
 /// How long a run is asked for again that the aggregator has no room for.
@@ -25,75 +20,17 @@ const ROOM: Duration = Duration::from_secs(30);
 /// How long a stream that broke off is taken up again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is fetched, and how.
-#[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub(super) host: HostName,
-    pub(super) port: u16,
-    pub(super) token: String,
-    pub(super) key: Option<String>,
-    pub(super) passes: Option<u32>,
-    pub(super) authority: ChallengeClient,
-    /// cert-manager's own, in place of each node's.
-    pub(super) nameservers: Vec<SocketAddr>,
-}
-
-impl Wanted {
-    pub(super) fn of(args: &Args, host: &HostName, seat: &Seat) -> Self {
-        Self {
-            host: host.clone(),
-            port: args.port,
-            token: String::new(),
-            key: None,
-            passes: args.faithful_timing.then_some(5),
-            authority: args.profile.into(),
-            nameservers: seat.nameservers(),
-        }
+/// What is fetched for a host, but for its token and key.
+pub(super) fn wanted(args: &Args, host: &HostName, seat: &Seat) -> Wanted {
+    Wanted {
+        host: host.clone(),
+        port: args.port,
+        token: String::new(),
+        key: None,
+        passes: args.faithful_timing.then_some(5),
+        authority: args.profile.into(),
+        nameservers: seat.nameservers(),
     }
-
-    pub(super) fn url(&self) -> String {
-        let port = if self.port == 80 {
-            String::new()
-        } else {
-            format!(":{}", self.port)
-        };
-        format!("http://{}{port}{CHALLENGE_PATH}{}", self.host, self.token)
-    }
-
-    fn request(&self, client: ChallengeClient) -> RunRequest {
-        let own = client == ChallengeClient::CertManager;
-        RunRequest {
-            url: self.url(),
-            from: if own { RunFrom::Nodes } else { RunFrom::All },
-            rounds: None,
-            timeout_ms: None,
-            challenge: Some(ChallengeAsk {
-                client,
-                expected: self.key.clone(),
-                passes: self.passes.filter(|_| own),
-                nameservers: if own { self.nameservers.clone() } else { Vec::new() },
-            }),
-        }
-    }
-}
-
-/// What came of one of the two.
-#[derive(Debug, Default)]
-pub(super) struct Part {
-    pub(super) answers: Vec<NodeAnswer>,
-    pub(super) silent: Vec<Vantage>,
-    pub(super) diagnosed: Option<Box<Incident>>,
-    /// Public resolvers were asked for the name.
-    pub(super) public_names: bool,
-}
-
-/// What came of both.
-#[derive(Debug)]
-pub(super) struct Fetched {
-    pub(super) self_check: Part,
-    pub(super) ca: Part,
-    /// cert-manager's own nameservers were asked, as it does.
-    pub(super) as_it_resolves: bool,
 }
 
 /// Asks by both clients' rules at once.
@@ -128,9 +65,6 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
     })
 }
 
-/// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
-const DEEPER: u32 = 4;
-
 /// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
 pub(super) async fn deeper(
     client: &Client,
@@ -138,27 +72,9 @@ pub(super) async fn deeper(
     fetched: &mut Fetched,
     progress: bool,
 ) -> Result<(), Failure> {
-    let part = &fetched.self_check;
-    let of_the_network = |answer: &NodeAnswer| {
-        matches!(
-            answer.outcome,
-            Outcome::Failed {
-                phase: Phase::Resolve | Phase::Connect | Phase::FirstByte,
-                ..
-            }
-        )
-    };
-    if part.diagnosed.is_some() || !part.answers.iter().any(of_the_network) {
+    let Some(request) = wanted.deeper(fetched) else {
         return Ok(());
-    }
-    let mut request = wanted.request(ChallengeClient::CertManager);
-    request.rounds = Some(DEEPER);
-    if let Some(ask) = &mut request.challenge {
-        ask.passes = None;
-        if !fetched.as_it_resolves {
-            ask.nameservers.clear();
-        }
-    }
+    };
     let run = begin(client, &request).await?;
     let mut shown = Progress {
         visible: progress,
@@ -188,36 +104,17 @@ async fn follow(client: &Client, run: &Run, progress: &mut Progress) -> Result<P
     let path = ["v1", "runs", run.id.as_str()];
     let since = Instant::now();
     loop {
-        let mut answers = BTreeMap::new();
+        let mut gathering = Gathering::default();
         match client.lines(&path).await {
             Ok(mut lines) => {
                 while let Some(line) = lines.next().await {
                     let event: RunEvent = serde_json::from_slice(&line).map_err(Failure::could_not)?;
-                    match event {
-                        RunEvent::Done { run } => return Ok(part(*run, answers)),
-                        RunEvent::Result {
-                            vantage,
-                            channel: Channel::Vip,
-                            outcome,
-                            total,
-                            challenge,
-                            placement,
-                            ..
-                        } => {
-                            progress.see();
-                            answers.insert(
-                                vantage.clone(),
-                                NodeAnswer {
-                                    vantage,
-                                    placement: placement.unwrap_or(Placement::Unknown),
-                                    outcome,
-                                    sight: challenge.map(|sight| *sight).unwrap_or_default(),
-                                    total,
-                                },
-                            );
-                        }
-                        RunEvent::Result { .. } => progress.see(),
-                        RunEvent::Started { .. } | RunEvent::Unknown => {}
+                    let (came, part) = gathering.take(&event);
+                    if let Some(part) = part {
+                        return Ok(part);
+                    }
+                    if came {
+                        progress.see();
                     }
                 }
             }
@@ -232,21 +129,6 @@ async fn follow(client: &Client, run: &Run, progress: &mut Progress) -> Result<P
             ));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-fn part(run: Run, answers: BTreeMap<Vantage, NodeAnswer>) -> Part {
-    let silent = run
-        .vantages
-        .iter()
-        .filter(|asked| !answers.contains_key(&asked.vantage))
-        .map(|asked| asked.vantage.clone())
-        .collect();
-    Part {
-        answers: answers.into_values().collect(),
-        silent,
-        diagnosed: run.verdict,
-        public_names: !run.nameservers.is_empty(),
     }
 }
 
