@@ -12,8 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
-    cert_manager::{self, Missing, Picture},
-    challenges::{self, api::WaitingChallenge},
+    certificates::CertManager,
     clock::Clock,
     config::{Config, TopologySource},
     crd::{self, Targets},
@@ -27,11 +26,7 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{SqliteFile, StoreHandle, Worker},
-    watch::{
-        self as topology_watch, Started, TopologyState,
-        kube::{Kubernetes, Source},
-        reflect::Watches,
-    },
+    watch::{self as topology_watch, Started, TopologyState, kube::Source, reflect::Watches},
 };
 
 /// The aggregator cannot start.
@@ -112,16 +107,6 @@ pub struct Aggregator {
     cert_manager: Option<CertManager>,
 }
 
-/// What follows cert-manager's objects.
-#[derive(Debug)]
-struct CertManager {
-    kubernetes: Kubernetes,
-    options: challenges::Options,
-    waiting: watch::Sender<Arc<[WaitingChallenge]>>,
-    picture: watch::Sender<Picture>,
-    watches: watch::Sender<Watches<cert_manager::Kind>>,
-}
-
 impl Aggregator {
     /// Takes the port and builds everything that needs no time to pass.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
@@ -152,9 +137,7 @@ impl Aggregator {
         let (replica, election) = seat(&config, &door, local, &metrics, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
-        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
-        let (waiting, waiting_out) = watch::channel(Arc::from([]));
-        let (cert_watches, cert_watches_out) = watch::channel(Watches::default());
+        let (cert_manager, certificates) = CertManager::of(&config);
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
         let (owned, owned_out) = watch::channel(Arc::default());
@@ -225,8 +208,8 @@ impl Aggregator {
             topology: topology_out.clone(),
             store: store.state.clone(),
             watches: watches_out,
-            cert_manager: cert_watches_out,
-            challenges: waiting_out.clone(),
+            cert_manager: certificates.watches,
+            challenges: certificates.waiting.clone(),
         };
         let shared = Shared {
             clock,
@@ -240,8 +223,8 @@ impl Aggregator {
             replica,
             outlook,
             topology: topology_out,
-            cert_manager: picture_out,
-            challenges: waiting_out,
+            cert_manager: certificates.picture,
+            challenges: certificates.waiting,
             store,
             reports,
             bodies: Shared::body_slots(),
@@ -263,15 +246,7 @@ impl Aggregator {
             election,
             resources,
             started: Started::of(&config),
-            cert_manager: cert_manager::wanted(config.source.kubernetes.as_ref()).map(|kubernetes| {
-                CertManager {
-                    kubernetes,
-                    options: config.challenges.clone(),
-                    waiting,
-                    picture,
-                    watches: cert_watches,
-                }
-            }),
+            cert_manager,
             source: config.source,
             topology,
             watches,
@@ -357,31 +332,8 @@ impl Aggregator {
         if let Some(election) = self.election {
             start("election", parts.spawn(election.run(stopping.clone())));
         }
-        if let Some(CertManager {
-            kubernetes,
-            options,
-            waiting,
-            picture,
-            watches,
-        }) = self.cert_manager
-        {
-            let explaining = challenges::Following {
-                options,
-                kubernetes: kubernetes.clone(),
-                picture: picture.subscribe(),
-                waiting,
-                desk: shared.runs.clone(),
-                replica: shared.replica.clone(),
-                topology: shared.topology.clone(),
-                views: shared.outlook.views.clone(),
-                clock: self.clock,
-            };
-            start(
-                "explanation of Challenges",
-                parts.spawn(challenges::follow(explaining, stopping.clone())),
-            );
-            let following = cert_manager::follow(kubernetes, picture, watches, self.clock, stopping.clone());
-            start("watch of cert-manager", parts.spawn(following));
+        if let Some(cert_manager) = self.cert_manager {
+            cert_manager.run(&shared, &mut parts, &mut start, &stopping);
         }
         if let Some((client, targets)) = self.resources {
             start("Targets", parts.spawn(targets.follow(stopping.clone())));

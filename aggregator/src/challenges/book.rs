@@ -85,20 +85,18 @@ impl Book {
     /// The next to be explained, those that wait longest first, as many as there is room for; they are under way then.
     pub(super) fn next(&mut self, options: &Options, now: EventTime) -> Vec<(Key, Arc<Challenge>)> {
         let under_way = self.entries.values().filter(|entry| entry.under_way).count();
-        let mut due: Vec<(EventTime, Key)> = self
+        let mut due: Vec<(EventTime, EventTime, Key)> = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.is_due(options, now))
             .map(|(key, entry)| {
-                (
-                    entry.tried.as_ref().map_or(entry.since, |(at, _)| *at),
-                    key.clone(),
-                )
+                let last = entry.tried.as_ref().map_or(entry.since, |(at, _)| *at);
+                (last, entry.since, key.clone())
             })
             .collect();
         due.sort();
         let mut next = Vec::new();
-        for (_, key) in due.into_iter().take(options.at_once.saturating_sub(under_way)) {
+        for (.., key) in due.into_iter().take(options.at_once.saturating_sub(under_way)) {
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.under_way = true;
                 entry.tried = Some((now, entry.waiting.clone()));

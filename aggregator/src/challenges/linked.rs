@@ -41,3 +41,45 @@ fn named(placed: &PlacedTarget, host: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::TopologySpec;
+
+    use super::*;
+    use crate::fixtures;
+
+    /// Two hosts behind one entry, and one elsewhere.
+    const TOPOLOGY: &str = r#"
+nodes: [{name: n1}]
+services:
+  - {namespace: ingress, name: nginx, type: LoadBalancer, clusterIPs: [10.96.0.50], loadBalancer: [{ip: 203.0.113.10}], ports: [{name: http, port: 80, targetPort: 8080}]}
+ingresses:
+  - {namespace: shop, name: shop, service: ingress/nginx, hosts: [HOST, new.example.test]}
+targets: [{url: "http://elsewhere.example.test/"}]
+"#;
+
+    #[test]
+    fn an_incident_of_the_same_host_or_entry_is_linked_and_no_other_nor_one_that_is_over() {
+        let mut view = fixtures::outage();
+        let target = view.incidents[0].verdict.targets[0].to_string();
+        let host = target.trim_start_matches("http://").trim_end_matches('/');
+        let spec: TopologySpec = serde_saphyr::from_str(&TOPOLOGY.replace("HOST", host)).unwrap();
+        let topology = Topology::try_from(spec).unwrap();
+        assert!(
+            topology.targets().keys().any(|id| id.as_str() == target),
+            "{target}"
+        );
+        for (host, linked) in [
+            (host, true),
+            ("new.example.test", true),
+            ("elsewhere.example.test", false),
+        ] {
+            assert_eq!(incident(host, &topology, &view).is_some(), linked, "{host}");
+        }
+        for incident in &mut view.incidents {
+            incident.state = IncidentState::Recovering;
+        }
+        assert_eq!(incident(host, &topology, &view), None);
+    }
+}

@@ -150,6 +150,10 @@ impl Config {
     }
 
     /// Checks everything but the topology, which is built as its source demands.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "every block of the file, one after the other"
+    )]
     fn checked<T>(
         path: &Path,
         document: &Document,

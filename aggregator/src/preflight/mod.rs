@@ -11,6 +11,7 @@
 mod approach;
 mod ask;
 mod fetch;
+mod in_place;
 mod judge;
 mod objects;
 mod pick;
@@ -24,6 +25,7 @@ mod words;
 pub use approach::{Approach, Overrides, Unsolvable};
 pub use ask::{InvalidHost, key_authorization, preflight_host, token};
 pub use fetch::{DEEPER, Fetched, Gathering, Part, Wanted};
+pub use in_place::{PREFIX, preflights_in, with_path, without_path};
 pub use judge::{
     Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
 };

@@ -145,12 +145,11 @@ impl Seat {
                     lease = Some(found);
                     break;
                 }
-                Ok(None) => {}
                 // With one pod it is that one; with several this is why nobody knows.
                 Err(said) if pods.len() > 1 => {
-                    notes.push(format!("which of its pods leads is not known: {said}"))
+                    notes.push(format!("which of its pods leads is not known: {said}"));
                 }
-                Err(_) => {}
+                Ok(None) | Err(_) => {}
             }
         }
         Self {

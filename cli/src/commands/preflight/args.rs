@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Create also what costs money: an Ingress of a class that makes a balancer.
     #[arg(long)]
     pub(super) yes: bool,
+    /// Where cert-manager would edit an Ingress that serves others: do so too, one path for as long as this takes. That
+    /// Ingress is reloaded twice by its controller.
+    #[arg(long, conflicts_with = "no_create")]
+    pub(super) edit_in_place: bool,
     /// Fail also where it passes only because of the node that cert-manager's pod is on now.
     #[arg(long)]
     pub(super) strict: bool,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -193,6 +193,29 @@ impl Cluster {
             .map(value)
     }
 
+    /// Merges a change into an object; not where its version is another than the one in the change.
+    pub(super) async fn patch(
+        &self,
+        sort: Sort,
+        namespace: &str,
+        name: &str,
+        change: &Value,
+    ) -> Result<bool, Missing> {
+        let call = async {
+            let api = self.api(sort, namespace);
+            match api
+                .patch(name, &PatchParams::default(), &Patch::Merge(change))
+                .await
+            {
+                Ok(_) => Ok(true),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        self.called(sort, Some(namespace), ("patch", "edit", name), call)
+            .await
+    }
+
     /// Removes an object; one that is not there is removed.
     pub(super) async fn delete(&self, sort: Sort, namespace: &str, name: &str) -> Result<(), Missing> {
         let call = async {
@@ -263,4 +286,41 @@ fn forbidden(sort: Sort, namespace: Option<&str>, verb: &str, what: &str, said: 
 fn value(object: DynamicObject) -> Value {
     // What was JSON a moment ago is JSON again.
     serde_json::to_value(object).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_right_that_is_missing_is_named_by_its_rule_and_place() {
+        for sort in [
+            Sort::Pod,
+            Sort::Service,
+            Sort::Ingress,
+            Sort::IngressClass,
+            Sort::Route,
+            Sort::Issuer,
+            Sort::ClusterIssuer,
+            Sort::Certificate,
+            Sort::Challenge,
+            Sort::Deployment,
+            Sort::DaemonSet,
+            Sort::Lease,
+            Sort::NetworkPolicy,
+        ] {
+            let (group, _, _, plural) = sort.parts();
+            for verb in ["get", "list", "create", "patch", "delete"] {
+                let said = forbidden(sort, Some("shop"), verb, "it", "no");
+                let place = if sort.of_the_cluster() {
+                    "in a ClusterRole"
+                } else {
+                    "in namespace shop"
+                };
+                let rule = format!("{{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}}");
+                assert!(said.contains(&format!("missing rule {place}: {rule}")), "{said}");
+                assert!(forbidden(sort, None, verb, "it", "no").contains("in a ClusterRole"));
+            }
+        }
+    }
 }

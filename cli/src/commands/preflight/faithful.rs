@@ -4,21 +4,25 @@
 //! a killed process leaves is removed by the next preflight in that namespace once its deadline has passed, and its Pod
 //! ends by itself before.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
+use futures_util::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use parallax_aggregator::preflight::{
-    Approach, DEADLINE, Fetched, Made, Material, OWNER, Seat, Standing, SyntheticSolver, Wanted, billable,
-    ready_pod, route_accepted,
+    Approach, DEADLINE, Fetched, Made, Material, OWNER, PREFIX, Seat, Standing, SyntheticSolver, Wanted,
+    billable, ready_pod, route_accepted,
 };
 use parallax_model::FailureKind;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Args, Case,
+    AT_ONCE, Args, Case,
     cluster::{Cluster, Missing, Sort},
-    fresh,
+    edited, fresh,
     plan::Planned,
     random, runs,
 };
@@ -60,20 +64,37 @@ pub(super) async fn run(
     for planned in &planned {
         allowed(args, cluster, planned).await?;
     }
+    edited::collect(cluster, &args.namespace).await;
     collect(cluster, &args.namespace).await;
     let image = image(args, cluster).await?;
-    for planned in planned {
-        if stop.is_cancelled() {
-            return Err(interrupted());
-        }
-        let attempt = Attempt {
-            args,
-            client,
-            cluster,
-            seat,
-            stop: &stop,
-        };
-        cases.push(attempt.whole(planned, &image).await?);
+    let attempt = Attempt {
+        args,
+        client,
+        cluster,
+        seat,
+        stop: &stop,
+        progress: args.progress() && planned.len() == 1,
+    };
+    // After the first failure none is begun any more; what has begun is ended in order, so that it is removed.
+    let failed = Cell::new(false);
+    let (attempt, image, failed) = (&attempt, &image, &failed);
+    let done: Vec<Result<Option<Case>, Failure>> = stream::iter(planned)
+        .map(async |planned| {
+            if failed.get() || attempt.stop.is_cancelled() {
+                return Ok(None);
+            }
+            let case = attempt.whole(planned, image).await;
+            failed.set(failed.get() || case.is_err());
+            case.map(Some)
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    for case in done {
+        cases.extend(case?);
+    }
+    if stop.is_cancelled() {
+        return Err(interrupted());
     }
     Ok(())
 }
@@ -86,9 +107,12 @@ fn interrupted() -> Failure {
 async fn allowed(args: &Args, cluster: &Cluster, planned: &Planned) -> Result<(), Failure> {
     let solver = match &planned.approach {
         Some(Approach::Ingress(solver)) => solver,
+        Some(Approach::EditInPlace { name, .. }) if args.edit_in_place => {
+            return edited::possible(cluster, &args.namespace, name, planned.host.as_str()).await;
+        }
         Some(Approach::EditInPlace { name, .. }) => {
             return Err(Failure::Usage(format!(
-                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight never touches it. --no-create looks at the way that is there",
+                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight touches it with --edit-in-place only. --no-create looks at the way that is there",
                 planned.host, args.namespace
             )));
         }
@@ -196,6 +220,8 @@ struct Attempt<'a> {
     cluster: &'a Cluster,
     seat: &'a Seat,
     stop: &'a CancellationToken,
+    /// Whether a person watches one host.
+    progress: bool,
 }
 
 impl Attempt<'_> {
@@ -205,7 +231,7 @@ impl Attempt<'_> {
         let mark = u64::from_be_bytes(random()?) >> 16;
         let lifetime = SignedDuration::from_secs(self.args.lifetime.into());
         let material = Material {
-            name: format!("parallax-preflight-{mark:012x}"),
+            name: format!("{PREFIX}{mark:012x}"),
             namespace: self.args.namespace.clone(),
             host: planned.host.to_string(),
             token,
@@ -214,22 +240,20 @@ impl Attempt<'_> {
             deadline: (Timestamp::now() + lifetime).to_string(),
             lifetime_seconds: self.args.lifetime,
         };
-        let Some(solver) = planned
-            .approach
-            .as_ref()
-            .and_then(|approach| SyntheticSolver::of(approach, &material))
-        else {
+        let Some(approach) = &planned.approach else {
             return Err(Failure::Usage(format!(
                 "{}: nothing says how its challenge would be answered",
                 planned.host
             )));
         };
+        let solver = SyntheticSolver::of(approach, &material);
         let way = match &solver.way {
-            Made::Ingress(_) => Sort::Ingress,
-            Made::Route(_) => Sort::Route,
+            Made::Ingress(_) => Way::Own(Sort::Ingress),
+            Made::Route(_) => Way::Own(Sort::Route),
+            Made::Path { ingress, .. } => Way::PathIn(ingress.clone()),
         };
-        let done = self.made(solver, way, &material, planned).await;
-        let removed = self.remove(way, &material).await;
+        let done = self.made(solver, &way, &material, planned).await;
+        let removed = self.remove(&way, &material).await;
         match (done, removed) {
             (Err(failure), Err(left)) => {
                 eprintln!("parallax: {left}");
@@ -246,7 +270,7 @@ impl Attempt<'_> {
     async fn made(
         &self,
         mut solver: SyntheticSolver,
-        way: Sort,
+        way: &Way,
         material: &Material,
         mut planned: Planned,
     ) -> Result<Case, Failure> {
@@ -259,12 +283,21 @@ impl Attempt<'_> {
         self.cluster
             .create(Sort::Service, namespace, &solver.service)
             .await?;
-        let (Made::Ingress(object) | Made::Route(object)) = &solver.way;
-        self.cluster.create(way, namespace, object).await?;
+        match &solver.way {
+            Made::Path { ingress, path } => {
+                edited::add(self.cluster, namespace, ingress, (&material.host, path)).await?;
+            }
+            Made::Ingress(object) => {
+                self.cluster.create(Sort::Ingress, namespace, object).await?;
+            }
+            Made::Route(object) => {
+                self.cluster.create(Sort::Route, namespace, object).await?;
+            }
+        }
         let begun = Instant::now();
         let work = async {
             self.ready(Sort::Pod, material, ready_pod).await?;
-            if way == Sort::Route {
+            if matches!(way, Way::Own(Sort::Route)) {
                 self.ready(Sort::Route, material, route_accepted).await?;
             }
             let wanted = Wanted {
@@ -273,7 +306,7 @@ impl Attempt<'_> {
                 ..runs::wanted(self.args, &planned.host, self.seat)
             };
             let (mut fetched, propagation) = self.ask(&wanted, begun).await?;
-            runs::deeper(self.client, &wanted, &mut fetched, self.args.progress()).await?;
+            runs::deeper(self.client, &wanted, &mut fetched, self.progress).await?;
             Ok::<_, Failure>((wanted, fetched, propagation))
         };
         let (wanted, fetched, propagation) = match self.stop.run_until_cancelled(work).await {
@@ -316,7 +349,7 @@ impl Attempt<'_> {
         let mut pauses = ROUNDS.iter().chain(std::iter::repeat(&ROUNDS[3]));
         let mut first = None;
         loop {
-            let asked = runs::both(self.client, wanted, self.args.progress()).await;
+            let asked = runs::both(self.client, wanted, self.progress).await;
             let late = begun.elapsed() >= self.args.patience();
             match asked {
                 Ok(fetched) => {
@@ -344,16 +377,17 @@ impl Attempt<'_> {
     }
 
     /// Removes what may have been created, the way in first. One try may fail where the next does not.
-    async fn remove(&self, way: Sort, material: &Material) -> Result<(), Failure> {
+    async fn remove(&self, way: &Way, material: &Material) -> Result<(), Failure> {
+        let (namespace, name) = (&material.namespace, &material.name);
         let mut left = Vec::new();
-        for sort in [way, Sort::Service, Sort::Pod] {
+        for part in [way, &Way::Own(Sort::Service), &Way::Own(Sort::Pod)] {
             let mut said = None;
             for _ in 0..REMOVALS {
-                match self
-                    .cluster
-                    .delete(sort, &material.namespace, &material.name)
-                    .await
-                {
+                let removed = match part {
+                    Way::PathIn(ingress) => edited::remove(self.cluster, namespace, ingress, name).await,
+                    Way::Own(sort) => self.cluster.delete(*sort, namespace, name).await,
+                };
+                match removed {
                     Ok(()) => {
                         said = None;
                         break;
@@ -366,20 +400,30 @@ impl Attempt<'_> {
         if left.is_empty() {
             return Ok(());
         }
+        let by_hand = match way {
+            Way::Own(Sort::Route) => {
+                format!("kubectl -n {namespace} delete httproutes,services,pods -l {OWNER}={name}")
+            }
+            Way::Own(_) => format!("kubectl -n {namespace} delete ingresses,services,pods -l {OWNER}={name}"),
+            Way::PathIn(ingress) => format!(
+                "take the path to Service {name} out of Ingress {namespace}/{ingress}, then kubectl -n {namespace} delete services,pods -l {OWNER}={name}"
+            ),
+        };
         Err(Failure::CouldNot(format!(
-            "what was created is still there ({}); the next preflight in namespace {} removes it after {}, or do so now: kubectl -n {} delete {} -l {OWNER}={}",
+            "what was created is still there ({}); the next preflight in namespace {namespace} removes it after {}, or do so now: {by_hand}",
             left.join("; "),
-            material.namespace,
             material.deadline,
-            material.namespace,
-            if way == Sort::Route {
-                "httproutes,services,pods"
-            } else {
-                "ingresses,services,pods"
-            },
-            material.name
         )))
     }
+}
+
+/// The way in that was made.
+#[derive(Debug)]
+enum Way {
+    /// An object of its own.
+    Own(Sort),
+    /// A path in this Ingress.
+    PathIn(String),
 }
 
 /// A controller that has not taken up the route yet answers so; a name that is published with it is not there yet.

@@ -14,8 +14,9 @@ use parallax_model::{ChallengeClient, HostName};
 use super::Args;
 use crate::{commands::ask::Client, exit::Failure};
 
-/// How long a run is asked for again that the aggregator has no room for.
-const ROOM: Duration = Duration::from_secs(30);
+/// How long a run is asked for again that the aggregator has no room for: many hosts take more runs than a person has in a
+/// minute.
+const ROOM: Duration = Duration::from_mins(5);
 
 /// How long a stream that broke off is taken up again.
 const AGAIN: Duration = Duration::from_secs(5);

@@ -2,6 +2,7 @@
 
 mod api;
 mod bad_input;
+mod edited;
 mod explain;
 mod faithful;
 mod solver;

@@ -235,6 +235,12 @@ impl Values {
         self.cert_manager = raw.cert_manager.unwrap_or_default();
         if let Some(namespace) = raw.cert_manager_namespace {
             check.namespace("certManagerNamespace", &namespace);
+            if namespace == self.namespace {
+                check.wrong(
+                    "certManagerNamespace",
+                    "expected another namespace than Parallax's own".to_owned(),
+                );
+            }
             if self.cert_manager == CertManager::Off {
                 check.wrong(
                     "certManagerNamespace",
