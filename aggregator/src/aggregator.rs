@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
-    cert_manager::{self, Missing, Picture},
+    certificates::CertManager,
     clock::Clock,
     config::{Config, TopologySource},
     crd::{self, Targets},
@@ -28,11 +28,7 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{Hold, SqliteFile, StoreHandle, Worker},
-    watch::{
-        self as topology_watch, Started, TopologyState,
-        kube::{Kubernetes, Source},
-        reflect::Watches,
-    },
+    watch::{self as topology_watch, Started, TopologyState, kube::Source, reflect::Watches},
 };
 
 /// The aggregator cannot start.
@@ -118,14 +114,6 @@ pub struct Aggregator {
     forecaster: Forecaster,
 }
 
-/// What follows cert-manager's objects.
-#[derive(Debug)]
-struct CertManager {
-    kubernetes: Kubernetes,
-    picture: watch::Sender<Picture>,
-    watches: watch::Sender<Watches<cert_manager::Kind>>,
-}
-
 impl Aggregator {
     /// Takes the port and builds everything that needs no time to pass.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
@@ -156,8 +144,7 @@ impl Aggregator {
         let (replica, election) = seat(&config, &door, local, &metrics, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
-        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
-        let (cert_watches, cert_watches_out) = watch::channel(Watches::default());
+        let (cert_manager, certificates) = CertManager::of(&config);
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
         let (owned, owned_out) = watch::channel(Arc::default());
@@ -240,7 +227,7 @@ impl Aggregator {
             clock,
             desk: runs.clone(),
             replica: replica.clone(),
-            picture: picture_out.clone(),
+            picture: certificates.picture.clone(),
             topology: topology_out.clone(),
             views: outlook.views.clone(),
             every: config.forecast,
@@ -255,7 +242,8 @@ impl Aggregator {
             forecasts: forecasts_out.clone(),
             store: store.state.clone(),
             watches: watches_out,
-            cert_manager: cert_watches_out,
+            cert_manager: certificates.watches,
+            challenges: certificates.waiting.clone(),
         };
         let shared = Shared {
             clock,
@@ -270,7 +258,8 @@ impl Aggregator {
             replica,
             outlook,
             topology: topology_out,
-            cert_manager: picture_out,
+            cert_manager: certificates.picture,
+            challenges: certificates.waiting,
             store,
             reports,
             bodies: Shared::body_slots(),
@@ -295,13 +284,7 @@ impl Aggregator {
             resources,
             started: Started::of(&config),
             forecaster,
-            cert_manager: cert_manager::wanted(config.source.kubernetes.as_ref()).map(|kubernetes| {
-                CertManager {
-                    kubernetes,
-                    picture,
-                    watches: cert_watches,
-                }
-            }),
+            cert_manager,
             source: config.source,
             topology,
             watches,
@@ -389,14 +372,8 @@ impl Aggregator {
             start("election", parts.spawn(election.run(stopping.clone())));
         }
         start("forecast", parts.spawn(self.forecaster.run(stopping.clone())));
-        if let Some(CertManager {
-            kubernetes,
-            picture,
-            watches,
-        }) = self.cert_manager
-        {
-            let following = cert_manager::follow(kubernetes, picture, watches, self.clock, stopping.clone());
-            start("watch of cert-manager", parts.spawn(following));
+        if let Some(cert_manager) = self.cert_manager {
+            cert_manager.run(&shared, &mut parts, &mut start, &stopping);
         }
         if let Some((client, targets)) = self.resources {
             start("Targets", parts.spawn(targets.follow(stopping.clone())));

@@ -13,6 +13,8 @@ mod api_client;
 #[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
 mod api_server;
 mod cert_manager;
+mod certificates;
+pub mod challenges;
 mod clock;
 mod config;
 mod config_map;

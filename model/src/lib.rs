@@ -40,6 +40,7 @@ mod observation;
 mod plan;
 mod probability;
 mod probe;
+mod proxied;
 mod scope;
 mod target;
 mod time;
@@ -65,6 +66,7 @@ pub use probe::{
     RecordType, RedirectPolicy, SIZE_SWEEP, Scheme, SearchManner, Silence, TcpProbe, TlsExpectation,
     TlsVersion,
 };
+pub use proxied::proxied_by;
 pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
 pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
 pub use time::{EventTime, Micros, ReportSeq, Round};

@@ -57,7 +57,7 @@ pub use facts::FactSources;
 pub use probe::{Context, SERVED_BY_HEADERS, run};
 pub use profile::{
     AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, LookupRule, Problem,
-    ProblemClass, Profile, RedirectRules, Trim, Validation, proxied_by, validate,
+    ProblemClass, Profile, RedirectRules, Trim, Validation, validate,
 };
 pub use resolve::{
     FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,

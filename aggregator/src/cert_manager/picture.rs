@@ -69,7 +69,6 @@ impl Picture {
 
 // === impl Shelf ===
 
-#[allow(dead_code, reason = "the first of its readers come with the next step")]
 impl<T> Shelf<T> {
     /// The objects, in order, where they are known.
     pub(crate) fn objects(&self) -> Option<&BTreeMap<Key, Arc<T>>> {

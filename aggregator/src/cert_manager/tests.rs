@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{picture::Shelf, *};
+use super::*;
 use crate::{
     api_server::{ApiServer, Manner},
     clock::Clock,

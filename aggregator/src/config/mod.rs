@@ -1,6 +1,7 @@
 //! The configuration file, checked as a whole: either a [`Config`] that can run, or every complaint with its line.
 
 mod access;
+mod challenges;
 mod document;
 mod error;
 mod forecast;
@@ -79,6 +80,8 @@ pub struct Config {
     pub(crate) custom_resources: bool,
     /// What a run may ask for.
     pub(crate) runs: RunOptions,
+    /// How Challenges that wait are explained.
+    pub(crate) challenges: crate::challenges::Options,
     /// The API server, where it is not to be looked for as every client of a cluster does.
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
@@ -203,6 +206,7 @@ impl Config {
         );
         let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
         let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
+        let challenges = challenges::challenges(raw.challenges.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
         let handling = raw.handling.and_then(|raw| {
             let place = raw.config_map.parse();
@@ -257,6 +261,7 @@ impl Config {
                 access,
                 custom_resources: raw.custom_resources == Some(true),
                 runs,
+                challenges,
                 client: None,
                 pods: None,
                 links,
@@ -289,6 +294,7 @@ impl Config {
             access: None,
             custom_resources: false,
             runs: RunOptions::default(),
+            challenges: crate::challenges::Options::default(),
             client: None,
             pods: None,
             links: Links::default(),

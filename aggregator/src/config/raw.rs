@@ -10,6 +10,7 @@ use serde::{
 };
 
 use super::{
+    challenges::RawChallenges,
     forecast::RawForecast,
     links::RawLinks,
     notify::RawNotify,
@@ -46,6 +47,8 @@ pub(super) struct RawConfig<T> {
     pub(super) custom_resources: Option<bool>,
     /// What a run may ask for.
     pub(super) runs: Option<RawRuns>,
+    /// How Challenges that wait are explained.
+    pub(super) challenges: Option<RawChallenges>,
     /// That this is one of several aggregators.
     pub(super) replicas: Option<RawReplicas>,
     /// Where else incidents can be looked at.

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     cert_manager,
+    challenges::api::WaitingChallenge,
     clock::Clock,
     forecast::Forecasts,
     handling, notify,
@@ -42,6 +43,8 @@ pub(crate) struct Live {
     pub(crate) watches: watch::Receiver<Watches<Source>>,
     /// Those of cert-manager's objects.
     pub(crate) cert_manager: watch::Receiver<Watches<cert_manager::Kind>>,
+    /// Challenges that wait.
+    pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     /// Renewals foreseen.
     pub(crate) forecasts: watch::Receiver<Arc<Forecasts>>,
     /// What people did about incidents.
@@ -98,6 +101,11 @@ struct VantageLabel {
     vantage: String,
 }
 
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct CauseLabel {
+    cause: String,
+}
+
 impl Collector for Live {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let encoder = &mut encoder;
@@ -133,6 +141,11 @@ impl Collector for Live {
             gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
             gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
         }
+        gauges(
+            encoder,
+            families::CHALLENGES_WAITING,
+            challenges(&self.challenges.borrow().clone()),
+        )?;
         told(encoder, &self.notifications)?;
         let mut watches = self.watches.borrow().kinds();
         watches.extend(self.cert_manager.borrow().kinds());
@@ -349,6 +362,15 @@ fn nodes(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
 fn evidence_age(view: &View, now: EventTime, start: EventTime) -> f64 {
     let judged = view.judged.map_or(start, |round| round.end(view.interval));
     (now - judged).as_secs_f64()
+}
+
+fn challenges(waiting: &[WaitingChallenge]) -> BTreeMap<CauseLabel, f64> {
+    let mut counts = BTreeMap::new();
+    for challenge in waiting {
+        let cause = challenge.cause().to_owned();
+        *counts.entry(CauseLabel { cause }).or_insert(0.0) += 1.0;
+    }
+    counts
 }
 
 fn silences(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {

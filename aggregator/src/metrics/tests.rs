@@ -4,6 +4,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::{
+    challenges::api::WaitingChallenge,
     clock::Clock,
     fixtures,
     handling::Desk,
@@ -44,6 +45,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
+        challenges: watch::channel(Arc::from([waiting_challenge()])).1,
         cert_manager: watch::channel(Watches::starting(crate::cert_manager::Kind::ALL)).1,
         forecasts: forecasts_out,
         handling: handling.clone(),
@@ -56,6 +58,20 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         views,
         topology: sender,
         forecasts,
+    }
+}
+
+fn waiting_challenge() -> WaitingChallenge {
+    WaitingChallenge {
+        namespace: "shop".to_owned(),
+        name: "web-1-2-3".to_owned(),
+        host: "a.example.test".to_owned(),
+        since: fixtures::NOW,
+        reason: String::new(),
+        meaning: String::new(),
+        causes: Vec::new(),
+        explanation: None,
+        not_replayed: None,
     }
 }
 

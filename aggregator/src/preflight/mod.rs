@@ -10,6 +10,8 @@
 
 mod approach;
 mod ask;
+mod fetch;
+mod in_place;
 mod judge;
 mod names;
 mod objects;
@@ -17,16 +19,20 @@ mod owner;
 mod pick;
 mod pod;
 mod reason;
+mod seat;
 mod types;
+mod waits;
 mod words;
 
 pub use approach::{Approach, Overrides, Unsolvable};
 pub use ask::{InvalidHost, key_authorization, preflight_host, token};
+pub use fetch::{DEEPER, Fetched, Gathering, Part, Wanted};
+pub use in_place::{PREFIX, preflights_in, with_path, without_path};
 pub use judge::{
     Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
 };
 pub use names::{
-    CaaStanding, Climbed, NameCause, NameFacts, NameProblem, NamesJudged, SeenName, Side,
+    CaaStanding, Climbed, For, NameCause, NameFacts, NameProblem, Names, NamesJudged, SeenName, Side,
     Wanted as WantedViews, caa_identities, judge_names,
 };
 pub use objects::{
@@ -37,8 +43,10 @@ pub use owner::{Owner, PREFLIGHT_UID};
 pub use pick::{Picked, pick};
 pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
 pub use reason::{Reason, Waiting, reason};
+pub use seat::{CONTROLLER, LEASE, Look, Seat, Sought};
 pub use types::{
     Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
     IssuerRef, KeyAuthorization, Meta, Selector, Solver, read,
 };
+pub use waits::{WaitInstead, meaning, wait_instead};
 pub use words::{authority_says, self_check_says};

@@ -59,15 +59,29 @@ pub enum Made {
     Ingress(Value),
     /// An `HTTPRoute`.
     Route(Value),
+    /// A path in an Ingress that is there and serves others.
+    Path {
+        /// The Ingress.
+        ingress: String,
+        /// The path.
+        path: Value,
+    },
 }
 
 impl Solver {
-    /// What is made for an approach; nothing where an Ingress of somebody else's would be edited.
+    /// What is made for an approach.
     #[must_use]
-    pub fn of(approach: &Approach, material: &Material) -> Option<Self> {
+    pub fn of(approach: &Approach, material: &Material) -> Self {
         let none = BTreeMap::new();
         let (service_type, pod_template, way) = match approach {
-            Approach::EditInPlace { .. } => return None,
+            Approach::EditInPlace { name, solver } => (
+                &solver.service_type,
+                &solver.pod_template,
+                Made::Path {
+                    ingress: name.clone(),
+                    path: rule_path(material),
+                },
+            ),
             Approach::Ingress(solver) => (
                 &solver.service_type,
                 &solver.pod_template,
@@ -97,7 +111,7 @@ impl Solver {
             },
         });
         service["metadata"]["annotations"]["auth.istio.io/8089"] = "NONE".into();
-        Some(Self { pod, service, way })
+        Self { pod, service, way }
     }
 }
 
@@ -133,6 +147,14 @@ fn path(material: &Material) -> String {
     format!("{}{}", parallax_model::CHALLENGE_PATH, material.token)
 }
 
+/// A path of an Ingress's rule.
+fn rule_path(material: &Material) -> Value {
+    json!({
+        "path": path(material), "pathType": "Exact",
+        "backend": {"service": {"name": material.name, "port": {"number": LISTEN_PORT}}},
+    })
+}
+
 fn ingress(solver: &IngressSolver, material: &Material) -> Value {
     let template = solver.ingress_template.clone().unwrap_or_default().metadata;
     let mut annotations = BTreeMap::from([(
@@ -146,10 +168,7 @@ fn ingress(solver: &IngressSolver, material: &Material) -> Value {
     let mut object = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
         "metadata": meta(material, &template.labels, &annotations),
-        "spec": {"rules": [{"host": material.host, "http": {"paths": [{
-            "path": path(material), "pathType": "Exact",
-            "backend": {"service": {"name": material.name, "port": {"number": LISTEN_PORT}}},
-        }]}}]},
+        "spec": {"rules": [{"host": material.host, "http": {"paths": [rule_path(material)]}}]},
     });
     if !solver.ingress_class_name.is_empty() {
         object["spec"]["ingressClassName"] = solver.ingress_class_name.as_str().into();

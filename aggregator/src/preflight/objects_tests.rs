@@ -15,7 +15,7 @@ fn material() -> Material {
 }
 
 fn made(approach: &Approach) -> Solver {
-    Solver::of(approach, &material()).unwrap()
+    Solver::of(approach, &material())
 }
 
 fn by_ingress(solver: Value) -> (Solver, Value) {
@@ -105,7 +105,17 @@ fn an_ingress_of_somebody_else_is_never_made_into_ours() {
         name: "web".to_owned(),
         solver: IngressSolver::default(),
     };
-    assert_eq!(Solver::of(&approach, &material()), None);
+    let mut solver = Solver::of(&approach, &material());
+    solver.owned_by("uid-1");
+    let Made::Path { ingress, path } = solver.way else {
+        panic!("a path in it, and no object")
+    };
+    assert_eq!(ingress, "web");
+    assert_eq!(
+        path,
+        json!({"path": "/.well-known/acme-challenge/t0ken", "pathType": "Exact",
+               "backend": {"service": {"name": "parallax-preflight-0a1b2c3d", "port": {"number": 8089}}}})
+    );
 }
 
 #[test]

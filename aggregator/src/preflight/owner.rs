@@ -21,8 +21,7 @@ impl Solver {
     pub fn owned_by(&mut self, pod_uid: &str) {
         let name = self.pod["metadata"]["name"].clone();
         let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod_uid}]);
-        let [_, rest @ ..] = self.objects();
-        for object in rest {
+        for object in self.objects().skip(1) {
             object["metadata"]["ownerReferences"] = owner.clone();
         }
     }
@@ -40,10 +39,13 @@ impl Solver {
         }
     }
 
-    /// All of them, the Pod first.
-    const fn objects(&mut self) -> [&mut Value; 3] {
-        let (Made::Ingress(way) | Made::Route(way)) = &mut self.way;
-        [&mut self.pod, &mut self.service, way]
+    /// All of them, the Pod first. An Ingress that is edited is somebody else's, and gets no owner.
+    fn objects(&mut self) -> impl Iterator<Item = &mut Value> {
+        let way = match &mut self.way {
+            Made::Ingress(way) | Made::Route(way) => Some(way),
+            Made::Path { .. } => None,
+        };
+        [&mut self.pod, &mut self.service].into_iter().chain(way)
     }
 }
 
@@ -63,14 +65,14 @@ mod tests {
             deadline: "2026-11-22T00:00:00Z".to_owned(),
             lifetime_seconds: 600,
         };
-        Solver::of(&Approach::Ingress(IngressSolver::default()), &material).unwrap()
+        Solver::of(&Approach::Ingress(IngressSolver::default()), &material)
     }
 
     fn owners(solver: &mut Solver) -> Vec<Value> {
         let objects = solver.objects();
         objects
             .map(|object| object["metadata"]["ownerReferences"].clone())
-            .to_vec()
+            .collect()
     }
 
     #[test]

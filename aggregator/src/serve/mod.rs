@@ -1,6 +1,7 @@
 //! What the aggregator answers: API, page, metrics.
 
 mod api;
+mod challenges;
 mod connections;
 mod error;
 mod forecasts;
@@ -41,6 +42,7 @@ pub(crate) use gate::Gate;
 use crate::{
     access::{Access, Deed},
     cert_manager::Picture,
+    challenges::api::WaitingChallenge,
     clock::Clock,
     config::Links,
     forecast::Forecasts,
@@ -77,8 +79,8 @@ pub(crate) struct Shared {
     pub(crate) forwarder: Forwarder,
     pub(crate) outlook: Outlook,
     pub(crate) topology: watch::Receiver<TopologyState>,
-    #[allow(dead_code, reason = "the first of its readers come with the next step")]
     pub(crate) cert_manager: watch::Receiver<Picture>,
+    pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
     pub(crate) bodies: Arc<Semaphore>,
@@ -186,6 +188,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/notifications", get(api::notifications))
         .route("/v1/maintenance", get(handle::windows).post(handle::open))
         .route("/v1/maintenance/{id}/end", post(handle::end))
+        .route("/v1/challenges", get(challenges::list))
         .route("/v1/openapi.json", get(openapi::answer))
         .route("/v1/runs", get(runs::list).post(runs::begin))
         .route("/v1/runs/{id}", get(runs::one))

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     access::Deed,
+    challenges::api::Challenges,
     forecast::Forecasts,
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
     notify::api::Notifications,
@@ -270,6 +271,11 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 Value::Null,
             )
         },
+        Operation::read(
+            "/v1/challenges",
+            "Challenges of cert-manager that wait, longest first, with what does it",
+            of::<Challenges>(generator),
+        ),
         Operation::read(
             "/v1/notifications",
             "Who is told of incidents, whether they take it, and what they are owed",

@@ -4,6 +4,7 @@
 #[path = "../api_server/mod.rs"]
 #[expect(dead_code, reason = "the watch's own tests misbehave in more ways")]
 mod api_server;
+mod challenges;
 mod common;
 mod facts;
 mod handle;

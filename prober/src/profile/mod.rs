@@ -10,7 +10,6 @@ mod dial;
 mod go;
 mod lookup;
 mod problem;
-mod proxy;
 
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ pub(crate) use self::client::validate_within;
 pub use self::{
     client::{Challenge, DialOutcome, DialTried, Validation, validate},
     problem::{Problem, ProblemClass},
-    proxy::proxied_by,
 };
 use crate::{
     http::USER_AGENT,
@@ -62,7 +60,7 @@ pub struct Profile {
     pub passes: u32,
     /// Time between two of those.
     pub pause: Duration,
-    /// Whether it goes through the proxy its environment names (see [`proxied_by`]).
+    /// Whether it goes through the proxy its environment names (see [`parallax_model::proxied_by`]).
     pub honours_proxy_environment: bool,
 }
 

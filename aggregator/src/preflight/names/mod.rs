@@ -6,6 +6,7 @@
 //!
 //! Only what the public says decides: the CA never sees the cluster's own answer. What that says otherwise is shown.
 
+mod asked;
 mod identity;
 mod judge;
 
@@ -18,6 +19,7 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    asked::{For, Names},
     identity::caa_identities,
     judge::{CaaStanding, NameCause, NameProblem, NamesJudged, judge_names},
 };

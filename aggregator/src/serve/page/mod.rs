@@ -1,5 +1,6 @@
 //! The page: rendered here, complete without a script; with one it renews itself each second.
 
+mod challenges;
 mod handled;
 mod headline;
 mod incident;
@@ -104,6 +105,7 @@ impl Shared {
         let proof = forms::has_forms(&self.access).then(|| self.form_key.sign(maintenance::FORMS));
         overview
             .linked(&view, &self.links)
+            .of_challenges(&self.challenges.borrow(), now)
             .of_replica(&self.replica_view(view.interval), now)
             .of_renewals(renewals::Renewals::of(&self.forecasts.borrow(), now))
             .of_maintenance(maintenance::Maintenance::of(&self.handling.windows(), proof, now))

@@ -9,6 +9,7 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{
+    challenges::Waiting,
     handled::Handled,
     headline::{Headline, is_open},
     incident::{Card, asked},
@@ -21,6 +22,7 @@ use super::{
     words,
 };
 use crate::{
+    challenges::api::WaitingChallenge,
     config::Links,
     forecast::Forecasts,
     ingest::ProberView,
@@ -60,6 +62,7 @@ pub(super) struct Overview {
     counters: Vec<Counter>,
     probers: Listed<Prober>,
     maintenance: Maintenance,
+    challenges: Listed<Waiting>,
     renewals: Renewals,
     at: String,
 }
@@ -169,6 +172,7 @@ impl Overview {
             counters: counters(view),
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             maintenance: Maintenance::default(),
+            challenges: Listed::of(std::iter::empty(), "Challenge"),
             renewals: Renewals::of(&Forecasts::default(), now),
             at: words::clock(view.at, now),
         }
@@ -182,6 +186,12 @@ impl Overview {
         for (card, incident) in self.open.iter_mut().zip(open) {
             card.link(incident, links);
         }
+        self
+    }
+
+    /// Says which Challenges wait.
+    pub(super) fn of_challenges(mut self, waiting: &[WaitingChallenge], now: EventTime) -> Self {
+        self.challenges = Listed::of(waiting.iter().map(|one| Waiting::of(one, now)), "Challenge");
         self
     }
 

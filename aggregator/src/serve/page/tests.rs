@@ -406,6 +406,38 @@ fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
 }
 
 #[test]
+fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_escaped() {
+    let check = serde_json::json!({"standing": "failed", "sentence": "it fails on n2", "passes": [], "fails": [], "silent": [], "caveats": []});
+    let waiting: Vec<crate::challenges::api::WaitingChallenge> = serde_json::from_value(serde_json::json!([
+        {"namespace": "shop", "name": "web-1", "host": "a.example.test", "since": NOW, "reason": "<script>", "meaning": "refused",
+         "causes": [{"id": "F1", "title": "no local endpoint", "diagnosed": true}],
+         "explanation": {"at": NOW, "runs": [], "self_check": check, "ca": check, "seat": [],
+            "remedies": [{"action": "run it everywhere", "price": "a pod a node"}], "incident": "i-1"}},
+        {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": NOW, "reason": "", "meaning": "queued", "causes": []},
+    ]))
+    .unwrap();
+    let shown = |waiting: &[_]| {
+        let overview =
+            Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_challenges(waiting, NOW);
+        Page::overview(&overview).and_then(|page| page.render()).unwrap()
+    };
+    let html = shown(&waiting);
+    for words in [
+        "Challenges that wait",
+        "It fails on n2",
+        "cause: F1 no local endpoint",
+        "Run it everywhere",
+        "costs: a pod a node",
+        "href=\"/incident/i-1\"",
+        "It is being looked at.",
+    ] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(!html.contains("<code><script>"));
+    assert!(!shown(&[]).contains("Challenges that wait"));
+}
+
+#[test]
 fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
     use crate::notify::api::{Notifications, ReceiverView, Standing};
 

@@ -9,7 +9,9 @@ use parallax_diagnosis::{
 };
 use serde_json::Value;
 
-use super::{Client, Output, Server, wait};
+use parallax_aggregator::challenges::api::Challenges;
+
+use super::{Client, Output, Server, challenges, wait};
 use crate::{
     commands::{preflight, print, style},
     exit::Failure,
@@ -18,13 +20,16 @@ use crate::{
 /// Sentence, evidence, what was ruled out and what to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The incident, or challenge/NAMESPACE/NAME for a Challenge of cert-manager that waits; all open incidents where
-    /// nothing is named.
+    /// The incident, or challenge/NAMESPACE/NAME for a Challenge of cert-manager that waits; all open incidents, and the
+    /// Challenges that wait, where nothing is named.
     #[arg(value_name = "INCIDENT")]
     id: Option<String>,
     /// json or yaml.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
+    /// Where cert-manager runs, for a Challenge; found by its Deployment's labels and its Lease where absent.
+    #[arg(long, value_name = "NAMESPACE")]
+    cert_manager_namespace: Option<String>,
     #[command(flatten)]
     server: Server,
 }
@@ -32,9 +37,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
-        return wait(preflight::challenge(&client, &args.server.way, id, args.output));
+        let cert_manager = args.cert_manager_namespace.as_deref();
+        return wait(preflight::challenge(
+            &client,
+            &args.server.way,
+            id,
+            cert_manager,
+            args.output,
+        ));
     }
-    let (view, found): (Value, Vec<Value>) = wait(async {
+    let (view, found, waiting): (Value, Vec<Value>, Challenges) = wait(async {
         let view: Value = client.get(&["v1", "state"], &[]).await?;
         let found = if let Some(id) = &args.id {
             vec![client.get(&["v1", "incidents", id], &[]).await?]
@@ -44,7 +56,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 .filter(|incident| incident["state"] != "closed")
                 .collect()
         };
-        Ok((view, found))
+        let waiting = if args.id.is_none() && args.output.is_none() {
+            challenges::ask(&client).await?
+        } else {
+            challenges::none()
+        };
+        Ok((view, found, waiting))
     })?;
     if Output::document(args.output, &found)? {
         return Ok(());
@@ -70,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if out.is_empty() {
             out.push_str("No incident is open.\n");
         }
+        out.push_str(&challenges::waiting(&waiting, style));
         out.push_str(&text::besides(&view, style));
     }
     print(&out)

@@ -9,6 +9,7 @@ pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod targets;
 
+mod challenges;
 mod client;
 mod cluster;
 mod output;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, Scheme};
+use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, Scheme, proxied_by};
 use parallax_prober::{
-    AddressRule, Challenge, ClientProfile, Context, Profile, ResolverChoice, Validation, proxied_by, validate,
+    AddressRule, Challenge, ClientProfile, Context, Profile, ResolverChoice, Validation, validate,
 };
 
 use super::{args::Args, caa::Caa};

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 use super::{
     meta::{self, Part},
     settings::{self, CA_MAP, HANDLING_MAP, NOTIFICATIONS_MAP},
-    values::Values,
+    values::{CertManager, Values},
 };
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -17,6 +17,9 @@ const CLUSTER: &str = "parallax-aggregator";
 
 /// What people need who reach the aggregator by `kubectl parallax`.
 pub(super) const REACH: &str = "parallax-reach";
+
+/// Where cert-manager keeps its Lease unless it is told otherwise.
+const LEASES: &str = "kube-system";
 
 /// An account of its own for everybody; none gets a token of the API server unless a pod asks for one.
 pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
@@ -55,7 +58,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
         // Whether somebody may ask for a run or handle an incident.
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
     ];
-    if values.cert_manager {
+    if values.cert_manager == CertManager::Auto {
         rules.extend([
             read("cert-manager.io", &["certificates", "clusterissuers", "issuers"]),
             read("acme.cert-manager.io", &["challenges"]),
@@ -158,6 +161,11 @@ pub(super) fn reach(values: &Values) -> Role {
 
 /// What the aggregator may in the namespaces of Parallax.
 pub(super) fn roles(values: &Values) -> Vec<Role> {
+    let seat = seat_rules(values);
+    let seat = seat.into_iter().map(|(namespace, rules)| Role {
+        metadata: Part::Aggregator.meta_in(&namespace),
+        rules: Some(rules),
+    });
     settings::spaces(values)
         .into_iter()
         .map(|namespace| {
@@ -193,13 +201,38 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                 rules: Some(rules),
             }
         })
+        .chain(seat)
         .collect()
+}
+
+/// What it takes to know where cert-manager's pod sits, where the values name its namespace. Its Lease is in `kube-system`
+/// unless it is told otherwise.
+fn seat_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
+    let Some(namespace) = &values.cert_manager_namespace else {
+        return Vec::new();
+    };
+    let lease = PolicyRule {
+        resource_names: Some(vec![parallax_aggregator::preflight::LEASE.to_owned()]),
+        ..rule("coordination.k8s.io", &["leases"], &["get"])
+    };
+    let own = vec![
+        rule("", &["pods"], &["list"]),
+        rule("apps", &["deployments"], &["list"]),
+        lease.clone(),
+    ];
+    let mut all = vec![(namespace.clone(), own)];
+    if namespace != LEASES {
+        all.push((LEASES.to_owned(), vec![lease]));
+    }
+    all
 }
 
 /// These rights, for the aggregator.
 pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
+    let seat = seat_rules(values).into_iter().map(|(namespace, _)| namespace);
     settings::spaces(values)
         .into_iter()
+        .chain(seat)
         .map(|namespace| RoleBinding {
             metadata: Part::Aggregator.meta_in(&namespace),
             role_ref: RoleRef {

@@ -8,7 +8,7 @@ use super::{
     aggregator::{self, PAGE_PORT, PROBER_PORT},
     meta::{self, Part},
     storage,
-    values::Values,
+    values::{CertManager, Values},
 };
 
 /// The configuration.
@@ -69,10 +69,9 @@ fn configuration(values: &Values) -> String {
         "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\ntopology:\n  kubernetes: {}\n",
         values.interval_ms,
         values.timeout_ms,
-        if values.cert_manager {
-            "{}"
-        } else {
-            "{certManager: off}"
+        match values.cert_manager {
+            CertManager::Auto => "{}",
+            CertManager::Off => "{certManager: off}",
         }
     );
     let mut hosts = vec![aggregator::host(values)];
@@ -124,6 +123,9 @@ fn configuration(values: &Values) -> String {
             values.namespace,
             Part::Aggregator.name()
         );
+    }
+    if let Some(namespace) = &values.cert_manager_namespace {
+        let _ = writeln!(text, "challenges:\n  certManagerNamespace: {namespace}");
     }
     if values.custom_resources {
         text.push_str("customResources: true\n");

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     args::{Request, Setting},
     cluster::{Cluster, Missing, Sort},
+    edited,
     plan::Planned,
     trouble::{Trouble, Why},
 };
@@ -23,9 +24,12 @@ pub(super) async fn allowed(
 ) -> Result<(), Trouble> {
     let solver = match &planned.approach {
         Some(Approach::Ingress(solver)) => solver,
+        Some(Approach::EditInPlace { name, .. }) if asked.edit_in_place => {
+            return edited::possible(cluster, &asked.namespace, name, planned.host.as_str()).await;
+        }
         Some(Approach::EditInPlace { name, .. }) => {
             return Err(Why::EditInPlace.usage(format!(
-                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight never touches it. --no-create (noCreate) looks at the way that is there",
+                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight touches it with --edit-in-place only. --no-create (noCreate) looks at the way that is there",
                 planned.host, asked.namespace
             )));
         }

@@ -69,6 +69,10 @@ pub(super) struct Request {
     /// Create also what costs money: an Ingress of a class that makes a balancer.
     #[arg(long)]
     pub(super) yes: bool,
+    /// Where cert-manager would edit an Ingress that serves others: do so too, one path for as long as this takes. That
+    /// Ingress is reloaded twice by its controller.
+    #[arg(long, conflicts_with = "no_create")]
+    pub(super) edit_in_place: bool,
     /// Fail also where it passes only because of the node that cert-manager's pod is on now.
     #[arg(long)]
     pub(super) strict: bool,
@@ -94,9 +98,9 @@ pub(super) struct Setting {
     /// The image of the responder; that of the installed probers where absent.
     #[arg(long, value_name = "IMAGE")]
     pub(super) image: Option<String>,
-    /// Where cert-manager runs.
-    #[arg(long, value_name = "NAMESPACE", default_value = "cert-manager")]
-    pub(super) cert_manager_namespace: String,
+    /// Where cert-manager runs; found by its Deployment's labels and its Lease where absent.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(super) cert_manager_namespace: Option<String>,
     /// The namespace of Parallax in the cluster [default: parallax].
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) parallax_namespace: Option<String>,

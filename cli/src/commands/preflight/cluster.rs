@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -83,6 +83,15 @@ impl Sort {
             format!("{kind} {namespace}/{name}")
         }
     }
+
+    /// `pods of shop`.
+    fn some(self, namespace: Option<&str>) -> String {
+        let plural = self.parts().3;
+        match namespace {
+            Some(namespace) if !self.of_the_cluster() => format!("{plural} of {namespace}"),
+            _ => format!("{plural} of all namespaces"),
+        }
+    }
 }
 
 /// Why something of the cluster is not there.
@@ -141,7 +150,7 @@ impl Cluster {
 
     pub(super) async fn get(&self, sort: Sort, namespace: &str, name: &str) -> Result<Value, Missing> {
         let call = async { self.api(sort, namespace).get(name).await };
-        self.called(sort, namespace, ("get", "read", name), call)
+        self.called(sort, Some(namespace), ("get", "read", name), call)
             .await
             .map(value)
     }
@@ -152,7 +161,23 @@ impl Cluster {
         namespace: &str,
         labels: &str,
     ) -> Result<Vec<Value>, Missing> {
-        let api = self.api(sort, namespace);
+        self.pages(sort, Some(namespace), self.api(sort, namespace), labels)
+            .await
+    }
+
+    /// Those of every namespace.
+    pub(super) async fn list_all(&self, sort: Sort, labels: &str) -> Result<Vec<Value>, Missing> {
+        let api = Api::all_with(self.client.clone(), &sort.resource());
+        self.pages(sort, None, api, labels).await
+    }
+
+    async fn pages(
+        &self,
+        sort: Sort,
+        namespace: Option<&str>,
+        api: Api<DynamicObject>,
+        labels: &str,
+    ) -> Result<Vec<Value>, Missing> {
         let mut all = Vec::new();
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
@@ -175,9 +200,32 @@ impl Cluster {
                 .create(&PostParams::default(), &object)
                 .await
         };
-        self.called(sort, namespace, ("create", "create", &name), call)
+        self.called(sort, Some(namespace), ("create", "create", &name), call)
             .await
             .map(value)
+    }
+
+    /// Merges a change into an object; not where its version is another than the one in the change.
+    pub(super) async fn patch(
+        &self,
+        sort: Sort,
+        namespace: &str,
+        name: &str,
+        change: &Value,
+    ) -> Result<bool, Missing> {
+        let call = async {
+            let api = self.api(sort, namespace);
+            match api
+                .patch(name, &PatchParams::default(), &Patch::Merge(change))
+                .await
+            {
+                Ok(_) => Ok(true),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        self.called(sort, Some(namespace), ("patch", "edit", name), call)
+            .await
     }
 
     /// Removes an object; one that is not there is removed.
@@ -188,7 +236,7 @@ impl Cluster {
                 .await
         };
         match self
-            .called(sort, namespace, ("delete", "remove", name), call)
+            .called(sort, Some(namespace), ("delete", "remove", name), call)
             .await
         {
             Ok(_) | Err(Missing::NotFound) => Ok(()),
@@ -199,11 +247,15 @@ impl Cluster {
     async fn called<T>(
         &self,
         sort: Sort,
-        namespace: &str,
+        namespace: Option<&str>,
         (verb, doing, name): (&str, &str, &str),
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Missing> {
-        let what = sort.named(namespace, name);
+        let what = if name.is_empty() {
+            sort.some(namespace)
+        } else {
+            sort.named(namespace.unwrap_or_default(), name)
+        };
         match timeout(PATIENCE, call).await {
             Err(_) => Err(Missing::Failed(
                 Why::ApiServer,
@@ -240,7 +292,8 @@ impl Cluster {
                     404 => Missing::Failed(
                         Why::NotFound,
                         format!(
-                            "cannot {doing} {what}: this cluster has no such kind, or no namespace {namespace}"
+                            "cannot {doing} {what}: this cluster has no such kind, or no namespace {}",
+                            namespace.unwrap_or_default()
                         ),
                     ),
                     409 if verb == "create" => {
@@ -267,12 +320,11 @@ impl Cluster {
 }
 
 /// Names the rule that would allow it.
-fn forbidden(sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) -> String {
+fn forbidden(sort: Sort, namespace: Option<&str>, verb: &str, what: &str, said: &str) -> String {
     let (group, _, _, plural) = sort.parts();
-    let place = if sort.of_the_cluster() {
-        "in a ClusterRole".to_owned()
-    } else {
-        format!("in namespace {namespace}")
+    let place = match namespace {
+        Some(namespace) if !sort.of_the_cluster() => format!("in namespace {namespace}"),
+        _ => "in a ClusterRole".to_owned(),
     };
     format!(
         "cannot {verb} {what}: you may not; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
@@ -282,4 +334,41 @@ fn forbidden(sort: Sort, namespace: &str, verb: &str, what: &str, said: &str) ->
 fn value(object: DynamicObject) -> Value {
     // What was JSON a moment ago is JSON again.
     serde_json::to_value(object).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_right_that_is_missing_is_named_by_its_rule_and_place() {
+        for sort in [
+            Sort::Pod,
+            Sort::Service,
+            Sort::Ingress,
+            Sort::IngressClass,
+            Sort::Route,
+            Sort::Issuer,
+            Sort::ClusterIssuer,
+            Sort::Certificate,
+            Sort::Challenge,
+            Sort::Deployment,
+            Sort::DaemonSet,
+            Sort::Lease,
+            Sort::NetworkPolicy,
+        ] {
+            let (group, _, _, plural) = sort.parts();
+            for verb in ["get", "list", "create", "patch", "delete"] {
+                let said = forbidden(sort, Some("shop"), verb, "it", "no");
+                let place = if sort.of_the_cluster() {
+                    "in a ClusterRole"
+                } else {
+                    "in namespace shop"
+                };
+                let rule = format!("{{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}}");
+                assert!(said.contains(&format!("missing rule {place}: {rule}")), "{said}");
+                assert!(forbidden(sort, None, verb, "it", "no").contains("in a ClusterRole"));
+            }
+        }
+    }
 }

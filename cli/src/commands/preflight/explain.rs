@@ -2,17 +2,15 @@
 
 use std::fmt::Write as _;
 
-use parallax_aggregator::preflight::{Challenge, Standing, Waiting, caa_identities, read, reason};
-use parallax_model::{ChallengeClient, Reach, Vantage};
+use parallax_aggregator::preflight::{
+    Challenge, For, Seat, Waiting, Wanted, caa_identities, meaning, read, reason, wait_instead,
+};
+use parallax_model::ChallengeClient;
 use serde_json::json;
 
 use super::{
     cluster::{Cluster, Missing, Sort},
-    judged,
-    names::For,
-    report,
-    runs::{self, Wanted},
-    seat::Seat,
+    report, runs,
 };
 use crate::{
     commands::{
@@ -34,6 +32,7 @@ pub(crate) async fn challenge(
     client: &Client,
     way: &Way,
     id: &str,
+    cert_manager: Option<&str>,
     output: Option<Output>,
 ) -> Result<(), Failure> {
     let place = id.strip_prefix(PREFIX).and_then(|place| place.split_once('/'));
@@ -64,7 +63,7 @@ pub(crate) async fn challenge(
         );
         return print(&text);
     }
-    let seat = Seat::find(&cluster, "cert-manager").await;
+    let seat = Seat::find(&cluster, cert_manager).await;
     let host = challenge
         .spec
         .dns_name
@@ -87,7 +86,7 @@ pub(crate) async fn challenge(
     let mut fetched = runs::both(client, &wanted, false).await?;
     runs::deeper(client, &wanted, &mut fetched, false).await?;
     runs::of_the_name(client, &wanted, &mut fetched, false).await?;
-    let judged = judged(&wanted.host, &wanted, &fetched, &seat);
+    let judged = wanted.judged(&fetched, &seat);
     let document = json!({
         "challenge": format!("{namespace}/{name}"),
         "host": judged.host,
@@ -108,8 +107,8 @@ pub(crate) async fn challenge(
     for line in seat.words().iter().chain(&seat.notes) {
         let _ = writeln!(text, "{line}");
     }
-    if let Some(hint) = hint(&judged, &challenge) {
-        let _ = writeln!(text, "{hint}");
+    if let Some(hint) = wait_instead(&judged, &challenge) {
+        let _ = writeln!(text, "{}", hint.words());
     }
     print(&text)
 }
@@ -134,55 +133,6 @@ fn head(challenge: &Challenge, waiting: &Waiting) -> String {
         "Challenge {}/{} for {}: {state}\n",
         meta.namespace, meta.name, challenge.spec.dns_name
     );
-    let said = match waiting {
-        Waiting::Nothing if !status.processing => {
-            "cert-manager has not started it: it is queued (at most 60 at once, and one for each name), not failing"
-                .to_owned()
-        }
-        Waiting::Nothing if !status.presented => "its solver is not there yet".to_owned(),
-        Waiting::Nothing => "cert-manager says nothing of it yet".to_owned(),
-        Waiting::SelfCheck(failure) => {
-            let mut said = format!("cert-manager's self check: {}", failure.kind.words());
-            if let Some(status) = failure.status {
-                let _ = write!(said, " ({status})");
-            }
-            if let Some(address) = failure.address {
-                let _ = write!(said, " at {address}");
-            }
-            if let Some(resolver) = failure.resolver {
-                let _ = write!(said, ", as {resolver} says");
-            }
-            format!("{said}; it repeats that for ever, often {}", failure.usual.join(", "))
-        }
-        Waiting::Delay(time) => {
-            format!("the self check is skipped: it waits {time} and then asks the CA (waitInsteadOfSelfCheck)")
-        }
-        Waiting::Refused(said) => format!("the CA has refused it, and the order is over: {said}"),
-        Waiting::NotPresented(said) => format!("its solver could not be made: {said}"),
-        Waiting::Other(said) => format!("cert-manager says: {said}"),
-    };
-    let _ = writeln!(text, "  {}", said.replace(char::is_control, " "));
+    let _ = writeln!(text, "  {}", meaning(challenge, waiting));
     text
-}
-
-/// Skipping the self check is right precisely where nodes fail and the internet does not; elsewhere it burns orders.
-fn hint(judged: &parallax_aggregator::preflight::Judged, challenge: &Challenge) -> Option<String> {
-    let outside = judged.ca.passed.iter().any(|vantage| {
-        matches!(
-            vantage,
-            Vantage::Outside {
-                reach: Reach::Internet,
-                ..
-            }
-        )
-    });
-    let failing = matches!(judged.self_check.standing, Standing::Failed | Standing::AtRisk);
-    if !failing || challenge.spec.solver.wait_instead_of_self_check.is_some() {
-        return None;
-    }
-    Some(if judged.ca.standing == Standing::Passed && outside {
-        "Way out: the internet gets through and nodes do not, so waitInsteadOfSelfCheck: 60s in the issuer's solver (cert-manager 1.21) skips the one check that fails.".to_owned()
-    } else {
-        "waitInsteadOfSelfCheck would skip the self check, but nothing shows that the CA gets through: a failed validation ends the order, and five an hour end all. Ask from outside first.".to_owned()
-    })
 }

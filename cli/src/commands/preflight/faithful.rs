@@ -4,26 +4,29 @@
 //! a killed process leaves is removed by the next preflight in that namespace once its deadline has passed, and its Pod
 //! ends by itself before. What a Preflight object asked for belongs to that object and goes with it.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt as _, stream};
 
 use jiff::{SignedDuration, Timestamp};
 use parallax_aggregator::preflight::{
-    Made, Material, OWNER, Owner, SyntheticSolver, ready_pod, route_accepted,
+    Fetched, Made, Material, OWNER, Owner, PREFIX, Seat, SyntheticSolver, Wanted, ready_pod, route_accepted,
 };
 use parallax_model::FailureKind;
 use ring::digest;
 use serde_json::Value;
 
 use super::{
-    Case, Place,
+    AT_ONCE, Case, Place,
     allowed::{allowed, image},
     args::Request,
     cluster::{Cluster, Missing, Sort},
-    fresh, judged, leftovers,
+    edited, fresh, leftovers,
     plan::Planned,
-    random,
-    runs::{self, Fetched, Wanted},
-    seat::Seat,
+    random, runs,
     trouble::{Trouble, Why},
 };
 use crate::exit::Failure;
@@ -42,7 +45,7 @@ const ROUNDS: [Duration; 4] = [
 /// How often what was created is tried to be removed.
 const REMOVALS: usize = 3;
 
-/// Makes a preflight of each name, one after the other.
+/// Makes a preflight of each name, a few at a time.
 pub(super) async fn run(
     asked: &Request,
     place: &Place<'_>,
@@ -54,6 +57,7 @@ pub(super) async fn run(
     for planned in &planned {
         allowed(asked, place.tell, cluster, planned).await?;
     }
+    edited::collect(cluster, &asked.namespace, place.tell).await;
     leftovers::collect(cluster, &asked.namespace, place.tell).await;
     let image = image(&asked.setting, cluster).await?;
     let attempt = Attempt {
@@ -61,13 +65,29 @@ pub(super) async fn run(
         place,
         cluster,
         seat,
+        progress: place.progress && planned.len() == 1,
     };
+    // After the first failure none is begun any more; what has begun is ended in order, so that it is removed.
+    let failed = Cell::new(false);
+    let (attempt, image, failed) = (&attempt, &image, &failed);
+    let done: Vec<Result<Option<Case>, Trouble>> = stream::iter(planned)
+        .map(async |planned| {
+            if failed.get() || place.stop.is_cancelled() {
+                return Ok(None);
+            }
+            let case = attempt.whole(planned, image).await;
+            failed.set(failed.get() || case.is_err());
+            case.map(Some)
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
     let mut cases = Vec::new();
-    for planned in planned {
-        if place.stop.is_cancelled() {
-            return Err(interrupted());
-        }
-        cases.push(attempt.whole(planned, &image).await?);
+    for case in done {
+        cases.extend(case?);
+    }
+    if place.stop.is_cancelled() {
+        return Err(interrupted());
     }
     Ok(cases)
 }
@@ -86,10 +106,7 @@ fn name(owner: Option<&Owner>, host: &str) -> Result<String, Trouble> {
             std::array::from_fn(|n| hash.as_ref()[n])
         }
     };
-    Ok(format!(
-        "parallax-preflight-{:012x}",
-        u64::from_be_bytes(bytes) >> 16
-    ))
+    Ok(format!("{PREFIX}{:012x}", u64::from_be_bytes(bytes) >> 16))
 }
 
 /// Preflights under way.
@@ -98,6 +115,8 @@ struct Attempt<'a> {
     place: &'a Place<'a>,
     cluster: &'a Cluster,
     seat: &'a Seat,
+    /// Whether a person watches one host.
+    progress: bool,
 }
 
 impl Attempt<'_> {
@@ -115,22 +134,20 @@ impl Attempt<'_> {
             deadline: (Timestamp::now() + lifetime).to_string(),
             lifetime_seconds: self.asked.setting.lifetime,
         };
-        let Some(mut solver) = planned
-            .approach
-            .as_ref()
-            .and_then(|approach| SyntheticSolver::of(approach, &material))
-        else {
+        let Some(approach) = &planned.approach else {
             return Err(Why::Invalid.usage(format!(
                 "{}: nothing says how its challenge would be answered",
                 planned.host
             )));
         };
+        let mut solver = SyntheticSolver::of(approach, &material);
         if let Some(owner) = self.place.owner {
             solver.belongs_to(owner);
         }
         let way = match &solver.way {
-            Made::Ingress(_) => Sort::Ingress,
-            Made::Route(_) => Sort::Route,
+            Made::Ingress(_) => Way::Own(Sort::Ingress),
+            Made::Route(_) => Way::Own(Sort::Route),
+            Made::Path { ingress, .. } => Way::PathIn(ingress.clone()),
         };
         // Creating is never broken off: a request on its way could make what nobody removes.
         let pod = self
@@ -138,12 +155,12 @@ impl Attempt<'_> {
             .create(Sort::Pod, &material.namespace, &solver.pod)
             .await;
         let done = match pod {
-            Ok(pod) => self.made(solver, &pod, way, &material, planned).await,
+            Ok(pod) => self.made(solver, &pod, &way, &material, planned).await,
             // Somebody else's, who removes it.
             Err(Missing::Failed(Why::Busy, said)) => return Err(Why::Busy.could_not(said)),
             Err(missing) => Err(missing.into()),
         };
-        let removed = self.remove(way, &material).await;
+        let removed = self.remove(&way, &material).await;
         match (done, removed) {
             (Err(trouble), Err(left)) => {
                 (self.place.tell)(&format!("parallax: {}", left.failure));
@@ -161,7 +178,7 @@ impl Attempt<'_> {
         &self,
         mut solver: SyntheticSolver,
         pod: &Value,
-        way: Sort,
+        way: &Way,
         material: &Material,
         mut planned: Planned,
     ) -> Result<Case, Trouble> {
@@ -173,24 +190,33 @@ impl Attempt<'_> {
         self.cluster
             .create(Sort::Service, namespace, &solver.service)
             .await?;
-        let (Made::Ingress(object) | Made::Route(object)) = &solver.way;
-        self.cluster.create(way, namespace, object).await?;
+        match &solver.way {
+            Made::Path { ingress, path } => {
+                edited::add(self.cluster, namespace, ingress, (&material.host, path)).await?;
+            }
+            Made::Ingress(object) => {
+                self.cluster.create(Sort::Ingress, namespace, object).await?;
+            }
+            Made::Route(object) => {
+                self.cluster.create(Sort::Route, namespace, object).await?;
+            }
+        }
         let begun = Instant::now();
         let work = async {
             self.ready(Sort::Pod, material, ready_pod).await?;
-            if way == Sort::Route {
+            if matches!(way, Way::Own(Sort::Route)) {
                 self.ready(Sort::Route, material, route_accepted).await?;
             }
             let wanted = Wanted {
                 token: material.token.clone(),
                 key: Some(material.key.clone()),
-                ..Wanted::of(self.asked, &planned, self.seat)
+                ..runs::wanted(self.asked, &planned, self.seat)
             };
-            let (mut fetched, propagation) = self.ask(&planned, &wanted, begun).await?;
-            runs::deeper(self.place.client, &wanted, &mut fetched, self.place.progress)
+            let (mut fetched, propagation) = self.ask(&wanted, begun).await?;
+            runs::deeper(self.place.client, &wanted, &mut fetched, self.progress)
                 .await
                 .map_err(Trouble::of_the_aggregator)?;
-            runs::of_the_name(self.place.client, &wanted, &mut fetched, self.place.progress)
+            runs::of_the_name(self.place.client, &wanted, &mut fetched, self.progress)
                 .await
                 .map_err(Trouble::of_the_aggregator)?;
             self.still_ours(material, uid).await?;
@@ -250,20 +276,15 @@ impl Attempt<'_> {
     }
 
     /// Asks until the route answers, or it is clear that waiting longer does not help.
-    async fn ask(
-        &self,
-        planned: &Planned,
-        wanted: &Wanted,
-        begun: Instant,
-    ) -> Result<(Fetched, Option<Duration>), Trouble> {
+    async fn ask(&self, wanted: &Wanted, begun: Instant) -> Result<(Fetched, Option<Duration>), Trouble> {
         let mut pauses = ROUNDS.iter().chain(std::iter::repeat(&ROUNDS[3]));
         let mut first = None;
         loop {
-            let asked = runs::both(self.place.client, wanted, self.place.progress).await;
+            let asked = runs::both(self.place.client, wanted, self.progress).await;
             let late = begun.elapsed() >= self.asked.patience();
             match asked {
                 Ok(fetched) => {
-                    let judged = judged(&planned.host, wanted, &fetched, self.seat);
+                    let judged = wanted.judged(&fetched, self.seat);
                     if !judged.self_check.passed.is_empty() {
                         first = first.or(Some(begun.elapsed()));
                     }
@@ -288,16 +309,17 @@ impl Attempt<'_> {
     }
 
     /// Removes what may have been created, the way in first. One try may fail where the next does not.
-    async fn remove(&self, way: Sort, material: &Material) -> Result<(), Trouble> {
+    async fn remove(&self, way: &Way, material: &Material) -> Result<(), Trouble> {
+        let (namespace, name) = (&material.namespace, &material.name);
         let mut left = Vec::new();
-        for sort in [way, Sort::Service, Sort::Pod] {
+        for part in [way, &Way::Own(Sort::Service), &Way::Own(Sort::Pod)] {
             let mut said = None;
             for _ in 0..REMOVALS {
-                match self
-                    .cluster
-                    .delete(sort, &material.namespace, &material.name)
-                    .await
-                {
+                let removed = match part {
+                    Way::PathIn(ingress) => edited::remove(self.cluster, namespace, ingress, name).await,
+                    Way::Own(sort) => self.cluster.delete(*sort, namespace, name).await,
+                };
+                match removed {
                     Ok(()) => {
                         said = None;
                         break;
@@ -310,20 +332,30 @@ impl Attempt<'_> {
         if left.is_empty() {
             return Ok(());
         }
+        let by_hand = match way {
+            Way::Own(Sort::Route) => {
+                format!("kubectl -n {namespace} delete httproutes,services,pods -l {OWNER}={name}")
+            }
+            Way::Own(_) => format!("kubectl -n {namespace} delete ingresses,services,pods -l {OWNER}={name}"),
+            Way::PathIn(ingress) => format!(
+                "take the path to Service {name} out of Ingress {namespace}/{ingress}, then kubectl -n {namespace} delete services,pods -l {OWNER}={name}"
+            ),
+        };
         Err(Why::NotRemoved.could_not(format!(
-            "what was created is still there ({}); the next preflight in namespace {} removes it after {}, or do so now: kubectl -n {} delete {} -l {OWNER}={}",
+            "what was created is still there ({}); the next preflight in namespace {namespace} removes it after {}, or do so now: {by_hand}",
             left.join("; "),
-            material.namespace,
             material.deadline,
-            material.namespace,
-            if way == Sort::Route {
-                "httproutes,services,pods"
-            } else {
-                "ingresses,services,pods"
-            },
-            material.name
         )))
     }
+}
+
+/// The way in that was made.
+#[derive(Debug)]
+enum Way {
+    /// An object of its own.
+    Own(Sort),
+    /// A path in this Ingress.
+    PathIn(String),
 }
 
 /// A controller that has not taken up the route yet answers so; a name that is published with it is not there yet.

@@ -5,6 +5,7 @@ mod allowed;
 mod args;
 mod cluster;
 mod controller;
+mod edited;
 mod explain;
 mod faithful;
 mod leftovers;
@@ -15,25 +16,21 @@ mod runs;
 mod seat;
 mod trouble;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use parallax_aggregator::preflight::{
-    Asked, Check, Judged, NodeAnswer, Owner, Standing, exit_code, judge, key_authorization, token,
+    Fetched, Judged, Names, NodeAnswer, Owner, Seat, Standing, Wanted, exit_code, key_authorization, token,
 };
-use parallax_model::{ChallengeClient, HostName};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use args::Args;
 pub(crate) use explain::{challenge, is_challenge};
 
-use tokio_util::sync::CancellationToken;
-
 use self::{
     args::{Instead, Request},
     cluster::Cluster,
-    names::Names,
     plan::Planned,
-    runs::{Fetched, Wanted},
-    seat::Seat,
     trouble::{Trouble, Why},
 };
 use super::ask::Client;
@@ -41,6 +38,10 @@ use crate::{
     commands::{print, stop_on_signal},
     exit::Failure,
 };
+
+/// Hosts that are asked for at one time, in the order of the report: each takes three or four runs, and the aggregator makes
+/// eight at once for everybody.
+const AT_ONCE: usize = 3;
 
 /// One host, judged, with what cert-manager would do for it.
 struct Case {
@@ -97,7 +98,7 @@ async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
 async fn cases(asked: &Request, place: &Place<'_>) -> Result<(Seat, Vec<Case>), Trouble> {
     let planned = plan::of(asked, place.cluster).await?;
     let seat = match place.cluster {
-        Some(cluster) => Seat::find(cluster, &asked.setting.cert_manager_namespace).await,
+        Some(cluster) => Seat::find(cluster, asked.setting.cert_manager_namespace.as_deref()).await,
         None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
     };
     let cases = match place.cluster {
@@ -120,25 +121,25 @@ async fn look(
     seat: &Seat,
     planned: Vec<Planned>,
 ) -> Result<Vec<Case>, Trouble> {
-    let mut cases = Vec::new();
-    for planned in planned {
+    let progress = place.progress && planned.len() == 1;
+    let asking = stream::iter(planned).map(async |planned| {
         let wanted = Wanted {
             token: fresh()?.0,
             key: None,
-            ..Wanted::of(asked, &planned, seat)
+            ..runs::wanted(asked, &planned, seat)
         };
-        let mut fetched = runs::both(place.client, &wanted, place.progress)
+        let mut fetched = runs::both(place.client, &wanted, progress)
             .await
             .map_err(Trouble::of_the_aggregator)?;
-        runs::deeper(place.client, &wanted, &mut fetched, place.progress)
+        runs::deeper(place.client, &wanted, &mut fetched, progress)
             .await
             .map_err(Trouble::of_the_aggregator)?;
-        runs::of_the_name(place.client, &wanted, &mut fetched, place.progress)
+        runs::of_the_name(place.client, &wanted, &mut fetched, progress)
             .await
             .map_err(Trouble::of_the_aggregator)?;
-        cases.push(Case::of(planned, &wanted, fetched, seat));
-    }
-    Ok(cases)
+        Ok::<_, Trouble>(Case::of(planned, &wanted, fetched, seat))
+    });
+    asking.buffered(AT_ONCE).try_collect().await
 }
 
 /// A token and its key, never used before.
@@ -161,7 +162,7 @@ fn random<const N: usize>() -> Result<[u8; N], Trouble> {
 impl Case {
     /// Judges what came back.
     fn of(planned: Planned, wanted: &Wanted, fetched: Fetched, seat: &Seat) -> Self {
-        let judged = judged(&planned.host, wanted, &fetched, seat);
+        let judged = wanted.judged(&fetched, seat);
         Self {
             planned,
             judged,
@@ -170,76 +171,6 @@ impl Case {
             names: fetched.names,
         }
     }
-}
-
-fn judged(host: &HostName, wanted: &Wanted, fetched: &Fetched, seat: &Seat) -> Judged {
-    let differs = seat.differs(host.as_str(), fetched, wanted);
-    let url = wanted.url();
-    let one = |check: Check, part: &runs::Part, differs: &[String]| {
-        judge(&Asked {
-            check,
-            url: &url,
-            with_key: wanted.key.is_some(),
-            public_names: part.public_names,
-            answers: &part.answers,
-            silent: &part.silent,
-            diagnosed: part.diagnosed.as_ref().map(|incident| &incident.verdict),
-            seat: seat.node(),
-            seat_in_host_network: seat.in_host_network(),
-            differs,
-            // cert-manager's own check sees the cluster's answer alone, and made it itself.
-            names: fetched
-                .names
-                .found()
-                .map(|found| &found.judged)
-                .filter(|_| check != Check::SelfCheck),
-        })
-    };
-    Judged {
-        host: host.to_string(),
-        self_check: one(Check::SelfCheck, &fetched.self_check, &differs),
-        ca: one(Check::Ca(wanted.authority), &fetched.ca, &[]),
-        not_checked: not_checked(wanted, fetched),
-    }
-}
-
-/// What nobody looked at, so that no verdict reads as more than it is.
-fn not_checked(wanted: &Wanted, fetched: &Fetched) -> Vec<String> {
-    let mut all = Vec::new();
-    let outside = fetched.ca.answers.iter().any(|answer| {
-        matches!(
-            answer.vantage,
-            parallax_model::Vantage::Outside {
-                reach: parallax_model::Reach::Internet,
-                ..
-            }
-        )
-    });
-    if !outside {
-        all.push(
-            "whether the internet reaches port 80: no vantage stands there (parallax vantage enroll, or parallax check --profile ca from a machine outside)"
-                .to_owned(),
-        );
-    }
-    all.push("the CA's secondary validation from several networks".to_owned());
-    all.push("DNSSEC".to_owned());
-    all.extend(fetched.names.not_checked());
-    if wanted.authority == ChallengeClient::Pebble {
-        all.push("CAA records, which Pebble does not look at".to_owned());
-    }
-    if !fetched.ca.public_names && wanted.authority == ChallengeClient::Boulder {
-        all.push(
-            "the name as public DNS has it: the cluster's own resolvers were asked (resolvers.public in the aggregator's configuration)"
-                .to_owned(),
-        );
-    }
-    if wanted.key.is_none() {
-        all.push(
-            "the solver's pod, its Service, its class or Gateway and the route to its token: nothing was created (--no-create)"
-                .to_owned(),
-        );
-    }
-    all
 }
 
 fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {

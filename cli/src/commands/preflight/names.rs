@@ -1,93 +1,26 @@
-//! What is said of the host's name, and by whom: asked along with the two checks.
+//! What is said of the host's name, and by whom, for people.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use parallax_aggregator::{
-    preflight::{CaaStanding, NameFacts, SeenName, Side},
-    runs::api::{NamesAsk, NamesFound, RunFrom, RunRequest},
-};
-use parallax_model::{
-    HostName,
-    dns::{CaaAnswer, RecordAnswer, Viewer},
-};
+use parallax_aggregator::preflight::{CaaStanding, NameFacts, Names, SeenName, Side};
+use parallax_model::dns::{CaaAnswer, RecordAnswer, Viewer};
 
 use crate::commands::ask::Table;
 
-/// What became of the question.
-#[derive(Debug)]
-pub(super) enum Names {
-    /// It was answered.
-    Found(Box<NamesFound>),
-    /// It was not, and why.
-    NotAsked(String),
-}
-
-/// What is asked of the name, for whom.
-#[derive(Debug, Clone, Default)]
-pub(super) struct For {
-    /// By which names the authority goes in CAA records; none where it is not known.
-    pub(super) identities: Vec<String>,
-    /// The account that would ask.
-    pub(super) account_uri: Option<String>,
-}
-
-impl For {
-    pub(super) fn request(&self, host: &HostName) -> RunRequest {
-        RunRequest {
-            url: format!("dns://{host}"),
-            from: RunFrom::All,
-            names: Some(NamesAsk {
-                identities: self.identities.clone(),
-                account_uri: self.account_uri.clone(),
-            }),
-            ..RunRequest::default()
-        }
+/// For people: how the CAA records stand, and a table where the views are not one.
+pub(super) fn text(names: &Names) -> String {
+    let Some(found) = names.found() else {
+        return String::new();
+    };
+    let mut text = String::new();
+    if found.judged.caa != CaaStanding::NotAsked {
+        text = format!("\nCAA: {}\n", plain(&found.judged.caa_words));
     }
-}
-
-impl Names {
-    pub(super) fn found(&self) -> Option<&NamesFound> {
-        match self {
-            Self::Found(found) => Some(found),
-            Self::NotAsked(_) => None,
-        }
+    if !found.facts.differences.is_empty() {
+        text.push('\n');
+        text.push_str(&plain_lines(&table(&found.facts)));
     }
-
-    /// What nobody looked at, of what could be looked at here.
-    pub(super) fn not_checked(&self) -> Vec<String> {
-        match self {
-            Self::NotAsked(why) => vec![format!(
-                "CAA records, and what others than the asking nodes say of the name: {why}"
-            )],
-            Self::Found(found) => {
-                let mut all = Vec::new();
-                if found.judged.caa == CaaStanding::NotAsked {
-                    all.push(found.judged.caa_words.clone());
-                }
-                all.extend(found.facts.not_asked.iter().cloned());
-                if let Some(kind) = &found.facts.no_authority {
-                    all.push(format!("the zone's own servers: {}", kind.words()));
-                }
-                all
-            }
-        }
-    }
-
-    /// For people: how the CAA records stand, and a table where the views are not one.
-    pub(super) fn text(&self) -> String {
-        let Some(found) = self.found() else {
-            return String::new();
-        };
-        let mut text = String::new();
-        if found.judged.caa != CaaStanding::NotAsked {
-            text = format!("\nCAA: {}\n", plain(&found.judged.caa_words));
-        }
-        if !found.facts.differences.is_empty() {
-            text.push('\n');
-            text.push_str(&plain_lines(&table(&found.facts)));
-        }
-        text
-    }
+    text
 }
 
 /// Views that say the same are one line.

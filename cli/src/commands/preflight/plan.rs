@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use parallax_aggregator::preflight::{
-    Approach, Certificate, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, caa_identities, pick,
-    preflight_host, read,
+    Approach, Certificate, For, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, caa_identities,
+    pick, preflight_host, read,
 };
 use parallax_model::HostName;
 use serde_json::{Value, json};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::{
     args::Request,
     cluster::{Cluster, Missing, Sort},
-    names::For,
     trouble::{Trouble, Why},
 };
 use crate::exit::Failure;

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use parallax_aggregator::preflight::{NodeAnswer, Standing, Verdict};
+use parallax_aggregator::preflight::{NodeAnswer, Seat, Standing, Verdict};
 use parallax_diagnosis::text::Style;
 use parallax_model::{Outcome, Vantage};
 
-use super::{Case, seat::Seat};
+use super::{Case, names};
 use crate::commands::ask::Table;
 
 /// Vantages listed before the rest is counted.
@@ -32,7 +32,7 @@ pub(super) fn text(seat: &Seat, cases: &[Case], style: Style) -> String {
         verdict(&mut out, "CA", &case.judged.ca, style);
         out.push('\n');
         out.push_str(&table(&case.answers.0, &case.answers.1, style));
-        out.push_str(&case.names.text());
+        out.push_str(&names::text(&case.names));
         if let Some(time) = case.planned.propagation {
             let _ = writeln!(
                 out,

@@ -160,3 +160,53 @@ fn every_link_leads_to_a_file() {
         assert!(repository("docs").join(file).exists(), "{link}");
     }
 }
+
+#[test]
+fn what_is_read_of_cert_manager_is_granted_as_the_values_say() {
+    let made = |values: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values.yaml");
+        fs::write(&path, values).unwrap();
+        objects(&printed(Some(&path)))
+    };
+    let rules = |values: &str, kind: &str, namespace: &str| {
+        let key = (
+            kind.to_owned(),
+            namespace.to_owned(),
+            "parallax-aggregator".to_owned(),
+        );
+        let all = made(values);
+        all.get(&key)
+            .map(|role| role["rules"].to_string())
+            .unwrap_or_default()
+    };
+    assert!(rules("{}", "ClusterRole", "").contains("challenges"));
+    assert_eq!(rules("{}", "Role", "kube-system"), "");
+    assert!(!rules("certManager: off", "ClusterRole", "").contains("challenges"));
+    let configured = |values: &str, words: &str| {
+        let all = made(values);
+        all.values()
+            .any(|object| object["data"].to_string().contains(words))
+    };
+    assert!(configured("certManager: off", "kubernetes: {certManager: off}"));
+    let named = "certManagerNamespace: tls";
+    assert!(configured(named, "challenges:\\n  certManagerNamespace: tls"));
+    let own = rules(named, "Role", "tls");
+    assert!(own.contains("deployments") && own.contains("pods"), "{own}");
+    let lease = rules(named, "Role", "kube-system");
+    assert!(!lease.contains("pods"), "{lease}");
+    for role in [&own, &lease] {
+        assert!(
+            role.contains("cert-manager-controller") && role.contains("\"get\""),
+            "{role}"
+        );
+    }
+    for namespace in ["tls", "kube-system"] {
+        let key = (
+            "RoleBinding".to_owned(),
+            namespace.to_owned(),
+            "parallax-aggregator".to_owned(),
+        );
+        assert!(made(named).contains_key(&key), "{namespace}");
+    }
+}

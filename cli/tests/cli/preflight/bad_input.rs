@@ -88,6 +88,11 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
             2,
             "would edit Ingress shop/web in place",
         ),
+        (
+            &[HOST, "--cluster-issuer", "in-place", "--edit-in-place"],
+            3,
+            "there is no Ingress shop/web to edit",
+        ),
         (&[HOST, "--cluster-issuer", "alb"], 2, "add --yes"),
         (&["--certificate", "none"], 3, "there is no Certificate shop/none"),
         (&["--ingress", "plain"], 2, "names no issuer"),

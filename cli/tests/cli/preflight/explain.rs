@@ -7,17 +7,17 @@ fn challenge(key: &str, reason: &str) -> Value {
            "status": {"processing": true, "presented": true, "state": "pending", "reason": reason}})
 }
 
-fn controller(api: &Api, node: &str, spec: &Value) {
+fn controller(api: &Api, namespace: &str, node: &str, spec: &Value) {
     let labels =
         json!({"app.kubernetes.io/component": "controller", "app.kubernetes.io/name": "cert-manager"});
     api.put(
         "deployments",
-        json!({"metadata": {"namespace": "cert-manager", "name": "cert-manager", "labels": labels},
+        json!({"metadata": {"namespace": namespace, "name": "cert-manager", "labels": labels},
                "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}}),
     );
     api.put(
         "pods",
-        json!({"metadata": {"namespace": "cert-manager", "name": "cert-manager-1", "labels": labels},
+        json!({"metadata": {"namespace": namespace, "name": "cert-manager-1", "labels": labels},
                "spec": {"nodeName": node}, "status": {"phase": "Running"}}),
     );
 }
@@ -36,7 +36,7 @@ fn a_challenge_that_waits_is_replayed_from_every_node_and_its_reason_is_read() {
         .next()
         .unwrap()
         .to_owned();
-    controller(&bench.api, &node, &json!({"containers": [{}]}));
+    controller(&bench.api, "tls", &node, &json!({"containers": [{}]}));
     let output = bench
         .command(&["explain", "challenge/shop/web-1"])
         .output()
@@ -71,7 +71,7 @@ fn what_is_different_about_cert_managers_pod_makes_the_answer_uncertain() {
     bench.api.put("challenges", challenge("t0ken.thumb", ""));
     let proxied =
         json!({"containers": [{"env": [{"name": "HTTP_PROXY", "value": "http://proxy.example.test:3128"}]}]});
-    controller(&bench.api, "elsewhere", &proxied);
+    controller(&bench.api, "cert-manager", "elsewhere", &proxied);
     let output = bench
         .command(&["explain", "challenge/shop/web-1", "-o", "json"])
         .output()
@@ -112,5 +112,18 @@ fn what_is_no_challenge_over_http_or_not_there_is_said() {
     let (code, _, err) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(3));
     assert!(err.contains("resources: [challenges], verbs: [get]"), "{err}");
+    bench.api.allow();
+    bench.api.put("challenges", challenge("t0ken.thumb", ""));
+    bench
+        .api
+        .refuse("list", "deployments", 403, "deployments is forbidden");
+    let (code, out, _) = explain("challenge/shop/web-1");
+    assert_eq!(code, Some(0));
+    let rule =
+        "missing rule in a ClusterRole: {apiGroups: [\"apps\"], resources: [deployments], verbs: [list]}";
+    assert!(
+        out.contains(rule) && out.contains("--cert-manager-namespace"),
+        "{out}"
+    );
     bench.stop();
 }

@@ -110,6 +110,10 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
         let (code, out, err) = said(&class());
         assert_eq!(code, Some(3), "{verb} {resource}: {out}{err}");
         assert!(err.contains(expected), "{verb} {resource}: {err}");
+        assert!(
+            err.contains(words),
+            "what the API server says is said word by word: {err}"
+        );
         bench.api.allow();
         assert_eq!(bench.api.left(), Vec::<String>::new(), "{verb} {resource}");
     }
@@ -171,6 +175,66 @@ fn an_interrupt_removes_what_was_created() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert_eq!(bench.api.left(), Vec::<String>::new());
     bench.stop();
+}
+
+#[test]
+fn several_hosts_are_made_at_once_so_many_at_a_time_and_an_interrupt_removes_them_all() {
+    let bench = Bench::start();
+    bench.api.held().pods_wait = true;
+    let hosts = [
+        "d.example.test",
+        "a.example.test",
+        "c.example.test",
+        "b.example.test",
+    ];
+    let mut child = bench
+        .command(&["preflight", "--class", "nginx", "-n", "shop", "--image", "i"])
+        .args(hosts)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // None of them is ready, so these were made beside each other.
+    until(|| bench.api.created("ingresses").len() == 3);
+    let told = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(told.success());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(bench.api.created("ingresses").len(), 3, "the fourth had to wait");
+    assert_eq!(bench.api.left(), Vec::<String>::new());
+    bench.stop();
+}
+
+#[test]
+fn the_report_keeps_the_order_of_the_hosts_and_too_many_runs_are_waited_for() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    api.held().busy = 2;
+    let hosts = [
+        "d.example.test",
+        "a.example.test",
+        "c.example.test",
+        "b.example.test",
+    ];
+    let output = parallax()
+        .args(["preflight", "--no-create", "--json", "-n", "shop"])
+        .args(hosts)
+        .args(["--server", &format!("http://{}/", api.aggregator)])
+        .env("KUBECONFIG", api.kubeconfig(folder.path()))
+        .output()
+        .unwrap();
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(api.held().busy, 0, "it was refused, and asked again");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let told: Vec<&str> = document["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|host| host["host"].as_str().unwrap())
+        .collect();
+    assert_eq!(told, hosts);
 }
 
 #[test]

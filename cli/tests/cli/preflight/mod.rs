@@ -5,6 +5,7 @@ mod bad_input;
 mod controller;
 mod controller_ends;
 mod controller_refused;
+mod edited;
 mod explain;
 mod faithful;
 mod solver;

@@ -11,6 +11,7 @@ use url::Url;
 
 use check::Check;
 pub(super) use notify::Notify;
+pub(super) use raw::CertManager;
 use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
@@ -42,7 +43,9 @@ pub(super) struct Values {
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
     /// Whether cert-manager's objects are followed where it is installed.
-    pub(super) cert_manager: bool,
+    pub(super) cert_manager: CertManager,
+    /// Where its pod is looked for; it is not without.
+    pub(super) cert_manager_namespace: Option<String>,
     /// Who is told of incidents.
     pub(super) notify: Notify,
     pub(super) links: Links,
@@ -158,7 +161,8 @@ impl Default for Values {
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
-            cert_manager: true,
+            cert_manager: CertManager::default(),
+            cert_manager_namespace: None,
             notify: Notify::default(),
             links: Links::default(),
             preflight: None,
@@ -277,13 +281,29 @@ impl Values {
         }
         self.pod_monitor = raw.pod_monitor.map(|raw| monitor(raw, check));
         self.custom_resources = raw.custom_resources.unwrap_or(false);
+        self.cert_manager = raw.cert_manager.unwrap_or_default();
+        if let Some(namespace) = raw.cert_manager_namespace {
+            check.namespace("certManagerNamespace", &namespace);
+            if namespace == self.namespace {
+                check.wrong(
+                    "certManagerNamespace",
+                    "expected another namespace than Parallax's own".to_owned(),
+                );
+            }
+            if self.cert_manager == CertManager::Off {
+                check.wrong(
+                    "certManagerNamespace",
+                    "expected none with certManager: off, which has nothing of it looked at".to_owned(),
+                );
+            }
+            self.cert_manager_namespace = Some(namespace);
+        }
         self.links = Links {
             grafana: link("links.grafana", raw.links.grafana, check),
             page: link("links.page", raw.links.page, check),
         };
         self.preflight = raw.preflight.map(|raw| preflight(raw, check));
         self.notify = Notify::of(raw.notify, check);
-        self.cert_manager = raw.cert_manager != Some(raw::RawCertManager::Off);
         self
     }
 

@@ -30,7 +30,8 @@ pub(super) struct RawValues {
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
-    pub(super) cert_manager: Option<RawCertManager>,
+    pub(super) cert_manager: Option<CertManager>,
+    pub(super) cert_manager_namespace: Option<String>,
     #[serde(default)]
     pub(super) notify: RawNotify,
     #[serde(default)]
@@ -83,10 +84,13 @@ pub(super) struct RawAlertmanager {
 }
 
 /// Whether cert-manager's objects are followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum RawCertManager {
+pub(in crate::commands::manifests) enum CertManager {
+    /// Where it is installed.
+    #[default]
     Auto,
+    /// Never.
     Off,
 }
 

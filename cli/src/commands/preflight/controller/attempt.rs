@@ -8,7 +8,7 @@ use parallax_aggregator::{
         objects::{Key, Objects},
         preflights::PreflightStatus,
     },
-    preflight::Owner,
+    preflight::{Owner, Seat},
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,6 @@ use super::{
         cases,
         cluster::Cluster,
         leftovers,
-        seat::Seat,
         trouble::{Trouble, Why},
     },
     request, status,

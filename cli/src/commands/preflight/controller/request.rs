@@ -57,6 +57,7 @@ pub(super) fn read(
         namespace: namespace.to_owned(),
         no_create: body.no_create,
         yes: body.allow_billable,
+        edit_in_place: false,
         strict: body.strict,
         faithful_timing: body.faithful_timing,
         profile,

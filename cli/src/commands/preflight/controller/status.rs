@@ -7,10 +7,10 @@ use parallax_aggregator::{
         objects::{condition, now},
         preflights::{self, MOST_HOSTS, PreflightStatus, Says},
     },
-    preflight::Judged,
+    preflight::{Judged, Seat},
 };
 
-use super::super::{Case, seat::Seat, trouble::Trouble};
+use super::super::{Case, trouble::Trouble};
 
 /// Characters of what is said of cert-manager's pod.
 const LONGEST: usize = 600;

@@ -41,6 +41,10 @@ pub(crate) struct Held {
     changes: Changes,
     /// The most Pods that one Preflight ever had at one time.
     pub(crate) most_pods: usize,
+    /// So many more runs are too many.
+    pub(crate) busy: u32,
+    /// So many more times somebody else writes an Ingress just before it is patched.
+    pub(crate) meddling: u32,
 }
 
 /// A running one. It ends with the test.
@@ -69,7 +73,7 @@ impl Api {
                 let key = held.lock().unwrap().served.get(token).cloned();
                 key.map_or((404, "default backend".to_owned()), |key| (200, key))
             }),
-            serve(aggregator, Arc::clone(&held), |request, _| request.passing()),
+            serve(aggregator, Arc::clone(&held), Request::passing),
         ];
         Self {
             held,
@@ -121,6 +125,12 @@ impl Api {
             .collect()
     }
 
+    /// An object as it is.
+    pub(crate) fn object(&self, resource: &str, namespace: &str, name: &str) -> Value {
+        let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
+        self.held().objects[&key].clone()
+    }
+
     /// Everything of a sort that was ever created.
     pub(crate) fn created(&self, resource: &str) -> Vec<Value> {
         let held = self.held();
@@ -145,9 +155,59 @@ impl Held {
     fn put(&mut self, resource: &str, mut object: Value) {
         self.uids += 1;
         object["metadata"]["uid"] = format!("uid-{}", self.uids).into();
+        object["metadata"]["resourceVersion"] = self.uids.to_string().into();
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key = (resource.to_owned(), text("namespace"), text("name"));
         self.objects.insert(key, object);
+    }
+
+    /// Merges what an edit in place may change, unless somebody wrote in between.
+    fn edit(&mut self, key: &(String, String, String), change: &Value) -> Said {
+        let Some(mut object) = self.objects.get(key).cloned() else {
+            return status(404, "not found");
+        };
+        if self.meddling > 0 {
+            self.meddling -= 1;
+            let meddled =
+                json!({"path": format!("/{}", self.meddling), "backend": {"service": {"name": "other"}}});
+            let paths = object["spec"]["rules"][0]["http"]["paths"]
+                .as_array_mut()
+                .unwrap();
+            paths.insert(0, meddled);
+            self.put(&key.0, object.clone());
+            object = self.objects[key].clone();
+        }
+        if change["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
+            return status(409, "the object has been modified");
+        }
+        object["spec"]["rules"] = change["spec"]["rules"].clone();
+        self.put(&key.0, object);
+        let rules = change["spec"]["rules"].as_array().cloned().unwrap_or_default();
+        for path in rules
+            .iter()
+            .flat_map(|rule| rule["http"]["paths"].as_array().unwrap())
+        {
+            self.serve(path["backend"]["service"]["name"].as_str().unwrap());
+        }
+        (200, self.objects[key].to_string())
+    }
+
+    /// From now on the token of a solver's Pod is answered.
+    fn serve(&mut self, name: &str) {
+        let pod = self
+            .objects
+            .iter()
+            .find(|((sort, _, pod), _)| sort == "pods" && pod == name);
+        let args: Vec<String> = pod
+            .map(|(_, pod)| serde_json::from_value(pod["spec"]["containers"][0]["args"].clone()).unwrap())
+            .unwrap_or_default();
+        let after = |flag: &str| {
+            let at = args.iter().position(|arg| arg == flag);
+            at.and_then(|at| args.get(at + 1)).cloned()
+        };
+        if let (Some(token), Some(key)) = (after("--token"), after("--key")) {
+            self.served.insert(token, key);
+        }
     }
 
     /// A kubelet and an ingress controller at once.
@@ -165,21 +225,8 @@ impl Held {
         }
         let routed = matches!(resource, "ingresses" | "httproutes") && !self.routes_wait;
         if routed {
-            let name = object["metadata"]["name"].as_str().unwrap();
-            let pod = self
-                .objects
-                .iter()
-                .find(|((sort, _, pod), _)| sort == "pods" && pod == name);
-            let args: Vec<String> = pod
-                .map(|(_, pod)| serde_json::from_value(pod["spec"]["containers"][0]["args"].clone()).unwrap())
-                .unwrap_or_default();
-            let after = |flag: &str| {
-                let at = args.iter().position(|arg| arg == flag);
-                at.and_then(|at| args.get(at + 1)).cloned()
-            };
-            if let (Some(token), Some(key)) = (after("--token"), after("--key")) {
-                self.served.insert(token, key);
-            }
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            self.serve(&name);
         }
     }
 }
@@ -192,7 +239,7 @@ impl Request {
             ("GET", None) => "list",
             ("POST", _) => "create",
             ("DELETE", _) => "delete",
-            ("PATCH", _) => "patch",
+            ("PATCH", Some(_)) => "patch",
             other => panic!("{other:?} {}", self.path),
         };
         if verb == "list" && self.query.contains("watch=true") {
@@ -213,8 +260,7 @@ impl Request {
                     })
                 };
                 let own = held.objects.iter().filter(|((sort, place, _), object)| {
-                    let everywhere = resource == "preflights" && namespace.is_empty();
-                    *sort == resource && (*place == namespace || everywhere) && fits(object)
+                    *sort == resource && (namespace.is_empty() || *place == namespace) && fits(object)
                 });
                 let items: Vec<&Value> = own.map(|(_, object)| object).collect();
                 let version = held.changes.version().to_string();
@@ -240,6 +286,10 @@ impl Request {
                 Some(object) => (200, object.to_string()),
                 None => status(404, "not found"),
             },
+            ("patch", Some(name)) if resource == "ingresses" => {
+                let change: Value = serde_json::from_slice(&self.body).unwrap();
+                held.edit(&(resource, namespace, name), &change)
+            }
             ("delete", Some(name)) => match held.remove(&(resource, namespace, name)) {
                 Some(object) => (200, object.to_string()),
                 None => status(404, "not found"),
@@ -250,7 +300,15 @@ impl Request {
     }
 
     /// What an aggregator says whose nodes all succeed.
-    fn passing(&self) -> Said {
+    fn passing(&self, held: &Mutex<Held>) -> Said {
+        let mut held = held.lock().unwrap();
+        if self.method == "POST" && held.busy > 0 {
+            held.busy -= 1;
+            return (
+                429,
+                json!({"error": "too many runs; ask again in 6 s"}).to_string(),
+            );
+        }
         let run = json!({"id": "r-1", "target": "http://a/", "from": "nodes", "rounds": 1, "interval_us": 1, "timeout_us": 1,
             "by": "t", "asked": 0, "deadline": 1, "state": "done", "expected": 1, "answered": 1, "vantages": [], "outcome": "passed"});
         if self.method == "POST" {

@@ -3,10 +3,11 @@
 
 use std::net::IpAddr;
 
-use parallax_model::Scheme;
+use crate::Scheme;
 
 /// The proxy for a request of this scheme to this host and port, from the environment of the client in question; absent
 /// where it goes straight. Behind a redirect to https it is another variable's.
+#[must_use]
 pub fn proxied_by(
     environment: impl Fn(&str) -> Option<String>,
     scheme: Scheme,

@@ -1,0 +1,89 @@
+//! What is done about certificates: cert-manager's objects followed, its Challenges that wait explained.
+
+use std::sync::Arc;
+
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cert_manager::{self, Kind, Missing, Picture},
+    challenges::{self, api::WaitingChallenge},
+    config::Config,
+    serve::Shared,
+    watch::{kube::Kubernetes, reflect::Watches},
+};
+
+/// Everything that writes what is known of certificates.
+#[derive(Debug)]
+pub(crate) struct CertManager {
+    kubernetes: Kubernetes,
+    options: challenges::Options,
+    picture: watch::Sender<Picture>,
+    watches: watch::Sender<Watches<Kind>>,
+    waiting: watch::Sender<Arc<[WaitingChallenge]>>,
+}
+
+/// What is known of certificates, for who shows it. Says why nothing is where nobody writes it.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    pub(crate) picture: watch::Receiver<Picture>,
+    pub(crate) watches: watch::Receiver<Watches<Kind>>,
+    pub(crate) waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
+}
+
+impl CertManager {
+    /// Both ends, of which the writing one is there only where cert-manager's objects are followed.
+    pub(crate) fn of(config: &Config) -> (Option<Self>, Certificates) {
+        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
+        let (watches, watches_out) = watch::channel(Watches::default());
+        let (waiting, waiting_out) = watch::channel(Arc::from([]));
+        let known = Certificates {
+            picture: picture_out,
+            watches: watches_out,
+            waiting: waiting_out,
+        };
+        let kubernetes = cert_manager::wanted(config.source.kubernetes.as_ref());
+        let follower = kubernetes.map(|kubernetes| Self {
+            kubernetes,
+            options: config.challenges.clone(),
+            picture,
+            watches,
+            waiting,
+        });
+        (follower, known)
+    }
+
+    /// Starts both tasks.
+    pub(crate) fn run(
+        self,
+        shared: &Shared,
+        parts: &mut JoinSet<()>,
+        start: &mut impl FnMut(&'static str, AbortHandle),
+        stopping: &CancellationToken,
+    ) {
+        let explaining = challenges::Following {
+            options: self.options,
+            kubernetes: self.kubernetes.clone(),
+            picture: self.picture.subscribe(),
+            waiting: self.waiting,
+            desk: shared.runs.clone(),
+            replica: shared.replica.clone(),
+            topology: shared.topology.clone(),
+            views: shared.outlook.views.clone(),
+            clock: shared.clock,
+        };
+        let explaining = challenges::follow(explaining, stopping.clone());
+        start("explanation of Challenges", parts.spawn(explaining));
+        let following = cert_manager::follow(
+            self.kubernetes,
+            self.picture,
+            self.watches,
+            shared.clock,
+            stopping.clone(),
+        );
+        start("watch of cert-manager", parts.spawn(following));
+    }
+}

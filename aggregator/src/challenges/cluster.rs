@@ -1,0 +1,97 @@
+//! cert-manager's own namespace, as the aggregator may read it.
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, ListParams},
+};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::preflight::{Look, Sought};
+
+/// How long the API server may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client that says which rule it lacks.
+pub(super) struct Cluster(pub(super) Client);
+
+/// Group, version, kind and plural.
+type Parts = (&'static str, &'static str, &'static str, &'static str);
+
+const fn parts(what: Sought) -> Parts {
+    match what {
+        Sought::Deployments => ("apps", "v1", "Deployment", "deployments"),
+        Sought::Pods => ("", "v1", "Pod", "pods"),
+        Sought::NetworkPolicies => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    }
+}
+
+impl Cluster {
+    fn api(&self, parts: Parts, namespace: Option<&str>) -> Api<DynamicObject> {
+        let (group, version, kind, plural) = parts;
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: if group.is_empty() {
+                version.to_owned()
+            } else {
+                format!("{group}/{version}")
+            },
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.0.clone(), namespace, &resource),
+            None => Api::all_with(self.0.clone(), &resource),
+        }
+    }
+}
+
+impl Look for Cluster {
+    async fn list(&self, what: Sought, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>, String> {
+        let parts = parts(what);
+        let params = ListParams::default().labels(labels);
+        let api = self.api(parts, namespace);
+        let page = called(parts, namespace, "list", api.list(&params)).await?;
+        Ok(page.into_iter().flat_map(|page| page.items).map(value).collect())
+    }
+
+    async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Value>, String> {
+        let parts = ("coordination.k8s.io", "v1", "Lease", "leases");
+        let api = self.api(parts, Some(namespace));
+        let lease = called(parts, Some(namespace), "get", api.get(name)).await?;
+        Ok(lease.map(value))
+    }
+}
+
+/// Nothing where it does not exist.
+async fn called<T>(
+    (group, _, _, plural): Parts,
+    namespace: Option<&str>,
+    verb: &str,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<Option<T>, String> {
+    let place = namespace.map_or_else(
+        || "all namespaces".to_owned(),
+        |namespace| format!("namespace {namespace}"),
+    );
+    match timeout(PATIENCE, call).await {
+        Ok(Ok(done)) => Ok(Some(done)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 401 | 403) => Err(format!(
+            "the aggregator's account may not {verb} {plural} in {place}; missing rule: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}}"
+        )),
+        Ok(Err(error)) => Err(format!("cannot {verb} {plural} in {place}: {error}")),
+        Err(_) => Err(format!(
+            "cannot {verb} {plural} in {place}: no answer within {} s",
+            PATIENCE.as_secs()
+        )),
+    }
+}
+
+fn value(object: DynamicObject) -> Value {
+    // What was JSON a moment ago is JSON again.
+    serde_json::to_value(object).unwrap_or_default()
+}

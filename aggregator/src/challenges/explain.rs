@@ -1,0 +1,266 @@
+//! One Challenge, explained: its self check replayed from every node, by the aggregator's own runs.
+
+use std::{sync::Arc, time::Duration};
+
+use parallax_diagnosis::{topology::Topology, verdict::Incident, view::View};
+use parallax_model::{ChallengeClient, RunId};
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    Options,
+    api::{ChallengeCause, Explanation, Failing, Replayed},
+    book::Told,
+    cluster::Cluster,
+    linked,
+};
+use crate::{
+    api_client::ApiClient,
+    clock::Clock,
+    preflight::{
+        Cause, Challenge, Fetched, For, Gathering, Group, Judged, Names, Part, Seat, Verdict, Wanted,
+        caa_identities, wait_instead,
+    },
+    runs::{Desk, NoRun, api::RunRequest},
+    watch::TopologyState,
+};
+
+/// Who asks for these runs: one budget for all of them.
+const BY: &str = "parallax (Challenges that wait)";
+
+/// How long a run is asked for again that there is no room for.
+const ROOM: Duration = Duration::from_mins(1);
+
+/// Between two tries, where nothing says how long to wait.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Everything that it takes.
+#[derive(Clone)]
+pub(super) struct Explainer {
+    pub(super) options: Options,
+    pub(super) client: Option<ApiClient>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) topology: watch::Receiver<TopologyState>,
+    pub(super) views: watch::Receiver<Arc<View>>,
+    pub(super) clock: Clock,
+}
+
+/// A run that was not made, or did not come to its end.
+struct NotMade(String);
+
+impl From<NoRun> for NotMade {
+    fn from(refused: NoRun) -> Self {
+        Self(refused.to_string())
+    }
+}
+
+impl Explainer {
+    /// Replays it, and says what that shows.
+    pub(super) async fn explain(&self, challenge: &Challenge) -> Told {
+        let seat = self.seat().await;
+        let spec = &challenge.spec;
+        let host = match spec.dns_name.parse() {
+            Ok(host) => host,
+            Err(error) => return Told::Not(format!("spec.dnsName: {error}")),
+        };
+        let wanted = Wanted {
+            host,
+            port: self.options.port,
+            token: spec.token.clone(),
+            key: Some(spec.key.as_str().to_owned()).filter(|key| !key.is_empty()),
+            passes: None,
+            authority: ChallengeClient::Boulder,
+            nameservers: seat.nameservers(),
+            // The challenge's own URL is at the authority.
+            issues: For {
+                identities: caa_identities(&spec.url),
+                account_uri: None,
+            },
+        };
+        let mut runs = Vec::new();
+        match self.fetch(&wanted, &mut runs).await {
+            Ok(fetched) => self.told(challenge, &wanted, &fetched, &seat, runs),
+            Err(NotMade(why)) => Told::Not(format!("its self check could not be replayed: {why}")),
+        }
+    }
+
+    async fn seat(&self) -> Seat {
+        match (&self.client, &self.options.cert_manager) {
+            (Some(client), Some(namespace)) => Seat::find(&Cluster(client.0.clone()), Some(namespace)).await,
+            _ => Seat::nowhere(
+                "the configuration does not name its namespace (challenges.certManagerNamespace), without which no right is granted to look",
+            ),
+        }
+    }
+
+    async fn fetch(&self, wanted: &Wanted, runs: &mut Vec<RunId>) -> Result<Fetched, NotMade> {
+        let mut own = wanted.request(ChallengeClient::CertManager);
+        let mut as_it_resolves = !wanted.nameservers.is_empty();
+        let id = match self.begin(&own).await {
+            // Only resolvers that the configuration names are asked.
+            Err(NoRun::Forbidden(_)) if as_it_resolves => {
+                as_it_resolves = false;
+                if let Some(ask) = &mut own.challenge {
+                    ask.nameservers.clear();
+                }
+                self.begin(&own).await?
+            }
+            begun => begun?,
+        };
+        runs.push(id.clone());
+        let ca = self.begin(&wanted.request(wanted.authority)).await?;
+        runs.push(ca.clone());
+        let mut fetched = Fetched {
+            self_check: self.followed(&id).await?,
+            ca: self.followed(&ca).await?,
+            as_it_resolves,
+            runs: Vec::new(),
+            names: self.of_the_name(wanted, runs).await?,
+        };
+        if let Some(request) = wanted.deeper(&fetched) {
+            let id = self.begin(&request).await?;
+            runs.push(id.clone());
+            fetched.self_check.diagnosed = self.followed(&id).await?.diagnosed;
+        }
+        Ok(fetched)
+    }
+
+    /// What everybody says of the name, as far as the rules allow to ask.
+    async fn of_the_name(&self, wanted: &Wanted, runs: &mut Vec<RunId>) -> Result<Names, NotMade> {
+        let id = match self.begin(&wanted.issues.request(&wanted.host)).await {
+            Ok(id) => id,
+            Err(NoRun::Forbidden(why)) => return Ok(Names::NotAsked(why.to_string())),
+            Err(refused) => return Err(refused.into()),
+        };
+        runs.push(id.clone());
+        Ok(Names::of(self.followed(&id).await?.names))
+    }
+
+    /// Hands a run to the desk, and waits where it has too many.
+    async fn begin(&self, request: &RunRequest) -> Result<RunId, NoRun> {
+        let since = Instant::now();
+        loop {
+            let topology = self.topology.borrow().topology.clone();
+            let view = self.views.borrow().clone();
+            match self.desk.begin(request, BY, &topology, &view) {
+                Err(NoRun::TooMany(wait)) if since.elapsed() < ROOM => {
+                    tokio::time::sleep(Duration::from(wait).max(LOOK)).await;
+                }
+                Err(refused) => return Err(refused),
+                Ok(run) => return Ok(run.id),
+            }
+        }
+    }
+
+    /// Everything a run says, to its end.
+    async fn followed(&self, id: &RunId) -> Result<Part, NotMade> {
+        let lost = || NotMade(format!("run {id} was given up before its end"));
+        let mut follow = self.desk.follow(id.as_str()).ok_or_else(lost)?;
+        let mut gathering = Gathering::default();
+        while let Some(events) = follow.next().await {
+            for event in events {
+                if let (_, Some(part)) = gathering.take(&event) {
+                    return Ok(part);
+                }
+            }
+        }
+        Err(lost())
+    }
+
+    fn told(
+        &self,
+        challenge: &Challenge,
+        wanted: &Wanted,
+        fetched: &Fetched,
+        seat: &Seat,
+        runs: Vec<RunId>,
+    ) -> Told {
+        let judged = wanted.judged(fetched, seat);
+        let topology = self.topology.borrow().topology.clone();
+        let view = self.views.borrow().clone();
+        let (causes, remedies, incident) = behind(&judged, seat, wanted, &topology, &view);
+        let mut known: Vec<String> = seat.words().into_iter().collect();
+        known.extend(seat.notes.iter().cloned());
+        let explanation = Explanation {
+            at: self.clock.now(),
+            runs,
+            self_check: replayed(&judged.self_check),
+            ca: replayed(&judged.ca),
+            seat: known,
+            remedies,
+            wait_instead_of_self_check: wait_instead(&judged, challenge).map(|way| way.words().to_owned()),
+            incident: incident.map(|incident| incident.id.clone()),
+        };
+        Told::Replayed(Box::new(explanation), causes)
+    }
+}
+
+/// What does it: what an open incident names for the same front, else what this check shows where cert-manager's pod sits,
+/// else where most fail.
+fn behind<'a>(
+    judged: &Judged,
+    seat: &Seat,
+    wanted: &Wanted,
+    topology: &Topology,
+    view: &'a View,
+) -> (
+    Vec<ChallengeCause>,
+    Vec<parallax_diagnosis::verdict::Remedy>,
+    Option<&'a Incident>,
+) {
+    let checks = [&judged.self_check, &judged.ca];
+    let failing = checks.into_iter().find(|verdict| !verdict.failing.is_empty());
+    let Some(failing) = failing else {
+        return (Vec::new(), Vec::new(), None);
+    };
+    if let Some(incident) = linked::incident(wanted.host.as_str(), topology, view) {
+        let named = incident.verdict.causes.iter().map(|cause| ChallengeCause {
+            id: cause.id.clone(),
+            title: cause.title.clone(),
+            diagnosed: true,
+        });
+        return (named.collect(), Vec::new(), Some(incident));
+    }
+    let node = seat.node();
+    let at_seat = |group: &&Group| {
+        node.is_some_and(|node| group.vantages.iter().any(|vantage| vantage.node() == Some(node)))
+    };
+    let group = failing
+        .failing
+        .iter()
+        .find(at_seat)
+        .or_else(|| failing.failing.first());
+    let causes = group
+        .into_iter()
+        .flat_map(|group| &group.causes)
+        .map(cause)
+        .collect();
+    let remedies = group.map(|group| group.remedies.clone()).unwrap_or_default();
+    (causes, remedies, None)
+}
+
+fn cause(cause: &Cause) -> ChallengeCause {
+    ChallengeCause {
+        id: cause.id.clone(),
+        title: cause.title.clone(),
+        diagnosed: cause.diagnosed,
+    }
+}
+
+fn replayed(verdict: &Verdict) -> Replayed {
+    Replayed {
+        standing: verdict.standing,
+        sentence: verdict.sentence.clone(),
+        passes: verdict.passed.clone(),
+        fails: verdict
+            .failing
+            .iter()
+            .map(|group| Failing {
+                vantages: group.vantages.clone(),
+                words: group.words.clone(),
+                theirs: group.theirs.clone(),
+            })
+            .collect(),
+        silent: verdict.silent.clone(),
+        caveats: verdict.caveats.clone(),
+    }
+}

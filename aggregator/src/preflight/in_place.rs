@@ -1,0 +1,162 @@
+//! One more path in an Ingress that serves others, and that path gone again. Pure: rules in, rules out; whoever writes them
+//! guards the write by the version that they were read at.
+//!
+//! As cert-manager edits in place: the path comes first in the rule of the host, or in a rule of its own. The path's Service is
+//! named after the preflight, and by that it is found again; nothing else of the Ingress is touched.
+
+use serde_json::{Value, json};
+
+/// How what preflights make is named.
+pub const PREFIX: &str = "parallax-preflight-";
+
+/// The rules with the path in them; nothing where it is there already.
+///
+/// # Errors
+/// The rule of the host has no paths: all of it goes to the default backend, and a path would change that for everybody.
+pub fn with_path(ingress: &Value, host: &str, path: &Value) -> Result<Option<Value>, String> {
+    let mut rules = rules(ingress);
+    let backend = backend(path);
+    if backend.is_some() && all_paths(&rules).any(|other| self::backend(other) == backend) {
+        return Ok(None);
+    }
+    match rules.iter_mut().find(|rule| rule["host"] == host) {
+        Some(rule) => {
+            let paths = rule.pointer_mut("/http/paths").and_then(Value::as_array_mut);
+            let paths = paths.filter(|paths| !paths.is_empty());
+            let Some(paths) = paths else {
+                return Err(format!(
+                    "its rule of {host} has no paths, so everything of that host goes to the default backend; a path in it would change that for everybody"
+                ));
+            };
+            paths.insert(0, path.clone());
+        }
+        None => rules.push(json!({"host": host, "http": {"paths": [path]}})),
+    }
+    Ok(Some(Value::Array(rules)))
+}
+
+/// The rules without the path of one preflight; nothing where it is not there. A rule that holds nothing else was made for it,
+/// and goes with it.
+#[must_use]
+pub fn without_path(ingress: &Value, preflight: &str) -> Option<Value> {
+    let mut rules = rules(ingress);
+    let own = |path: &Value| backend(path) == Some(preflight);
+    if !all_paths(&rules).any(own) {
+        return None;
+    }
+    rules.retain_mut(|rule| {
+        let Some(paths) = rule.pointer_mut("/http/paths").and_then(Value::as_array_mut) else {
+            return true;
+        };
+        let before = paths.len();
+        paths.retain(|path| !own(path));
+        !paths.is_empty() || before == 0
+    });
+    Some(Value::Array(rules))
+}
+
+/// The preflights whose paths are in it.
+#[must_use]
+pub fn preflights_in(ingress: &Value) -> Vec<String> {
+    let rules = rules(ingress);
+    let challenge = |path: &&Value| {
+        path["path"]
+            .as_str()
+            .is_some_and(|path| path.starts_with(parallax_model::CHALLENGE_PATH))
+    };
+    let mut found: Vec<String> = all_paths(&rules)
+        .filter(challenge)
+        .filter_map(backend)
+        .filter(|name| name.starts_with(PREFIX))
+        .map(ToOwned::to_owned)
+        .collect();
+    found.dedup();
+    found
+}
+
+fn rules(ingress: &Value) -> Vec<Value> {
+    ingress["spec"]["rules"].as_array().cloned().unwrap_or_default()
+}
+
+fn all_paths(rules: &[Value]) -> impl Iterator<Item = &Value> {
+    rules
+        .iter()
+        .flat_map(|rule| rule["http"]["paths"].as_array().into_iter().flatten())
+}
+
+fn backend(path: &Value) -> Option<&str> {
+    path["backend"]["service"]["name"].as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(service: &str) -> Value {
+        json!({"path": "/.well-known/acme-challenge/t", "pathType": "Exact", "backend": {"service": {"name": service, "port": {"number": 8089}}}})
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "reads as an object")]
+    fn ingress(rules: Value) -> Value {
+        json!({"spec": {"ingressClassName": "nginx", "rules": rules}})
+    }
+
+    fn shop() -> Value {
+        json!({"host": "shop.example.test", "http": {"paths": [{"path": "/", "backend": {"service": {"name": "web"}}}]}})
+    }
+
+    #[test]
+    fn the_path_comes_first_in_its_hosts_rule_or_in_a_rule_of_its_own_and_goes_without_a_trace() {
+        let own = path("parallax-preflight-1");
+        for (host, place) in [("shop.example.test", 0), ("new.example.test", 1)] {
+            let before = ingress(json!([shop()]));
+            let rules = with_path(&before, host, &own).unwrap().unwrap();
+            assert_eq!(rules[place]["http"]["paths"][0], own, "{host}");
+            let edited = ingress(rules);
+            assert_eq!(with_path(&edited, host, &own), Ok(None), "it is not added twice");
+            assert_eq!(preflights_in(&edited), ["parallax-preflight-1"]);
+            assert_eq!(
+                without_path(&edited, "parallax-preflight-1").unwrap(),
+                before["spec"]["rules"]
+            );
+        }
+        let empty = json!({"spec": {"defaultBackend": {}}});
+        let edited = ingress(with_path(&empty, "shop.example.test", &own).unwrap().unwrap());
+        assert_eq!(without_path(&edited, "parallax-preflight-1"), Some(json!([])));
+    }
+
+    #[test]
+    fn what_others_changed_meanwhile_stays() {
+        let mut rules = with_path(
+            &ingress(json!([shop()])),
+            "shop.example.test",
+            &path("parallax-preflight-1"),
+        )
+        .unwrap()
+        .unwrap();
+        rules[0]["http"]["paths"]
+            .as_array_mut()
+            .unwrap()
+            .insert(0, path("cm-acme-http-solver-x"));
+        rules
+            .as_array_mut()
+            .unwrap()
+            .insert(0, json!({"host": "b.example.test"}));
+        let mended = without_path(&ingress(rules), "parallax-preflight-1").unwrap();
+        assert_eq!(mended[0], json!({"host": "b.example.test"}));
+        assert_eq!(mended[1]["http"]["paths"].as_array().unwrap().len(), 2);
+        assert_eq!(without_path(&ingress(mended), "parallax-preflight-1"), None);
+    }
+
+    #[test]
+    fn a_rule_without_paths_is_not_given_one_and_paths_of_others_are_not_taken_for_ours() {
+        let bare = ingress(json!([{"host": "shop.example.test"}]));
+        let said = with_path(&bare, "shop.example.test", &path("parallax-preflight-1")).unwrap_err();
+        assert!(said.contains("default backend"), "{said}");
+        let mut elsewhere = path("parallax-preflight-1");
+        elsewhere["path"] = "/shop".into();
+        let others =
+            ingress(json!([{"host": "a", "http": {"paths": [path("cm-acme-http-solver-x"), elsewhere]}}]));
+        assert_eq!(preflights_in(&others), Vec::<String>::new());
+    }
+}

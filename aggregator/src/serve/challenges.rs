@@ -1,0 +1,25 @@
+//! Challenges that wait, over HTTP.
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+
+use super::Shared;
+use crate::challenges::api::Challenges;
+
+/// `GET /v1/challenges`: those that wait, longest first.
+pub(crate) async fn list(State(shared): State<Shared>) -> Response {
+    let unknown = shared
+        .cert_manager
+        .borrow()
+        .challenges
+        .why_missing()
+        .map(ToString::to_string);
+    Json(Challenges {
+        challenges: shared.challenges.borrow().to_vec(),
+        unknown,
+    })
+    .into_response()
+}

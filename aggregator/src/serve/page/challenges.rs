@@ -1,0 +1,64 @@
+//! Challenges of cert-manager that wait, each with what does it and the way out.
+
+use parallax_model::EventTime;
+
+use super::{
+    incident::{Remedy, capitalised},
+    words,
+};
+use crate::challenges::api::WaitingChallenge;
+
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) object: String,
+    pub(super) host: String,
+    pub(super) since: String,
+    /// In cert-manager's words.
+    pub(super) reason: String,
+    /// What it means, or what replaying it showed.
+    pub(super) sentence: String,
+    pub(super) cause: Option<String>,
+    pub(super) remedy: Option<Remedy>,
+    pub(super) incident: Option<String>,
+    pub(super) hint: Option<String>,
+    /// Why there is no more to say.
+    pub(super) besides: Option<String>,
+}
+
+impl Waiting {
+    pub(super) fn of(challenge: &WaitingChallenge, now: EventTime) -> Self {
+        let explanation = challenge.explanation.as_ref();
+        let sentence = explanation.map_or(&challenge.meaning, |explained| &explained.self_check.sentence);
+        let cause = challenge.causes.first().map(|cause| {
+            let words = if cause.title.is_empty() {
+                cause.id.clone()
+            } else {
+                format!("{} {}", cause.id, cause.title)
+            };
+            if cause.diagnosed {
+                words
+            } else {
+                format!("often {words}")
+            }
+        });
+        let besides = match (explanation, &challenge.not_replayed) {
+            (None, None) => Some("It is being looked at.".to_owned()),
+            (None, Some(why)) => Some(format!("Not replayed: {why}.")),
+            (Some(_), _) => None,
+        };
+        Self {
+            object: format!("{}/{}", challenge.namespace, challenge.name),
+            host: challenge.host.clone(),
+            since: words::clock(challenge.since, now),
+            reason: challenge.reason.clone(),
+            sentence: capitalised(sentence),
+            cause,
+            remedy: explanation
+                .and_then(|explained| explained.remedies.first())
+                .map(Remedy::of),
+            incident: explanation.and_then(|explained| explained.incident.clone()),
+            hint: explanation.and_then(|explained| explained.wait_instead_of_self_check.clone()),
+            besides,
+        }
+    }
+}
