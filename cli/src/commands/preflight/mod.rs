@@ -2,6 +2,7 @@
 //! node before there is an order.
 
 mod args;
+mod beforehand;
 mod cluster;
 mod edited;
 mod explain;
