@@ -17,6 +17,7 @@ use crate::{
     config::{Config, TopologySource},
     crd::{self, Targets},
     door::{Door, DoorError, Joining},
+    forecast::Forecaster,
     handling,
     hub::{Hub, Outlook, QUEUE},
     metrics::{Live, Metrics},
@@ -109,6 +110,7 @@ pub struct Aggregator {
     topology: watch::Sender<TopologyState>,
     watches: watch::Sender<Watches<Source>>,
     cert_manager: Option<CertManager>,
+    forecaster: Forecaster,
 }
 
 /// What follows cert-manager's objects.
@@ -214,11 +216,23 @@ impl Aggregator {
         let ledger = ledger
             .map(|(place, client)| handling::Ledger::new(client, place, replica.clone(), metrics.clone()));
         let handling = Arc::new(handling::Desk::new(clock, store.clone(), ledger));
+        let (forecasts, forecasts_out) = watch::channel(Arc::default());
+        let forecaster = Forecaster {
+            clock,
+            desk: runs.clone(),
+            replica: replica.clone(),
+            picture: picture_out.clone(),
+            topology: topology_out.clone(),
+            views: outlook.views.clone(),
+            every: config.forecast,
+            out: forecasts,
+        };
         let live = Live {
             clock,
             handling: handling.clone(),
             views: outlook.views.clone(),
             topology: topology_out.clone(),
+            forecasts: forecasts_out.clone(),
             store: store.state.clone(),
             watches: watches_out,
             cert_manager: cert_watches_out,
@@ -242,6 +256,7 @@ impl Aggregator {
             registry: Arc::new(metrics.registry(live)),
             metrics,
             planner: Arc::new(planner),
+            forecasts: forecasts_out,
             stopping: CancellationToken::new(),
         };
         Ok(Self {
@@ -257,6 +272,7 @@ impl Aggregator {
             election,
             resources,
             started: Started::of(&config),
+            forecaster,
             cert_manager: cert_manager::wanted(config.source.kubernetes.as_ref()).map(|kubernetes| {
                 CertManager {
                     kubernetes,
@@ -349,6 +365,7 @@ impl Aggregator {
         if let Some(election) = self.election {
             start("election", parts.spawn(election.run(stopping.clone())));
         }
+        start("forecast", parts.spawn(self.forecaster.run(stopping.clone())));
         if let Some(CertManager {
             kubernetes,
             picture,

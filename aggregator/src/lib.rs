@@ -21,6 +21,7 @@ mod door;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+pub mod forecast;
 pub mod handling;
 mod hex;
 mod hop;

@@ -50,6 +50,8 @@ enum Command {
     Run(commands::ask::run::Args),
     /// Will the certificate be issued? cert-manager's self check and the CA's validation, asked before the order.
     Preflight(commands::preflight::Args),
+    /// Would the certificates be renewed? What can be known of each name without an order.
+    Forecasts(commands::ask::forecasts::Args),
     /// Answer one ACME challenge: the pod of a preflight.
     #[command(hide = true)]
     Solver(commands::solver::Args),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         | Command::Explain(_)
         | Command::Run(_)
         | Command::Preflight(_)
+        | Command::Forecasts(_)
         | Command::Solver(_)
         | Command::Ack(_)
         | Command::Silence(_)
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::ask::explain::run(&args),
         Command::Run(args) => commands::ask::run::run(&args),
         Command::Preflight(args) => commands::preflight::run(&args),
+        Command::Forecasts(args) => commands::ask::forecasts::run(&args),
         Command::Solver(args) => commands::solver::run(args),
         Command::Ack(args) => commands::ask::handle::ack(args),
         Command::Silence(args) => commands::ask::handle::silence(args),

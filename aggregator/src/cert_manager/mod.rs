@@ -17,6 +17,8 @@ use crate::watch::kube::Kubernetes;
 
 pub(crate) use follow::follow;
 pub(crate) use kind::Kind;
+#[cfg(test)]
+pub(crate) use picture::Shelf;
 pub(crate) use picture::{Missing, Picture};
 
 /// Whether cert-manager's objects are followed.

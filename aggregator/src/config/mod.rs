@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod error;
+mod forecast;
 mod links;
 mod people;
 mod public_views;
@@ -83,6 +84,8 @@ pub struct Config {
     pub(crate) links: Links,
     /// The `ConfigMap` in which what people did about incidents outlives this aggregator.
     pub(crate) handling: Option<ObjectKey>,
+    /// Time between two looks at a name whose certificate will be renewed; nothing where nobody looks.
+    pub(crate) forecast: Option<Micros>,
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
@@ -147,6 +150,10 @@ impl Config {
     }
 
     /// Checks everything but the topology, which is built as its source demands.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "every part is checked once, from top to bottom"
+    )]
     fn checked<T>(
         path: &Path,
         document: &Document,
@@ -198,6 +205,7 @@ impl Config {
                 .map_err(|error: InvalidName| wrong("handling.configMap", error.to_string()))
                 .ok()
         });
+        let forecast = forecast::checked(raw.forecast, &mut wrong);
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let links = raw
             .links
@@ -244,6 +252,7 @@ impl Config {
                 pods: None,
                 links,
                 handling,
+                forecast,
                 replicas,
                 own: Own::default(),
                 record: None,
@@ -274,6 +283,7 @@ impl Config {
             pods: None,
             links: Links::default(),
             handling: None,
+            forecast: Some(forecast::USUAL),
             replicas: None,
             own: Own::default(),
             record: None,
@@ -387,6 +397,7 @@ impl TopologySource {
         spec.targets.extend(self.targets.iter().cloned());
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
+        spec.resolvers.authoritative |= self.resolvers.authoritative;
     }
 
     /// Adds what the configuration knows to what was discovered. Of a target that is both, the configuration says what is
@@ -412,6 +423,7 @@ impl TopologySource {
         spec.targets.append(&mut targets);
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
+        spec.resolvers.authoritative |= self.resolvers.authoritative;
         public_views::add(spec);
     }
 

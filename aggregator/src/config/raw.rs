@@ -10,6 +10,7 @@ use serde::{
 };
 
 use super::{
+    forecast::RawForecast,
     links::RawLinks,
     people::{RawAccess, RawRuns},
     replicas::RawReplicas,
@@ -50,6 +51,8 @@ pub(super) struct RawConfig<T> {
     pub(super) links: Option<RawLinks>,
     /// Where what people did about incidents outlives the aggregator that was told.
     pub(super) handling: Option<RawHandling>,
+    /// How often names are looked at whose certificates will be renewed.
+    pub(super) forecast: Option<RawForecast>,
     /// Where history is kept; in memory only without.
     pub(super) store: Option<RawStore>,
 }

@@ -117,6 +117,14 @@ families! {
         RUN_FIRST_PROBE_SECONDS = Histogram "run_first_probe_seconds" []
             "Time from the request for a run to the start of its first probe.";
     }
+    "Renewals" {
+        RENEWAL_FORECAST = Gauge "renewal_forecast" ["namespace", "certificate", "host", "forecast", "cause"]
+            "1 for how a renewal would end now, of each name of a Certificate that would be validated over HTTP: would_fail with its cause, would_pass as far as it can be known without a token, or unknown; on the aggregator that leads.";
+        CERTIFICATE_RENEWAL = Gauge "certificate_renewal_timestamp_seconds" ["namespace", "certificate"]
+            "When cert-manager renews a Certificate, in seconds since 1970; absent where it does not say.";
+        CERTIFICATE_NOT_AFTER = Gauge "certificate_not_after_timestamp_seconds" ["namespace", "certificate"]
+            "When a Certificate ends, in seconds since 1970; absent while there is none.";
+    }
     "Watches of the cluster" {
         WATCH_UP = Gauge "watch_up" ["resource"]
             "1 while every change of such objects is told, or the API server knows no such objects; 0 while what is known is the last that could be read.";

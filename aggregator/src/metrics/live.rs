@@ -17,11 +17,12 @@ use tokio::sync::watch;
 
 use super::{
     families::{self, Described},
-    verdicts,
+    renewals, verdicts,
 };
 use crate::{
     cert_manager,
     clock::Clock,
+    forecast::Forecasts,
     handling,
     store::{Status, StoreState},
     watch::{
@@ -41,6 +42,8 @@ pub(crate) struct Live {
     pub(crate) watches: watch::Receiver<Watches<Source>>,
     /// Those of cert-manager's objects.
     pub(crate) cert_manager: watch::Receiver<Watches<cert_manager::Kind>>,
+    /// Renewals foreseen.
+    pub(crate) forecasts: watch::Receiver<Arc<Forecasts>>,
     /// What people did about incidents.
     pub(crate) handling: Arc<handling::Desk>,
 }
@@ -104,6 +107,7 @@ impl Collector for Live {
         gauge(encoder, families::INVESTIGATING, count(view.investigating.len()))?;
         gauges(encoder, families::FINDINGS, verdicts::findings(&view))?;
         gauges(encoder, families::HAZARDS, verdicts::hazards(&view))?;
+        renewals::encode(encoder, &self.forecasts.borrow().clone())?;
         gauges(encoder, families::VANTAGES, vantages(&view))?;
         gauges(
             encoder,
@@ -194,7 +198,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Described, value: f64) -> 
         .encode_gauge(&value)
 }
 
-fn gauges<L: EncodeLabelSet>(
+pub(super) fn gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     family: Described,
     values: BTreeMap<L, f64>,

@@ -11,6 +11,7 @@ mod large;
 mod live;
 #[cfg(test)]
 mod reference;
+mod renewals;
 mod runs;
 #[cfg(test)]
 mod tests;

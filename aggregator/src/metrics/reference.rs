@@ -86,6 +86,7 @@ fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
     let scenes = [fixtures::outage(), fixtures::warned(), fixtures::troubled()].map(|view| {
         let scene = scene(view, &["http://a.example.test/"]);
         scene.observe(OK, COUNTED);
+        scene.foresee();
         scene.text()
     });
     let mut exposed = BTreeMap::new();

@@ -16,6 +16,7 @@ pub(super) struct Scene {
     registry: Registry,
     views: watch::Sender<Arc<View>>,
     topology: watch::Sender<TopologyState>,
+    forecasts: watch::Sender<Arc<crate::forecast::Forecasts>>,
 }
 
 fn topology(targets: &[&str]) -> Topology {
@@ -31,6 +32,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     metrics.keep_series_of(&topology(targets));
     let (views, views_out) = watch::channel(Arc::new(view));
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
+    let (forecasts, forecasts_out) = watch::channel(Arc::default());
     let handling = Arc::new(Desk::new(
         Clock::starting_at(fixtures::NOW),
         crate::store::StoreHandle::off(),
@@ -43,6 +45,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
         cert_manager: watch::channel(Watches::starting(crate::cert_manager::Kind::ALL)).1,
+        forecasts: forecasts_out,
         handling: handling.clone(),
     });
     Scene {
@@ -51,6 +54,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         registry,
         views,
         topology: sender,
+        forecasts,
     }
 }
 
@@ -59,6 +63,11 @@ impl Scene {
         let mut text = String::new();
         text::encode(&mut text, &self.registry).unwrap();
         text
+    }
+
+    /// Knows of renewals, each outlook once.
+    pub(super) fn foresee(&self) {
+        self.forecasts.send_replace(Arc::new(foreseen()));
     }
 
     pub(super) fn observe(&self, line: &str, booked: Booked) {
@@ -88,6 +97,69 @@ fn names_types_and_help_texts_are_an_api() {
     let text = scene.text();
     let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
     insta::assert_snapshot!(described.join("\n"));
+}
+
+/// Three names of two Certificates, and one that needs no port 80.
+fn foreseen() -> crate::forecast::Forecasts {
+    serde_json::from_value(serde_json::json!({
+        "note": "", "left_out": 0,
+        "certificates": [
+            {"namespace": "shop", "certificate": "web", "renewal": 1_797_000_000_000_000_i64, "not_after": 1_799_592_000_000_000_i64},
+            {"namespace": "shop", "certificate": "new"},
+            {"namespace": "team", "certificate": "by-dns", "renewal": 1_798_000_000_000_000_i64, "not_after": 1_800_592_000_000_000_i64}],
+        "forecasts": [
+            {"namespace": "shop", "certificate": "web", "host": "shop.example.test", "issuer": "", "solver": "",
+             "outlook": "would_fail", "cause": "caa", "sentence": ""},
+            {"namespace": "shop", "certificate": "web", "host": "www.shop.example.test", "issuer": "", "solver": "",
+             "outlook": "would_pass", "sentence": ""},
+            {"namespace": "shop", "certificate": "new", "host": "new.shop.example.test", "issuer": "", "solver": "",
+             "outlook": "unknown", "sentence": ""}]}))
+    .unwrap()
+}
+
+/// The lines of these families, in the order in which they come.
+fn renewals(text: &str) -> String {
+    let mut lines = String::new();
+    for line in text.lines() {
+        let name = line
+            .strip_prefix("# ")
+            .map_or(line, |rest| rest.split_once(' ').unwrap_or_default().1);
+        if name.starts_with("parallax_renewal_") || name.starts_with("parallax_certificate_") {
+            lines.push_str(line);
+            lines.push('\n');
+        }
+    }
+    lines + "# EOF\n"
+}
+
+/// The file is what the dashboards' own suite has Prometheus scrape.
+#[test]
+fn renewals_are_exposed_as_the_suite_of_the_dashboards_scrapes_them() {
+    let scene = scene(fixtures::waiting(), &[]);
+    scene.forecasts.send_replace(Arc::new(foreseen()));
+    let now = renewals(&scene.text());
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../dashboards/tests/fixtures/renewals.om"
+    );
+    if std::env::var_os("PARALLAX_BLESS").is_some() {
+        std::fs::write(file, &now).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), now);
+}
+
+#[test]
+fn series_of_a_certificate_vanish_with_it() {
+    let scene = scene(fixtures::waiting(), &[]);
+    scene.forecasts.send_replace(Arc::new(foreseen()));
+    assert!(scene.text().contains(r#"certificate="web""#));
+    let mut without = foreseen();
+    without.forecasts.retain(|forecast| forecast.certificate != "web");
+    without.certificates.retain(|term| term.certificate != "web");
+    scene.forecasts.send_replace(Arc::new(without));
+    let text = scene.text();
+    assert!(!text.contains(r#"certificate="web""#), "{text}");
+    assert!(text.contains(r#"forecast="unknown",cause="""#), "{text}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod api;
 mod connections;
 mod error;
+mod forecasts;
 mod forms;
 mod forward;
 mod gate;
@@ -42,6 +43,7 @@ use crate::{
     cert_manager::Picture,
     clock::Clock,
     config::Links,
+    forecast::Forecasts,
     handling,
     hub::Outlook,
     ingest::{self, Report},
@@ -81,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
+    /// Renewals foreseen.
+    pub(crate) forecasts: watch::Receiver<Arc<Forecasts>>,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -182,6 +186,10 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/openapi.json", get(openapi::answer))
         .route("/v1/runs", get(runs::list).post(runs::begin))
         .route("/v1/runs/{id}", get(runs::one))
+        .route(
+            "/v1/forecasts",
+            get(forecasts::all).layer(CompressionLayer::new()),
+        )
         .route("/v1/history/rollups", get(history::rollups))
         .route("/v1/history/failures", get(history::failures))
         .route_layer(reading.clone())

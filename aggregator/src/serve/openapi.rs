@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     access::Deed,
+    forecast::Forecasts,
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
     runs::api::{Run, RunEvent, RunRequest},
 };
@@ -268,6 +269,11 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 Value::Null,
             )
         },
+        Operation::read(
+            "/v1/forecasts",
+            "Renewals foreseen: every name that would be validated over HTTP, as far as it can be known without a token",
+            of::<Forecasts>(generator),
+        ),
         Operation::read(
             "/v1/maintenance",
             "Windows that are not over",

@@ -91,7 +91,7 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
     assert!(text(&unknown.stderr).contains("`parallax targets` lists them"));
     assert_eq!(up.interrupt(), Some(0));
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for command in ["status", "targets", "incidents", "explain"] {
+    for command in ["status", "targets", "incidents", "explain", "forecasts"] {
         let server = format!("http://{gone}/");
         let output = parallax().args([command, "--server", &server]).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command}");
@@ -109,6 +109,30 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
         "{}",
         text(&clear.stderr)
     );
+}
+
+#[test]
+fn without_a_cluster_no_renewal_is_foreseen_and_that_is_said_and_never_fine() {
+    let server = Server::start();
+    let (_folder, up) = mesh(&format!("http://{}/", server.address), "");
+    let said = ask(&up, &["forecasts"]);
+    assert_eq!(said.status.code(), Some(3), "{}", text(&said.stdout));
+    assert!(
+        text(&said.stdout).contains("Nothing is foreseen"),
+        "{}",
+        text(&said.stdout)
+    );
+    assert!(
+        text(&said.stderr).contains("cert-manager's objects are not followed"),
+        "{}",
+        text(&said.stderr)
+    );
+    let document = ask(&up, &["forecasts", "-o", "json"]);
+    assert_eq!(document.status.code(), Some(3));
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(document["forecasts"], serde_json::json!([]));
+    assert!(document["note"].as_str().unwrap().starts_with("A forecast"));
+    assert_eq!(up.interrupt(), Some(0));
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod inhibit;
 mod mesh;
 mod own;
 pub mod provisioning;
+mod renewals;
 pub mod rules;
 mod targets;
 
@@ -65,10 +66,11 @@ impl Alert {
     }
 }
 
-/// Every alert: about targets, about the mesh that looks at them, about Parallax itself.
+/// Every alert: about targets, about certificates, about the mesh that looks at them, about Parallax itself.
 #[must_use]
 pub fn all() -> Vec<Alert> {
     let mut alerts = targets::alerts();
+    alerts.extend(renewals::alerts());
     alerts.extend(mesh::alerts());
     alerts.extend(own::alerts());
     alerts

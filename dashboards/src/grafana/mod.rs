@@ -4,6 +4,7 @@ mod itself;
 mod mesh;
 mod model;
 mod overview;
+mod renewals;
 mod target;
 
 use serde_json::Value;
@@ -131,6 +132,7 @@ pub fn dashboards() -> Vec<Dashboard> {
         overview::dashboard(),
         target::dashboard(),
         mesh::dashboard(),
+        renewals::dashboard(),
         itself::dashboard(),
     ]
 }

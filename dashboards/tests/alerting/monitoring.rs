@@ -7,7 +7,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use axum::{Json, Router, extract::State, routing::post};
+use axum::{
+    Json, Router,
+    extract::State,
+    http::header::CONTENT_TYPE,
+    routing::{get as get_route, post},
+};
 use parallax_control_plane::Process;
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -86,6 +91,29 @@ pub(crate) struct Monitoring {
     prometheus: SocketAddr,
     alertmanager: SocketAddr,
     _processes: [Process; 2],
+    _recorded: tokio_util::sync::DropGuard,
+}
+
+/// What an aggregator with a cluster exposes of renewals, which the one of this suite has none of. A test of the aggregator
+/// holds the file to be that.
+async fn recorded() -> (SocketAddr, tokio_util::sync::DropGuard) {
+    let text = fs::read_to_string(repository("dashboards/tests/fixtures/renewals.om")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let kind = (
+        CONTENT_TYPE,
+        "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    );
+    let router = Router::new().route("/metrics", get_route(async move || ([kind], text.clone())));
+    let stop = CancellationToken::new();
+    let stopped = stop.clone().cancelled_owned();
+    // It ends with the guard; whoever scrapes it is ended before.
+    tokio::spawn(
+        axum::serve(listener, router)
+            .with_graceful_shutdown(stopped)
+            .into_future(),
+    );
+    (address, stop.drop_guard())
 }
 
 impl Monitoring {
@@ -96,6 +124,7 @@ impl Monitoring {
         receiver: &Receiver,
     ) -> Self {
         let (prometheus, alertmanager) = (free(), free());
+        let (recorded, recorded_guard) = recorded().await;
         let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
         let routing = format!(
             "route: {{receiver: hook, group_by: [job, alertname, incident], group_wait: 0s, group_interval: 1s}}\n\
@@ -112,6 +141,7 @@ impl Monitoring {
              alerting: {{alertmanagers: [{{static_configs: [{{targets: [\"{alertmanager}\"]}}]}}]}}\n\
              scrape_configs:\n\
              - {{job_name: parallax/parallax-aggregator, static_configs: [{{targets: [\"{aggregator}\"]}}]}}\n\
+             - {{job_name: recorded, static_configs: [{{targets: [\"{recorded}\"]}}]}}\n\
              - {{job_name: parallax/parallax-prober, static_configs: [{{targets: [\"{prober}\"]}}]}}\n",
             rules.display()
         );
@@ -143,9 +173,10 @@ impl Monitoring {
             prometheus,
             alertmanager,
             _processes: [alerting, scraping],
+            _recorded: recorded_guard,
         };
-        until("Prometheus scrapes both", async || {
-            (monitoring.value("sum(up)", None).await? >= 2.0).then_some(())
+        until("Prometheus scrapes all three", async || {
+            (monitoring.value("sum(up)", None).await? >= 3.0).then_some(())
         })
         .await;
         monitoring

@@ -84,7 +84,7 @@ fn each_dashboard_is_what_grafana_imports() {
             assert!(!names.is_empty(), "{of} asks nothing");
         }
     }
-    assert_eq!(uids.len(), 4);
+    assert_eq!(uids.len(), 5);
 }
 
 #[test]

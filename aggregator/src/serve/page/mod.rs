@@ -9,6 +9,7 @@ mod matrix;
 mod model;
 mod notice;
 mod past;
+mod renewals;
 mod words;
 
 #[cfg(test)]
@@ -103,6 +104,7 @@ impl Shared {
         overview
             .linked(&view, &self.links)
             .of_replica(&self.replica_view(view.interval), now)
+            .of_renewals(renewals::Renewals::of(&self.forecasts.borrow(), now))
             .of_maintenance(maintenance::Maintenance::of(&self.handling.windows(), proof, now))
     }
 }

@@ -17,10 +17,12 @@ use super::{
     matrix::{self, Matrix},
     notice::Notice,
     past::History,
+    renewals::Renewals,
     words,
 };
 use crate::{
     config::Links,
+    forecast::Forecasts,
     ingest::ProberView,
     replicas::ReplicaView,
     store::{Status, StoreState},
@@ -57,6 +59,7 @@ pub(super) struct Overview {
     counters: Vec<Counter>,
     probers: Listed<Prober>,
     maintenance: Maintenance,
+    renewals: Renewals,
     at: String,
 }
 
@@ -165,6 +168,7 @@ impl Overview {
             counters: counters(view),
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             maintenance: Maintenance::default(),
+            renewals: Renewals::of(&Forecasts::default(), now),
             at: words::clock(view.at, now),
         }
     }
@@ -177,6 +181,12 @@ impl Overview {
         for (card, incident) in self.open.iter_mut().zip(open) {
             card.link(incident, links);
         }
+        self
+    }
+
+    /// Says which renewals would fail.
+    pub(super) fn of_renewals(mut self, renewals: Renewals) -> Self {
+        self.renewals = renewals;
         self
     }
 

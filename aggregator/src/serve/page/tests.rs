@@ -404,3 +404,37 @@ fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
     assert_eq!(row.cells[1].class, "apart");
     assert!(row.cells[1].title.ends_with("not asked from here"));
 }
+
+#[test]
+fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
+    let forecasts: crate::forecast::Forecasts = serde_json::from_value(serde_json::json!({
+        "note": "A forecast.", "certificates": [], "forecasts": [
+            {"namespace": "shop", "certificate": "web", "host": "shop.example.test", "issuer": "", "solver": "", "renewal": NOW.0 + 3_600_000_000_i64,
+             "outlook": "would_fail", "cause": "caa", "sentence": "the records allow <b>pki.goog</b> only",
+             "theirs": "caa: CAA record for example.test prevents issuance", "remedy": "add a record"},
+            {"namespace": "shop", "certificate": "new", "host": "new.example.test", "issuer": "", "solver": "", "renewal": 1,
+             "outlook": "unknown", "sentence": "it cannot be told"},
+            {"namespace": "shop", "certificate": "www", "host": "www.example.test", "issuer": "", "solver": "",
+             "outlook": "would_pass", "sentence": "fine"}]}))
+    .unwrap();
+    let renewals = renewals::Renewals::of(&forecasts, NOW);
+    let overview = Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_renewals(renewals);
+    let html = overview.render().unwrap();
+    assert!(
+        html.contains("1 would fail, 1 cannot be told, 1 would pass as far as it can be known"),
+        "{html}"
+    );
+    assert!(html.contains("prevents issuance") && html.contains("add a record"));
+    assert!(
+        html.contains("renewal in 1 h") && html.contains("renewal is due"),
+        "{html}"
+    );
+    assert!(
+        !html.contains("<b>pki.goog</b>") && !html.contains("www.example.test"),
+        "text stays text, and what would pass is counted"
+    );
+    let nothing = Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW)
+        .render()
+        .unwrap();
+    assert!(!nothing.contains("Renewals foreseen"), "{nothing}");
+}

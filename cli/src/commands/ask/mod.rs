@@ -2,6 +2,7 @@
 
 pub(crate) mod completion;
 pub(crate) mod explain;
+pub(crate) mod forecasts;
 pub(crate) mod handle;
 pub(crate) mod incidents;
 pub(crate) mod run;

@@ -141,7 +141,7 @@ fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
         "{err}"
     );
     bench.stop();
-    let dns = Dns::start(|_, _| crate::servers::dns::Say::NoSuchName);
+    let dns = Dns::start(|_, _| Say::NoSuchName);
     let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}/\n"
     ));

@@ -1,0 +1,69 @@
+//! When a name is looked at next. Pure: time is handed in.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use parallax_model::{EventTime, Micros};
+
+/// Where a renewal is nearer than this, or past, the name is looked at this much oftener.
+const NEAR: Micros = Micros::from_secs(24 * 3_600);
+const OFTENER: u64 = 5;
+
+/// Shortest time between two looks at a name.
+const LEAST: Micros = Micros::from_secs(60);
+
+/// When to look at a name next, so that all names spread over the interval: a tenth of it, up or down, is the name's own.
+pub(super) fn next(host: &str, every: Micros, renewal: Option<EventTime>, now: EventTime) -> EventTime {
+    let near = renewal.is_some_and(|at| at.0 <= now.plus(NEAR).0);
+    let every = if near {
+        Micros((every.0 / OFTENER).max(LEAST.0.min(every.0)))
+    } else {
+        every
+    };
+    let tenth = every.0 / 10;
+    now.plus(Micros(every.0 - tenth + own(host) % (2 * tenth + 1)))
+}
+
+/// When to look at a name that is new: all of those that are there at the start within the first tenth.
+pub(super) fn first(host: &str, every: Micros, now: EventTime) -> EventTime {
+    now.plus(Micros(own(host) % (every.0 / 10 + 1)))
+}
+
+/// A number of the name's own; which one is of no interest, so the hasher may change.
+fn own(host: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    host.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const EVERY: Micros = Micros::from_secs(600);
+    const NOW: EventTime = EventTime(1_000_000_000);
+
+    proptest! {
+        #[test]
+        fn a_name_is_looked_at_within_a_tenth_of_its_interval(host in "[a-z]{1,12}") {
+            let after = |renewal| (next(&host, EVERY, renewal, NOW) - NOW).0;
+            let far = NOW.plus(Micros::from_secs(30 * 86_400));
+            for rarely in [after(None), after(Some(far))] {
+                prop_assert!((540_000_000..=660_000_000).contains(&rarely), "{rarely}");
+            }
+            let soon = NOW.plus(Micros::from_secs(3_600));
+            for often in [after(Some(soon)), after(Some(EventTime(0)))] {
+                prop_assert!((108_000_000..=132_000_000).contains(&often), "{often}");
+            }
+            prop_assert!((first(&host, EVERY, NOW) - NOW).0 <= 60_000_000);
+        }
+    }
+
+    #[test]
+    fn names_spread() {
+        let at = |n: u32| next(&format!("h{n}.example.test"), EVERY, None, NOW);
+        let different: std::collections::BTreeSet<_> = (0..100).map(at).collect();
+        assert!(different.len() > 90, "{}", different.len());
+    }
+}

@@ -1,0 +1,15 @@
+//! Renewals foreseen, over HTTP.
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+
+use super::Shared;
+
+/// `GET /v1/forecasts`: what is foreseen for every name that would be validated over HTTP.
+pub(crate) async fn all(State(shared): State<Shared>) -> Response {
+    let forecasts = shared.forecasts.borrow().clone();
+    Json(&*forecasts).into_response()
+}

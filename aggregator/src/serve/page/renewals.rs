@@ -1,0 +1,84 @@
+//! Renewals that would fail, and those of which it cannot be told. The others are counted.
+
+use parallax_model::EventTime;
+
+use super::{listed::Listed, words};
+use crate::forecast::{Forecast, Forecasts, Outlook};
+
+/// What is foreseen, as the page shows it.
+#[derive(Debug)]
+pub(super) struct Renewals {
+    /// Whether there is anything to foresee.
+    pub(super) any: bool,
+    /// Whether some renewal would fail.
+    pub(super) failing: bool,
+    pub(super) rows: Listed<Row>,
+    /// In a line.
+    pub(super) counts: String,
+    pub(super) note: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) class: &'static str,
+    pub(super) symbol: &'static str,
+    pub(super) host: String,
+    pub(super) certificate: String,
+    pub(super) when: String,
+    pub(super) sentence: String,
+    pub(super) theirs: Option<String>,
+    pub(super) remedy: Option<String>,
+}
+
+impl Renewals {
+    pub(super) fn of(forecasts: &Forecasts, now: EventTime) -> Self {
+        let all = &forecasts.forecasts;
+        let count = |outlook| all.iter().filter(|forecast| forecast.outlook == outlook).count();
+        let failing = count(Outlook::WouldFail);
+        let mut shown: Vec<&Forecast> = all
+            .iter()
+            .filter(|forecast| forecast.outlook != Outlook::WouldPass)
+            .collect();
+        shown.sort_by_key(|forecast| {
+            let never = EventTime(i64::MAX);
+            (forecast.outlook, forecast.renewal.unwrap_or(never))
+        });
+        Self {
+            any: !all.is_empty(),
+            failing: failing > 0,
+            rows: Listed::of(shown.into_iter().map(|forecast| Row::of(forecast, now)), "name"),
+            counts: format!(
+                "{failing} would fail, {} cannot be told, {} would pass as far as it can be known",
+                count(Outlook::Unknown),
+                count(Outlook::WouldPass)
+            ),
+            note: forecasts.note.clone(),
+        }
+    }
+}
+
+impl Row {
+    fn of(forecast: &Forecast, now: EventTime) -> Self {
+        let (class, symbol) = match forecast.outlook {
+            Outlook::WouldFail => ("failing", "✕"),
+            Outlook::Unknown => ("unknown", "?"),
+            Outlook::WouldPass => ("ok", "✓"),
+        };
+        Self {
+            class,
+            symbol,
+            host: forecast.host.clone(),
+            certificate: format!("{}/{}", forecast.namespace, forecast.certificate),
+            when: forecast.renewal.map_or_else(String::new, |at| {
+                if at <= now {
+                    "renewal is due".to_owned()
+                } else {
+                    format!("renewal in {}", words::span(at - now))
+                }
+            }),
+            sentence: forecast.sentence.clone(),
+            theirs: forecast.theirs.clone(),
+            remedy: forecast.remedy.clone(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Certificates: what will fail when it is renewed.
+
+use super::{Alert, Severity};
+use crate::promql::once;
+
+/// Seconds before the end of a Certificate from which a renewal that would fail is critical, once it is also due within
+/// [`DUE`]: certificates of a few days always end soon.
+const NEAR: u32 = 7 * 86_400;
+const DUE: u32 = 86_400;
+
+pub(super) fn alerts() -> Vec<Alert> {
+    let of = "on (job, namespace, certificate)";
+    let foreseen = once(
+        "max",
+        "job, namespace, certificate, host, cause",
+        "parallax_renewal_forecast{forecast=\"would_fail\"}",
+    );
+    let time = |metric: &str| once("min", "job, namespace, certificate", metric);
+    let near = format!(
+        "(\n  {} - time() < {NEAR}\n  unless {of} {} - time() > {DUE}\n)",
+        time("parallax_certificate_not_after_timestamp_seconds"),
+        time("parallax_certificate_renewal_timestamp_seconds"),
+    );
+    let with = |severity: &str, joined: &str| {
+        format!("label_replace({foreseen}\n{joined} {of} {near}, \"severity\", \"{severity}\", \"\", \"\")")
+    };
+    vec![Alert {
+        name: "ParallaxRenewalWouldFail",
+        severity: Severity::OfSeries,
+        expression: format!("{}\nor\n{}", with("critical", "and"), with("warning", "unless")),
+        lasting: 1_800,
+        summary: "{{ $labels.host }} of the certificate {{ $labels.namespace }}/{{ $labels.certificate }} would not be renewed ({{ $labels.cause }})",
+        description: "A forecast, from what is certain without an order: as things stand the CA would refuse this name. `parallax forecasts` says why, what the CA would say, and what to do.",
+    }]
+}
