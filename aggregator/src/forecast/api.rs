@@ -44,6 +44,9 @@ pub enum FailCause {
     PortRefused,
     /// No vantage on the internet gets an answer from port 80.
     PortSilent,
+    /// An IPv6 address is published that takes connections and says nothing: the CA goes by IPv4 only where it cannot
+    /// connect.
+    AaaaUnserved,
     /// The name leads to another controller than the solver's.
     WrongController,
     /// The controller that the name leads to has no pod that is ready.
@@ -62,6 +65,7 @@ impl FailCause {
             Self::Caa => "caa",
             Self::PortRefused => "port_refused",
             Self::PortSilent => "port_silent",
+            Self::AaaaUnserved => "aaaa_unserved",
             Self::WrongController => "wrong_controller",
             Self::NoEndpoints => "no_endpoints",
             Self::Solver => "solver",

@@ -189,6 +189,7 @@ impl Look<'_> {
             .or_else(|| self.at_the_wrong_door())
             .or_else(|| self.without_endpoints())
             .or_else(|| self.at_the_port())
+            .or_else(|| self.by_ipv6())
     }
 
     fn of_the_name(&self) -> Option<Failure> {
@@ -315,6 +316,44 @@ impl Look<'_> {
             theirs: self.says(answer),
             remedy: "open port 80 for everybody on the way to the ingress controller: the CA's addresses are not published"
                 .to_owned(),
+        })
+    }
+
+    /// Everybody on the internet connects by IPv6 and hears nothing, whatever would be asked for.
+    fn by_ipv6(&self) -> Option<Failure> {
+        let mut first = None;
+        for answer in self
+            .evidence
+            .ca
+            .iter()
+            .filter(|answer| is_internet(&answer.vantage))
+        {
+            let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
+            match (&answer.outcome, last) {
+                (
+                    Outcome::Failed {
+                        phase: Phase::FirstByte,
+                        kind: kind @ (FailureKind::Eof | FailureKind::Reset | FailureKind::FirstByteTimeout),
+                        ..
+                    },
+                    Some(dial),
+                ) if dial.address.is_ipv6() && dial.failed.is_none() && answer.sight.hops.is_empty() => {
+                    first = first.or(Some((answer, kind, dial)));
+                }
+                (Outcome::NotAsked { .. }, _) => {}
+                _ => return None,
+            }
+        }
+        let (answer, kind, dial) = first?;
+        Some(Failure {
+            cause: FailCause::AaaaUnserved,
+            words: format!(
+                "{} takes connections and does not answer ({}), and the CA goes by IPv4 only where it cannot connect",
+                dial.address.ip(),
+                kind.words()
+            ),
+            theirs: self.says(answer),
+            remedy: "serve port 80 on the IPv6 address, or remove the AAAA record".to_owned(),
         })
     }
 

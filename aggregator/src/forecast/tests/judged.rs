@@ -300,3 +300,35 @@ fn an_outlook_is_labelled_as_it_is_written() {
         assert_eq!(serde_json::to_value(outlook).unwrap(), label);
     }
 }
+
+#[test]
+fn an_ipv6_address_that_takes_connections_and_says_nothing_would_fail_and_a_dead_one_is_a_note() {
+    let six = "2001:db8::10";
+    let dialled = |outcome: &Value, dials: Value| {
+        let mut answer = answer("internet:laptop", outcome, RIGHT);
+        answer["sight"]["dials"] = dials;
+        answer
+    };
+    let self_check = [answer("n1/pod", &found(), RIGHT)];
+    let mute = dialled(
+        &failed("first-byte", "eof"),
+        json!([{"address": format!("[{six}]:80")}]),
+    );
+    let forecast = foreseen(&evidence(&names(&here(), ""), &self_check, &[mute]));
+    assert_eq!(forecast.cause, Some(FailCause::AaaaUnserved), "{forecast:?}");
+    assert!(forecast.sentence.starts_with(six), "{}", forecast.sentence);
+    let dead = dialled(
+        &found(),
+        json!([{"address": format!("[{six}]:80"), "failed": "refused"}, {"address": format!("{RIGHT}:80")}]),
+    );
+    let forecast = foreseen(&evidence(&names(&here(), ""), &self_check, &[dead]));
+    assert_eq!(forecast.outlook, Outlook::WouldPass, "{forecast:?}");
+    assert!(
+        forecast
+            .notes
+            .iter()
+            .any(|note| note.contains(six) && note.contains("F17")),
+        "{:?}",
+        forecast.notes
+    );
+}
