@@ -332,3 +332,27 @@ fn an_ipv6_address_that_takes_connections_and_says_nothing_would_fail_and_a_dead
         forecast.notes
     );
 }
+
+#[test]
+fn a_thousand_names_are_foreseen_at_once_and_the_rest_is_counted() {
+    let certificates: Vec<Value> = (0..1_100)
+        .map(|n| certificate(&format!("c{n}"), &[&format!("h{n}.example.test")]))
+        .collect();
+    let subjects = subjects(&shelf(&certificates), &shelf(&[issuer(LE, &nginx())]));
+    assert_eq!((subjects.all.len(), subjects.left_out), (1_000, 100));
+    assert_eq!(subjects.terms.len(), 1_100);
+    let (seen, topology) = (sound(), topology());
+    let begun = std::time::Instant::now();
+    let foreseen: Vec<Forecast> = subjects
+        .all
+        .iter()
+        .map(|subject| judge(subject, Some(&seen), &topology))
+        .collect();
+    // Judged anew once a second at most; measured, not asserted.
+    println!(
+        "MEASURED {} names are judged in {:?}",
+        foreseen.len(),
+        begun.elapsed()
+    );
+    assert!(foreseen.iter().all(|forecast| forecast.looked.is_some()));
+}
