@@ -16,7 +16,6 @@ use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
 /// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a value of its own")]
 pub(super) struct Values {
     pub(super) image: String,
     pub(super) image_pull_policy: Option<String>,
