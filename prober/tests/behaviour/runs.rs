@@ -224,5 +224,5 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
         "nothing is said of an address that was not asked"
     );
     dns.join().await;
-    assert_eq!(target.join().await, 3);
+    assert_eq!(target.join().await, 6);
 }
