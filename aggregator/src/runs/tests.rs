@@ -588,6 +588,33 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
 }
 
 #[tokio::test]
+async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() {
+    let bench = Bench::new(RunOptions::default());
+    let asked = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 5}});
+    bench.begin(asked).unwrap();
+    let passes: Vec<(String, Value)> = bench
+        .told()
+        .into_iter()
+        .map(|(vantage, assignment)| {
+            let probe = serde_json::to_value(&assignment.probe).unwrap();
+            (vantage.to_string(), probe["passes"].clone())
+        })
+        .collect();
+    let told = |outside: bool| -> Vec<&Value> {
+        let own = passes
+            .iter()
+            .filter(|(vantage, _)| vantage.contains(':') == outside);
+        own.map(|(_, passes)| passes).collect()
+    };
+    assert_eq!(told(true), [&json!(5)], "{passes:?}");
+    assert!(
+        told(false).len() > 1 && told(false).iter().all(|passes| passes.is_null()),
+        "{passes:?}"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds() {
     let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
     for n in 4..=500 {

@@ -177,6 +177,17 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     assert_eq!((sight.passes, sight.dials.len()), (1, 1));
     assert_eq!(sight.addresses, [target.addr.ip()]);
     assert!(seen.times.total.unwrap().0 > 0 && seen.times.connect.is_none());
+    // An authority asks as often as it is told, one fetch behind the other.
+    let mut often = probe("pebble", Some("t0ken.thumb"), here.clone());
+    often["passes"] = json!(3);
+    let seen = ask(&often).await;
+    assert_eq!(
+        seen.outcome,
+        Outcome::Ok { status: Some(200) },
+        "{:?}",
+        seen.detail
+    );
+    assert_eq!(seen.challenge.unwrap().passes, 3);
     let wrong = ask(&probe("cert-manager", Some("t0ken.other"), here.clone())).await;
     assert!(matches!(
         wrong.outcome,
@@ -213,5 +224,5 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
         "nothing is said of an address that was not asked"
     );
     dns.join().await;
-    assert_eq!(target.join().await, 3);
+    assert_eq!(target.join().await, 6);
 }

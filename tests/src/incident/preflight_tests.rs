@@ -13,9 +13,13 @@ fn error_with(from: &str, to: &str) -> String {
     parse(Path::new("x.yaml"), &text).unwrap_err().to_string()
 }
 
-/// The line of the first text of the story that holds these words.
+/// The first line of the story's preflights that holds these words.
 fn line(words: &str) -> usize {
-    STORY.lines().position(|line| line.contains(words)).unwrap() + 1
+    let mut lines = STORY
+        .lines()
+        .enumerate()
+        .skip_while(|(_, line)| *line != "preflight:");
+    lines.find(|(_, line)| line.contains(words)).unwrap().0 + 1
 }
 
 #[test]
