@@ -81,7 +81,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             "no configured challenge solvers",
             false,
         ),
-        ("edits", by("edits"), "EditInPlace", "never touches it", false),
+        ("edits", by("edits"), "EditInPlace", "serves others", false),
         (
             "billable",
             json!({"hosts": [HOST], "class": "alb"}),

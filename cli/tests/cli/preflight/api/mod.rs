@@ -35,6 +35,8 @@ pub(crate) struct Held {
     pub(crate) requests: usize,
     /// Pods are made and never run.
     pub(crate) pods_wait: bool,
+    /// Requests after so many get no answer while this stands. The first of them has its effect, the others none.
+    pub(crate) silent_after: Option<usize>,
     /// The controller never takes up a route.
     pub(crate) routes_wait: bool,
     /// What happened to Preflights, for who watches.
@@ -245,8 +247,42 @@ impl Request {
         if verb == "list" && self.query.contains("watch=true") {
             return self.watch(held);
         }
+        let number = {
+            let mut held = held.lock().unwrap();
+            held.requests += 1;
+            held.requests
+        };
+        let silent = |held: &Mutex<Held>| {
+            held.lock()
+                .unwrap()
+                .silent_after
+                .is_some_and(|last| number > last)
+        };
+        let hold = || {
+            while silent(held) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            status(503, "it was silent")
+        };
+        if held
+            .lock()
+            .unwrap()
+            .silent_after
+            .is_some_and(|last| number > last + 1)
+        {
+            return hold();
+        }
+        let said = self.done(held, verb, (resource, namespace, name));
+        if silent(held) { hold() } else { said }
+    }
+
+    fn done(
+        &self,
+        held: &Mutex<Held>,
+        verb: &str,
+        (resource, namespace, name): (String, String, Option<String>),
+    ) -> Said {
         let mut held = held.lock().unwrap();
-        held.requests += 1;
         if let Some((code, words)) = held.refused.get(&(verb.to_owned(), resource.clone())) {
             return status(*code, words);
         }
