@@ -258,7 +258,7 @@ impl Request {
                 .silent_after
                 .is_some_and(|last| number > last)
         };
-        let hold = || {
+        let wait = || {
             while silent(held) {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -270,10 +270,10 @@ impl Request {
             .silent_after
             .is_some_and(|last| number > last + 1)
         {
-            return hold();
+            return wait();
         }
         let said = self.done(held, verb, (resource, namespace, name));
-        if silent(held) { hold() } else { said }
+        if silent(held) { wait() } else { said }
     }
 
     fn done(
