@@ -5,11 +5,12 @@ mod api_server;
 mod faults;
 mod preflight;
 mod report;
+mod setting_up;
 mod status;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep},
@@ -20,19 +21,20 @@ use crate::{
     alarms::Alarms,
     api_client::State,
     client::Ask,
-    incident::{Incident, Look, Outcome, Sight, Way, When},
+    incident::{Incident, Outcome, Sight, Way, When},
     judge::{self, Judgement},
-    kernel::{Ground, Kernel},
+    kernel::Kernel,
     lab::Lab,
     packets,
-    parallax::{self, Aggregator},
+    parallax::Aggregator,
     preflight::Shown,
     publisher::Publisher,
-    run_dir::RunDir,
     screen::Screen,
 };
 
 pub use report::Report;
+
+use setting_up::ground_truth;
 
 /// Time between two looks at the aggregator.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -258,48 +260,6 @@ impl Conductor {
         Ok(())
     }
 
-    /// Aggregator, machine, cluster, probers. The cluster is shown to forward as it should before anything is probed.
-    async fn set_up(&mut self, incident: &Incident) -> anyhow::Result<()> {
-        let ground = Ground::choose(incident.dataplane, self.options.kernel)?;
-        if let Some(instead) = &ground.instead {
-            self.screen.line(instead);
-        }
-        self.instead = ground.instead;
-        let program = std::env::current_exe().context("finding the path of this program")?;
-        let parallax = parallax::beside(&program)?;
-        let listen = parallax::free_address(self.options.listen)?;
-        let run = RunDir::create(self.options.keep_log)?;
-        let cluster = crate::cluster::Cluster::derive(incident)?;
-        self.publisher = Some(Publisher::start(&run, incident, &cluster).await?);
-        let config = aggregator_config::write(&run, incident, &cluster, listen)?;
-        let aggregator =
-            Aggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref()).await?;
-        self.screen
-            .line(&format!("aggregator: {}", aggregator_config::page(listen)));
-        self.aggregator = Some(aggregator);
-
-        self.screen.status("booting the machine…");
-        let mut lab = Lab::boot(&program, run, incident.clone(), ground.kernel).await?;
-        if let Some(hook) = &self.options.hook {
-            lab.leave_services_to(hook)?;
-        }
-        self.screen.line(&format!("booted, kernel {}", lab.kernel()));
-        let built = lab.build().await?;
-        let (nodes, pods) = (lab.cluster().nodes.len(), built.pods);
-        self.screen.line(&format!(
-            "cluster built ({nodes} nodes, {pods} pods, {:.1} s)",
-            built.took.as_secs_f64()
-        ));
-        let lab = self.lab.insert(lab);
-        let truth = ground_truth(lab, &incident.expected.packets.healthy).await?;
-        self.screen.line(&truth);
-        lab.start_probers(&parallax, listen.port()).await?;
-        if self.options.alerts {
-            self.watch_alarms().await?;
-        }
-        Ok(())
-    }
-
     /// Until everything is seen to be well. Answers what was wrongly said meanwhile, or that it never was.
     async fn healthy_phase(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
         let start = Instant::now();
@@ -398,21 +358,4 @@ impl Conductor {
             lab.stop(self.options.keep_log).await;
         }
     }
-}
-
-/// What an ordinary client sees must be what the incident file says, or the lab itself is broken.
-async fn ground_truth(lab: &mut Lab, looks: &[Look]) -> anyhow::Result<String> {
-    let seen = lab.look(looks).await?;
-    let wrong = packets::wrong(&seen);
-    if wrong.is_empty() {
-        return Ok(format!(
-            "an ordinary client sees what it should ({} of {})",
-            seen.len(),
-            seen.len()
-        ));
-    }
-    bail!(
-        "the lab does not forward as the incident says:\n  {}",
-        wrong.join("\n  ")
-    )
 }
