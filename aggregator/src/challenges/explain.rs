@@ -247,6 +247,13 @@ fn cause(cause: &Cause) -> ChallengeCause {
 }
 
 fn replayed(verdict: &Verdict) -> Replayed {
+    // The sentence says the first in our words.
+    let problems = verdict
+        .problems
+        .iter()
+        .map(|problem| format!("{}: {}", problem.theirs, problem.remedy));
+    let mut caveats = verdict.caveats.clone();
+    caveats.extend(problems);
     Replayed {
         standing: verdict.standing,
         sentence: verdict.sentence.clone(),
@@ -261,6 +268,39 @@ fn replayed(verdict: &Verdict) -> Replayed {
             })
             .collect(),
         silent: verdict.silent.clone(),
-        caveats: verdict.caveats.clone(),
+        caveats,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preflight::{Check, NameCause, NameProblem, Standing};
+
+    #[test]
+    fn what_about_the_name_fails_the_ca_is_told_in_its_words_with_a_way_out() {
+        let verdict = Verdict {
+            check: Check::Ca(ChallengeClient::Boulder),
+            standing: Standing::Failed,
+            sentence: "its CAA records allow others only".to_owned(),
+            passed: Vec::new(),
+            failing: Vec::new(),
+            problems: vec![NameProblem {
+                cause: NameCause::Caa,
+                words: "its CAA records allow others only".to_owned(),
+                theirs: "caa: CAA record for example.test prevents issuance".to_owned(),
+                remedy: "add a record".to_owned(),
+            }],
+            silent: Vec::new(),
+            caveats: vec!["seen from inside only".to_owned()],
+            findings: Vec::new(),
+        };
+        assert_eq!(
+            replayed(&verdict).caveats,
+            [
+                "seen from inside only",
+                "caa: CAA record for example.test prevents issuance: add a record"
+            ]
+        );
     }
 }
