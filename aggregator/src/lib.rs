@@ -46,6 +46,7 @@ mod warming;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
+pub use api_client::{Parts, api_resource};
 pub use clock::Clock;
 pub use config::{
     Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, ListParams},
+    api::{DynamicObject, ListParams},
 };
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::preflight::{Look, Sought};
+use crate::{
+    api_client::{Parts, api_resource},
+    preflight::{Look, Sought},
+};
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client that says which rule it lacks.
 pub(super) struct Cluster(pub(super) Client);
-
-/// Group, version, kind and plural.
-type Parts = (&'static str, &'static str, &'static str, &'static str);
 
 const fn parts(what: Sought) -> Parts {
     match what {
@@ -30,18 +30,7 @@ const fn parts(what: Sought) -> Parts {
 
 impl Cluster {
     fn api(&self, parts: Parts, namespace: Option<&str>) -> Api<DynamicObject> {
-        let (group, version, kind, plural) = parts;
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: if group.is_empty() {
-                version.to_owned()
-            } else {
-                format!("{group}/{version}")
-            },
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
+        let resource = api_resource(parts);
         match namespace {
             Some(namespace) => Api::namespaced_with(self.0.clone(), namespace, &resource),
             None => Api::all_with(self.0.clone(), &resource),

@@ -6,7 +6,7 @@ use parallax_model::{KindClass, NodeName};
 use super::Engine;
 use crate::{
     block::Of,
-    cells::{Dest, RoundCells},
+    cells::{Counts, Dest, RoundCells},
     ids::NodeIx,
     judge::{Finding, Judgement, Unit},
     region::{Region, alpha},
@@ -53,15 +53,8 @@ impl Engine {
         judgement: &Judgement,
         finding: &Finding,
     ) -> Option<&NodeName> {
-        let (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) = (unit, finding.region) else {
-            return None;
-        };
-        let case = &judgement.case;
-        let echoes = case
-            .cells
-            .iter()
-            .filter(|(key, _)| !alpha(&[finding.region], key, &case.scene).is_zero());
-        let rate = tally(echoes.map(|(_, counts)| (counts.seen_n, counts.seen_f))).rate()?;
+        let node = accused(unit, finding)?;
+        let rate = tally(echoes(judgement, finding).map(|counts| (counts.seen_n, counts.seen_f))).rate()?;
         let direct = self.direct_into(node, finding, judgement);
         (direct.odds_against(rate) > log(ODDS)).then(|| self.world.nodes.name(node))
     }
@@ -74,22 +67,13 @@ impl Engine {
         judgement: &Judgement,
         finding: &Finding,
     ) -> Option<&NodeName> {
-        let (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) = (unit, finding.region) else {
-            return None;
-        };
-        let case = &judgement.case;
-        let echoes = case
-            .cells
-            .iter()
-            .filter(|(key, _)| !alpha(&[finding.region], key, &case.scene).is_zero());
-        let (answers, failures) = echoes.flat_map(|(_, counts)| &counts.kinds).fold(
-            (0, 0),
-            |(answers, failures), ((kind, status), (_, seen))| {
-                let class = self.world.class_of(*kind, *status);
-                let answer = matches!(class, KindClass::Http4xx | KindClass::Http5xx);
-                (answers + u64::from(answer) * seen, failures + seen)
-            },
-        );
+        let node = accused(unit, finding)?;
+        let kinds = echoes(judgement, finding).flat_map(|counts| &counts.kinds);
+        let (answers, failures) = kinds.fold((0, 0), |(answers, failures), ((kind, status), (_, seen))| {
+            let class = self.world.class_of(*kind, *status);
+            let answer = matches!(class, KindClass::Http4xx | KindClass::Http5xx);
+            (answers + u64::from(answer) * seen, failures + seen)
+        });
         (answers * 2 > failures).then(|| self.world.nodes.name(node))
     }
 
@@ -113,6 +97,24 @@ impl Engine {
 }
 
 /// Sums weights into probes.
+/// The node that a verdict of the mesh accuses.
+const fn accused(unit: &Unit, finding: &Finding) -> Option<NodeIx> {
+    match (unit, finding.region) {
+        (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => Some(node),
+        _ => None,
+    }
+}
+
+/// The echoes that the region of a finding would break.
+fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item = &'a Counts> {
+    let (case, region) = (&judgement.case, finding.region);
+    let broken = case
+        .cells
+        .iter()
+        .filter(move |(key, _)| !alpha(&[region], key, &case.scene).is_zero());
+    broken.map(|(_, counts)| counts)
+}
+
 fn tally(counts: impl Iterator<Item = (u64, u64)>) -> Tally {
     let (n, f) = counts.fold((0, 0), |(n, f), (more_n, more_f)| (n + more_n, f + more_f));
     Tally {

@@ -6,6 +6,7 @@ use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
+use parallax_aggregator::{Parts, api_resource};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -37,7 +38,7 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    const fn parts(self) -> (&'static str, &'static str, &'static str, &'static str) {
+    const fn parts(self) -> Parts {
         match self {
             Self::Pod => ("", "v1", "Pod", "pods"),
             Self::Service => ("", "v1", "Service", "services"),
@@ -60,18 +61,7 @@ impl Sort {
     }
 
     fn resource(self) -> ApiResource {
-        let (group, version, kind, plural) = self.parts();
-        ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: if group.is_empty() {
-                version.to_owned()
-            } else {
-                format!("{group}/{version}")
-            },
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        }
+        api_resource(self.parts())
     }
 
     /// `Ingress shop/web`.
