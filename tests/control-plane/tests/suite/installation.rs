@@ -173,15 +173,17 @@ fn overlays() -> Vec<String> {
     names
 }
 
-/// `PodMonitor` as far as it is used here; who runs the Prometheus operator has all of it.
-async fn define_pod_monitors(client: &Client) {
-    let definition = Manifest::read(include_str!("pod-monitors.yaml")).unwrap();
-    definition.apply(client).await.unwrap();
-    let kind = GroupVersionKind::gvk("monitoring.coreos.com", "v1", "PodMonitor");
-    until("PodMonitor is known", async || {
-        kube::discovery::pinned_kind(client, &kind).await.ok()
-    })
-    .await;
+/// `PodMonitor` and `PrometheusRule` as far as they are used here; who runs the Prometheus operator has all of them.
+async fn define_what_the_operator_has(client: &Client) {
+    let definitions = Manifest::read(include_str!("prometheus-operator.yaml")).unwrap();
+    definitions.apply(client).await.unwrap();
+    for kind in ["PodMonitor", "PrometheusRule"] {
+        let known = GroupVersionKind::gvk("monitoring.coreos.com", "v1", kind);
+        until(&format!("{kind} is known"), async || {
+            kube::discovery::pinned_kind(client, &known).await.ok()
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -191,7 +193,7 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
         return;
     };
     let client = plane.admin().await.unwrap();
-    define_pod_monitors(&client).await;
+    define_what_the_operator_has(&client).await;
     for overlay_name in overlays() {
         let manifest = overlay(&overlay_name);
         manifest
@@ -218,7 +220,7 @@ async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_
         return;
     };
     let client = plane.admin().await.unwrap();
-    define_pod_monitors(&client).await;
+    define_what_the_operator_has(&client).await;
     if plane.has_controllers() {
         settled(&client).await;
     } else {
