@@ -156,7 +156,12 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
     assert_eq!(incidents.len(), 1, "one, and no other: {incidents:?}");
     let again = open(&state).unwrap_or_else(|| panic!("it knows what began before: {incidents:?}"));
     assert_eq!(again["id"], first["id"]);
-    assert_eq!(again["opened"], first["opened"]);
+    // Each estimates the probers' clocks for itself, by how fast their reports come: milliseconds apart.
+    let opened = |incident: &Value| incident["opened"].as_i64().unwrap();
+    assert!(
+        opened(&again).abs_diff(opened(&first)) < 1_000_000,
+        "{again} {first}"
+    );
     assert!(again["opened"].as_i64().unwrap() < killed, "before it started");
     assert!(
         pair.metric(&standby, "parallax_ingest_observations_total{result=\"again\"}")
