@@ -159,7 +159,7 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
     // Each estimates the probers' clocks for itself, by how fast their reports come: milliseconds apart.
     let opened = |incident: &Value| incident["opened"].as_i64().unwrap();
     assert!(
-        opened(&again).abs_diff(opened(&first)) < 1_000_000,
+        opened(again).abs_diff(opened(first)) < 1_000_000,
         "{again} {first}"
     );
     assert!(again["opened"].as_i64().unwrap() < killed, "before it started");
