@@ -50,7 +50,7 @@ pub use api_client::{Parts, api_resource};
 pub use clock::Clock;
 pub use config::{
     Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,
-    link_address, scaled,
+    link_address, receiver_address, scaled,
 };
 pub use crd::{custom_resource_definitions, custom_resources};
 pub use door::DoorError;

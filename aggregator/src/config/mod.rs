@@ -33,6 +33,7 @@ pub use document::Document;
 pub use error::{Complaint, ConfigError};
 pub use links::link_address;
 pub(crate) use links::{Link, Links};
+pub use notify::receiver_address;
 pub(crate) use people::{AccessMode, AccessOptions, ProxyOptions, RunOptions};
 pub use store::scaled;
 pub use token::Token;

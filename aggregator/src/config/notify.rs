@@ -160,25 +160,27 @@ fn name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnM
     }
 }
 
-/// A word that credentials or a fragment are in would be logged somewhere.
-fn url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
-    let url = Url::parse(text).ok().filter(|url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.has_host()
-            && url.username().is_empty()
-            && url.password().is_none()
-            && url.fragment().is_none()
-            && (query || url.query().is_none())
-    });
-    if url.is_none() {
+/// An address that a receiver can have, or what was expected of it; whether with a query. A word that credentials or a fragment
+/// are in would be logged somewhere.
+pub fn receiver_address(text: &str, query: bool) -> Result<Url, &'static str> {
+    Url::parse(text)
+        .ok()
+        .filter(|url| {
+            matches!(url.scheme(), "http" | "https")
+                && url.has_host()
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.fragment().is_none()
+                && (query || url.query().is_none())
+        })
         // Not what was found: it may be a secret.
-        wrong(
-            &format!("{at}.url"),
-            "expected an address like https://calls.example.com/parallax, without a password in it"
-                .to_owned(),
-        );
-    }
-    url
+        .ok_or("expected an address like https://calls.example.com/parallax, without a password in it")
+}
+
+fn url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
+    receiver_address(text, query)
+        .map_err(|why| wrong(&format!("{at}.url"), why.to_owned()))
+        .ok()
 }
 
 fn readable(file: Option<&Path>, field: &str, wrong: &mut impl FnMut(&str, String)) {

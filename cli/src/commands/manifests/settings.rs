@@ -133,7 +133,12 @@ fn configuration(values: &Values) -> String {
     let links = [("grafana", &values.links.grafana), ("page", &values.links.page)];
     let links: Vec<_> = links
         .into_iter()
-        .filter_map(|(name, url)| Some(format!("{name}: '{}'", url.as_ref()?)))
+        .filter_map(|(name, url)| {
+            Some(format!(
+                "{name}: '{}'",
+                url.as_ref()?.as_str().replace('\'', "''")
+            ))
+        })
         .collect();
     if !links.is_empty() {
         let _ = writeln!(text, "links: {{{}}}", links.join(", "));

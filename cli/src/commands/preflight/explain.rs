@@ -83,9 +83,7 @@ pub(crate) async fn challenge(
             account_uri: None,
         },
     };
-    let mut fetched = runs::both(client, &wanted, false).await?;
-    runs::deeper(client, &wanted, &mut fetched, false).await?;
-    runs::of_the_name(client, &wanted, &mut fetched, false).await?;
+    let fetched = runs::whole(client, &wanted, false).await?;
     let judged = wanted.judged(&fetched, &seat);
     let document = json!({
         "challenge": format!("{namespace}/{name}"),

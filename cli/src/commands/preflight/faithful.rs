@@ -213,10 +213,7 @@ impl Attempt<'_> {
                 ..runs::wanted(self.asked, &planned, self.seat)
             };
             let (mut fetched, propagation) = self.ask(&wanted, begun).await?;
-            runs::deeper(self.place.client, &wanted, &mut fetched, self.progress)
-                .await
-                .map_err(Trouble::of_the_aggregator)?;
-            runs::of_the_name(self.place.client, &wanted, &mut fetched, self.progress)
+            runs::rest(self.place.client, &wanted, &mut fetched, self.progress)
                 .await
                 .map_err(Trouble::of_the_aggregator)?;
             self.still_ours(material, uid).await?;

@@ -128,13 +128,7 @@ async fn look(
             key: None,
             ..runs::wanted(asked, &planned, seat)
         };
-        let mut fetched = runs::both(place.client, &wanted, progress)
-            .await
-            .map_err(Trouble::of_the_aggregator)?;
-        runs::deeper(place.client, &wanted, &mut fetched, progress)
-            .await
-            .map_err(Trouble::of_the_aggregator)?;
-        runs::of_the_name(place.client, &wanted, &mut fetched, progress)
+        let fetched = runs::whole(place.client, &wanted, progress)
             .await
             .map_err(Trouble::of_the_aggregator)?;
         Ok::<_, Trouble>(Case::of(planned, &wanted, fetched, seat))

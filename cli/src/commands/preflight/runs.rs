@@ -70,8 +70,26 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
     })
 }
 
+/// Asks by both clients' rules, and what [`rest`] asks besides.
+pub(super) async fn whole(client: &Client, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
+    let mut fetched = both(client, wanted, progress).await?;
+    rest(client, wanted, &mut fetched, progress).await?;
+    Ok(fetched)
+}
+
+/// Asks what the verdicts need besides both fetches: a look for the cause, and what everybody says of the name.
+pub(super) async fn rest(
+    client: &Client,
+    wanted: &Wanted,
+    fetched: &mut Fetched,
+    progress: bool,
+) -> Result<(), Failure> {
+    deeper(client, wanted, fetched, progress).await?;
+    of_the_name(client, wanted, fetched, progress).await
+}
+
 /// Asks once what everybody says of the name.
-pub(super) async fn of_the_name(
+async fn of_the_name(
     client: &Client,
     wanted: &Wanted,
     fetched: &mut Fetched,
@@ -98,7 +116,7 @@ pub(super) async fn of_the_name(
 }
 
 /// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
-pub(super) async fn deeper(
+async fn deeper(
     client: &Client,
     wanted: &Wanted,
     fetched: &mut Fetched,

@@ -18,6 +18,7 @@ pub(super) fn installations() -> Vec<(String, Objects)> {
         "outsideHosts: [parallax.example.test, 203.0.113.7]",
         "customResources: true",
         "preflight: {}",
+        "links: {grafana: 'https://grafana.example.com/at/o''clock', page: 'https://parallax.example.com/'}",
         "namespace: ears\npreflight: {namespaces: [shop, pay], certManagerNamespace: certs}",
         "notify: {events: true, alertmanagers: [{name: main, url: 'http://alertmanager.monitoring:9093'}]}",
         "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use parallax_aggregator::receiver_address;
 use url::Url;
 
 use super::{check::Check, raw::RawNotify};
@@ -72,22 +73,15 @@ impl Notify {
 }
 
 fn url(text: &str, query: bool, at: &str, check: &mut Check<'_>) -> Option<Url> {
-    let url = Url::parse(text).ok().filter(|url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.has_host()
-            && url.username().is_empty()
-            && url.password().is_none()
-            && url.fragment().is_none()
-            && (query || url.query().is_none())
-            // It stands between quotes.
-            && !text.contains('\'')
-    });
-    if url.is_none() {
+    let at = format!("{at}.url");
+    if text.contains('\'') {
         check.wrong(
-            &format!("{at}.url"),
-            "expected an address like https://calls.example.com/parallax, without a password in it"
-                .to_owned(),
+            &at,
+            "expected an address without a quote: it stands between two".to_owned(),
         );
+        return None;
     }
-    url
+    receiver_address(text, query)
+        .map_err(|why| check.wrong(&at, why.to_owned()))
+        .ok()
 }
