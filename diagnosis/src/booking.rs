@@ -111,6 +111,7 @@ impl Desk {
                 let Some(peer) = row.peer else { return };
                 self.ledger.once(Of::Mesh, Channel::Mesh, Dest::Peer(peer), kind);
             }
+            Channel::Dns if split == Split::Phases => self.resolve(row, kind, routes, world),
             Channel::Dns => {
                 let name = name_of(row, routes, world);
                 self.ledger.once(Of::Dns, Channel::Dns, name, kind);
@@ -118,9 +119,7 @@ impl Desk {
             Channel::Vip | Channel::Proxied | Channel::NodePort | Channel::Direct => {
                 let stuck = failure.filter(|(phase, _)| *phase == Phase::Resolve && split == Split::Phases);
                 if row.resolved || stuck.is_some() {
-                    let name = name_of(row, routes, world);
-                    self.ledger
-                        .once(Of::Dns, Channel::Dns, name, stuck.map(|(_, failure)| failure));
+                    self.resolve(row, stuck.map(|(_, failure)| failure), routes, world);
                 }
                 if stuck.is_none() {
                     self.reach(row, routes, world, split, restarted);
@@ -129,23 +128,32 @@ impl Desk {
         }
     }
 
+    /// Books what became of a question on the name, but for absence that is as it should be or may be of before.
+    fn resolve(&mut self, row: &Row, failure: Option<Failure>, routes: &Routes, world: &mut World) {
+        let name = name_of(row, routes, world);
+        let absent = failure.filter(|(kind, _)| {
+            matches!(
+                world.kinds.name(*kind),
+                FailureKind::NxDomain | FailureKind::NoAddress
+            )
+        });
+        if absent.is_some() && routes.may_be_cached(name, row.at) {
+            return;
+        }
+        if absent.is_some() && row.channel != Channel::Dns && routes.leads_nowhere(row.target) {
+            // What is missing is an endpoint.
+            let block = Block::plain(Of::Target(row.target));
+            self.ledger
+                .enter(block, Channel::Vip, Dest::Unknown, failure, Some(Dest::Unknown));
+            return;
+        }
+        self.ledger.once(Of::Dns, Channel::Dns, name, failure);
+    }
+
     fn reach(&mut self, row: &Row, routes: &Routes, world: &World, split: Split, restarted: &Restarted) {
         let fresh = |of| restarted.get(&of).is_none_or(|at| row.at >= *at);
-        let (of, dest) = if row.channel == Channel::Direct {
-            let (Some(dest), Some(of)) = (row.endpoint(), routes.direct(row.target, row.entry)) else {
-                return;
-            };
-            (of, dest)
-        } else {
-            // A node's own port is another way to the same entries: its cells belong beside those of the front.
-            let front = match row.channel {
-                Channel::NodePort => routes.of(row.target).front,
-                _ => row.front(routes),
-            };
-            let Some(front) = front else {
-                return;
-            };
-            (Of::Vip(front), row.endpoint().unwrap_or(Dest::Unknown))
+        let Some((of, dest)) = routes.connection(row) else {
+            return;
         };
         // Front, endpoints and answers of one target change together.
         if !fresh(of) || !fresh(Of::Target(row.target)) {
@@ -159,7 +167,12 @@ impl Desk {
         self.reached.push(Reached {
             of,
             dest,
-            channel: row.channel,
+            // The name of a headless Service leads straight to an endpoint.
+            channel: if matches!(of, Of::Direct(..)) {
+                Channel::Direct
+            } else {
+                row.channel
+            },
             target: row.target,
             stage: stage_of(row, world),
         });

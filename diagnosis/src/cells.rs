@@ -125,6 +125,15 @@ impl ClosedCells {
             .is_some_and(|cell| way(cell) == (channel, client))
     }
 
+    /// Forgets cells.
+    pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &Counts) -> bool) {
+        let before = self.cells.len();
+        self.cells.retain(|(key, counts)| kept(key, counts));
+        if self.cells.len() < before && self.ends.is_some() {
+            self.ends = Some(Box::new(Ends::of(&self.cells)));
+        }
+    }
+
     /// The same with other cells of some clients.
     pub(crate) fn with(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
         let others = self

@@ -8,13 +8,14 @@ use parallax_model::{Channel, EventTime, Front, Micros, Round, ServiceKey, Targe
 use crate::{
     cells::{CellKey, Dest, RoundCells},
     hash,
-    ids::{VantageIx, World},
+    ids::{NodeIx, PodIx, VantageIx, World},
     judge::Unit,
-    region::{Region, alpha},
+    recovery::{Crossing, Recovery},
+    region::{Alpha, Region, alpha},
     row::Row,
     scene::Scene,
-    sequential::Sprt,
-    verdict::{Incident, IncidentState, Verdict},
+    verdict::{Incident, IncidentState, Subject, Verdict},
+    weights::ONE,
 };
 
 /// What an incident is about, coarse enough that one cause is one incident.
@@ -43,6 +44,8 @@ pub(crate) struct Report {
     /// See [`crate::judge::Finding::lead`].
     pub(crate) lead: f64,
     pub(crate) failing: BTreeSet<VantageIx>,
+    /// See [`crate::judge::Finding::crossed`].
+    pub(crate) crossed: (f64, f64),
     pub(crate) since: EventTime,
     pub(crate) verdict: Verdict,
 }
@@ -64,25 +67,31 @@ pub(crate) enum Event {
 
 /// An incident and what decides about its end.
 #[derive(Debug)]
-struct Tracked {
+pub(crate) struct Tracked {
     incident: Incident,
-    scope: Scope,
-    region: Region,
+    pub(crate) scope: Scope,
+    pub(crate) region: Region,
     class: Vec<Region>,
     /// Whose evidence is shown.
     lead: Unit,
     units: BTreeSet<Unit>,
-    streams: BTreeMap<VantageIx, Sprt>,
-    round: RoundOfIncident,
+    /// Over all clients together.
+    recovery: Recovery,
+    /// Successes of each client that failed, since it last did.
+    passed: BTreeMap<VantageIx, u64>,
+    round: IncidentRound,
+    /// Why nothing can prove healthy any more: its subject is gone.
+    pub(crate) departed: Option<String>,
 }
 
-/// What a round said of the clients that failed.
+/// What a round said of the paths that an incident is about.
 #[derive(Debug, Default)]
-struct RoundOfIncident {
-    /// Those whose paths cross the region.
-    crossing: BTreeSet<VantageIx>,
-    /// Failures and successes through the front of those whose paths cannot: the remedy may have led them elsewhere (to an
-    /// endpoint on their own node), and they prove healthy there.
+struct IncidentRound {
+    all: Crossing,
+    /// Failures and successes of those whose paths cross the region.
+    crossing: BTreeMap<VantageIx, (u64, u64)>,
+    /// The same through the front of those whose paths cannot: the remedy may have led them elsewhere (to an endpoint on
+    /// their own node), and they prove healthy there.
     elsewhere: BTreeMap<VantageIx, (u64, u64)>,
 }
 
@@ -99,10 +108,53 @@ pub(crate) struct Incidents {
 /// must not change with every answer.
 const CLEARLY: f64 = 2.0;
 
+/// Successes that each client which failed has to show before an incident is over.
+const PASSES: u64 = 2 * ONE;
+
+/// What comes back within this is the same incident again; later it is another one.
+const SAME: Micros = Micros::from_secs(1800);
+
+/// How long after an incident slowness on its paths is its own.
+const AFTERMATH: Micros = Micros::from_secs(60);
+
 const KEPT_CLOSED: usize = 100;
 const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
 
+impl Scope {
+    /// The same for slow and for failing.
+    pub(crate) fn plain(&self) -> &Self {
+        match self {
+            Self::Slow(inner) => inner,
+            other => other,
+        }
+    }
+
+    const fn is_slow(&self) -> bool {
+        matches!(self, Self::Slow(_))
+    }
+}
+
 impl Tracked {
+    /// What it is about, as people know it.
+    pub(crate) const fn subject(&self) -> &Subject {
+        &self.incident.verdict.subject
+    }
+
+    /// The subjects of judgement that it explains.
+    pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter()
+    }
+
+    /// Whether one subject alone sees it.
+    pub(crate) fn is_only(&self, unit: &Unit) -> bool {
+        self.units.iter().all(|own| own.plain() == unit)
+    }
+
+    /// Those who failed.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = VantageIx> {
+        self.passed.keys().copied()
+    }
+
     const fn closed(&self) -> Option<EventTime> {
         match self.incident.state {
             IncidentState::Closed { closed } => Some(closed),
@@ -120,10 +172,52 @@ impl Tracked {
             && (report.class.contains(&self.region) || self.class.contains(&report.region))
     }
 
+    /// The same cause once more, soon enough to be the same incident.
+    fn comes_back_as(&self, report: &Report, at: EventTime) -> bool {
+        let cause = |verdict: &Verdict| verdict.causes.first().map(|cause| cause.id.clone());
+        let lately = self.closed().is_some_and(|closed| at - closed <= SAME);
+        lately
+            && self.scope == report.scope
+            && self.region == report.region
+            && cause(&self.incident.verdict) == cause(&report.verdict)
+    }
+
+    /// Takes the round that was collected into the tests of recovery.
+    fn settle(&mut self, round: Round) {
+        let IncidentRound {
+            mut all,
+            crossing,
+            elsewhere,
+        } = std::mem::take(&mut self.round);
+        for (client, (failures, successes)) in &crossing {
+            if *failures > 0 {
+                self.passed.insert(*client, 0);
+            } else if let Some(passed) = self.passed.get_mut(client) {
+                *passed += successes;
+            }
+        }
+        for (client, passed) in &mut self.passed {
+            let Some((failures, successes)) = elsewhere.get(client) else {
+                continue;
+            };
+            if !crossing.contains_key(client) {
+                all.add(Alpha::SURE, *failures, *successes);
+                *passed = if *failures > 0 { 0 } else { *passed + successes };
+            }
+        }
+        self.recovery.step(round, &all);
+    }
+
+    /// Probes that cross the region pass again, from each client that failed.
+    fn is_healthy(&self) -> bool {
+        let gone = self.passed.is_empty();
+        gone || (self.recovery.accepts_healthy() && self.passed.values().all(|passed| *passed >= PASSES))
+    }
+
     fn take(&mut self, unit: &Unit, report: Report, at: EventTime, events: &mut Vec<Event>) {
         self.units.insert(unit.clone());
         for client in report.failing {
-            self.streams.entry(client).or_default();
+            self.passed.entry(client).or_default();
         }
         let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
         targets.extend(report.verdict.targets.iter().cloned());
@@ -205,9 +299,9 @@ impl Incidents {
             let orphan = self.tracked.iter().position(|t| {
                 t.is_open()
                     && t.units.contains(unit)
-                    && t.streams
+                    && t.passed
                         .iter()
-                        .any(|(client, sprt)| report.failing.contains(client) && !sprt.leans_healthy())
+                        .any(|(client, passed)| report.failing.contains(client) && *passed == 0)
             });
             match orphan.filter(|i| !matched.contains(i)) {
                 // More evidence gave the same failures another name.
@@ -226,21 +320,16 @@ impl Incidents {
     }
 
     fn open(&mut self, unit: &Unit, report: Report, at: EventTime, world: &World) {
-        let streams: BTreeMap<VantageIx, Sprt> = report
-            .failing
-            .iter()
-            .map(|client| (*client, Sprt::default()))
-            .collect();
-        let again = self
-            .tracked
-            .iter()
-            .position(|t| !t.is_open() && t.matches(&report));
+        let passed = report.failing.iter().map(|client| (*client, 0)).collect();
+        let (failures, crossed) = report.crossed;
+        let again = self.tracked.iter().position(|t| t.comes_back_as(&report, at));
         let incident = if let Some(i) = again {
             let old = self.tracked.remove(i).incident;
             Incident {
                 state: IncidentState::Open,
                 since: report.since,
                 occurrences: old.occurrences.saturating_add(1),
+                departed: None,
                 verdict: report.verdict,
                 ..old
             }
@@ -253,11 +342,12 @@ impl Incidents {
             parts.extend(region.members.iter().map(String::as_str));
             parts.push(&opened);
             Incident {
-                id: format!("{:016x}", hash::stable(&parts)),
+                id: self.unused(&parts),
                 state: IncidentState::Open,
                 since: report.since,
                 opened: at,
                 occurrences: 1,
+                departed: None,
                 verdict: report.verdict,
             }
         };
@@ -273,9 +363,39 @@ impl Incidents {
             class: report.class,
             lead: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
-            streams,
-            round: RoundOfIncident::default(),
+            recovery: Recovery::of(failures, crossed, self.round),
+            passed,
+            round: IncidentRound::default(),
+            departed: None,
         });
+    }
+
+    /// An id made of words that no other incident has.
+    fn unused(&self, parts: &[&str]) -> String {
+        let mut parts = parts.to_vec();
+        loop {
+            let id = format!("{:016x}", hash::stable(&parts));
+            if self.tracked.iter().all(|t| t.incident.id != id) {
+                return id;
+            }
+            parts.push("");
+        }
+    }
+
+    /// Whether an incident that is open or was until lately says of failures what a subject shows as slowness: a retry
+    /// that straddles the begin or the end of a fault is slow, and no fault of its own.
+    pub(crate) fn explains_delay(
+        &self,
+        unit: &Unit,
+        region: Region,
+        at: EventTime,
+        node_of: impl Fn(PodIx) -> Option<NodeIx> + Copy,
+    ) -> bool {
+        self.tracked.iter().any(|t| {
+            let lately = t.closed().is_none_or(|closed| at - closed <= AFTERMATH);
+            let concerned = t.region.is_global() || t.units.contains(unit.plain());
+            lately && !t.scope.is_slow() && concerned && t.region.covers(region, node_of)
+        })
     }
 
     /// Whether a subject belongs to an open incident.
@@ -312,14 +432,12 @@ impl Incidents {
                     }
                     continue;
                 }
-                tracked.round.crossing.insert(key.client);
-                if counts.f > 0 || tracked.streams.contains_key(&key.client) {
-                    tracked.streams.entry(key.client).or_default().step(
-                        counts.seen_f,
-                        counts.seen_n - counts.seen_f,
-                        share.get(),
-                    );
-                }
+                let failures = counts.seen_f;
+                let successes = counts.seen_n - counts.seen_f;
+                tracked.round.all.add(share, failures, successes);
+                let sum = tracked.round.crossing.entry(key.client).or_default();
+                sum.0 += failures;
+                sum.1 += successes;
             }
         }
     }
@@ -329,20 +447,14 @@ impl Incidents {
         let mut freed = BTreeSet::new();
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
-            tracked.streams.retain(|client, _| is_known(*client));
-            let RoundOfIncident { crossing, elsewhere } = std::mem::take(&mut tracked.round);
-            for (client, stream) in &mut tracked.streams {
-                if let Some((failures, successes)) = elsewhere.get(client)
-                    && !crossing.contains(client)
-                {
-                    stream.step(*failures, *successes, 1.0);
-                }
-            }
-            if tracked.streams.values().all(|s| s.accepts_healthy()) {
+            tracked.passed.retain(|client, _| is_known(*client));
+            tracked.settle(self.round);
+            if tracked.departed.is_some() || tracked.is_healthy() {
+                tracked.incident.departed = tracked.departed.take();
                 tracked.incident.state = IncidentState::Closed { closed: at };
                 freed.extend(tracked.units.iter().cloned());
                 self.events.push(Event::Closed(tracked.incident.clone()));
-            } else if tracked.streams.values().all(|s| s.leans_healthy()) {
+            } else if tracked.recovery.leans_healthy() {
                 tracked.incident.state = IncidentState::Recovering;
             } else {
                 tracked.incident.state = IncidentState::Open;
@@ -352,13 +464,21 @@ impl Incidents {
         freed
     }
 
-    /// Closes incidents whose subject is gone from the topology.
-    pub(crate) fn close_gone(&mut self, at: EventTime, is_gone: impl Fn(&Unit) -> bool) {
+    /// Marks or unmarks open incidents whose subject is gone; they are closed with the next round.
+    pub(crate) fn mark_departed(&mut self, reason: impl Fn(&Tracked) -> Option<String>) {
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
-            if tracked.units.iter().all(&is_gone) {
-                tracked.incident.state = IncidentState::Closed { closed: at };
-                self.events.push(Event::Closed(tracked.incident.clone()));
-            }
+            tracked.departed = reason(tracked);
+        }
+    }
+
+    /// Marks open incidents that no evidence can reach any more.
+    pub(crate) fn mark_unvisited(&mut self, reason: impl Fn(&Tracked) -> Option<String>) {
+        for tracked in self
+            .tracked
+            .iter_mut()
+            .filter(|t| t.is_open() && t.departed.is_none())
+        {
+            tracked.departed = reason(tracked);
         }
     }
 
@@ -384,7 +504,7 @@ impl Incidents {
             .iter()
             .map(|t| {
                 let mut incident = t.incident.clone();
-                let clients = t.streams.keys().copied().collect();
+                let clients = t.passed.keys().copied().collect();
                 if t.is_open()
                     && let Some(note) = stale(&t.lead, &clients)
                 {

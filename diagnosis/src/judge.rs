@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, Front, Round, TargetId};
+use parallax_model::{Channel, Front, Round, ServiceKey, TargetId};
 
 use crate::{
     cells::{Dest, RoundCells},
@@ -17,6 +17,7 @@ use crate::{
     region::{Region, RegionKind, alpha},
     scene::Scene,
     sequential::{Cusum, hard, soft},
+    weights::probes,
 };
 
 /// A subject that is judged on its own.
@@ -28,6 +29,8 @@ pub(crate) enum Unit {
     Mesh,
     /// A front with the endpoints behind it.
     Front(Front),
+    /// The endpoints of a headless Service, at a port.
+    Endpoints(ServiceKey, u16),
     /// The answers of a target.
     Target(TargetId),
     /// Every channel of the one target of a recording, as one path.
@@ -78,6 +81,18 @@ impl Unit {
                 Cross,
                 Same,
                 SameVip,
+                Zone,
+            ]),
+            // Whatever is between a client and these endpoints, it is no address of a Service.
+            Self::Endpoints(..) => BTreeSet::from([
+                Target,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                Pair,
+                Cross,
+                Same,
                 Zone,
             ]),
             // Connections worked, or these phases would not have been reached: what remains is who answers, what strikes
@@ -282,6 +297,8 @@ pub(crate) struct Finding {
     /// Clients that failed in the region.
     pub(crate) failing: BTreeSet<VantageIx>,
     pub(crate) first_failure: Round,
+    /// Failures of probes that cross the region, and how much of all probes does.
+    pub(crate) crossed: (f64, f64),
 }
 
 /// The judgement of one subject.
@@ -382,6 +399,19 @@ fn ln_odds(posterior: &Posterior) -> f64 {
     lse(&faults) - none
 }
 
+/// Failures of the window's probes that cross a region, and how much of all of them does.
+fn crossed(problem: &Problem<'_>, region: Region) -> (f64, f64) {
+    let shares = problem.data.shares(region, problem.scene);
+    shares.iter().fold((0.0, 0.0), |(failures, all), (i, share)| {
+        let cell = &problem.data.cells[*i];
+        let failed = probes(cell.f);
+        (
+            failures + failed,
+            all + failed + share.get() * probes(cell.n - cell.f),
+        )
+    })
+}
+
 /// Probability of "healthy" when any of the windows may be the right one: the mean of their odds of a fault.
 fn over_all(healthy: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
@@ -473,5 +503,6 @@ fn finding(
         named,
         failing: clients,
         first_failure: client_rounds.first().map_or(start, |(round, _)| *round),
+        crossed: crossed(problem, head),
     })
 }

@@ -41,6 +41,7 @@ mod matrix;
 mod pool;
 mod posterior;
 mod prior;
+mod recovery;
 mod region;
 mod rounds;
 mod routes;

@@ -237,6 +237,38 @@ impl Region {
         }
     }
 
+    /// The nodes it is about.
+    pub(crate) const fn nodes(self) -> [Option<NodeIx>; 2] {
+        match self {
+            Self::Pair(client, node) => [Some(client), Some(node)],
+            _ => [self.node(), None],
+        }
+    }
+
+    /// Whether every path of another region crosses this one too: what breaks this breaks that.
+    pub(crate) fn covers(self, other: Self, node_of: impl Fn(PodIx) -> Option<NodeIx>) -> bool {
+        let into = |region: Self| match region {
+            Self::Bnode(node) | Self::BnodeRemote(node) | Self::Pair(_, node) => Some(node),
+            Self::Backend(pod) => node_of(pod),
+            _ => None,
+        };
+        let from = |region: Self| match region {
+            Self::Client(node) | Self::ClientVip(node) | Self::DnsClient(node) | Self::Pair(node, _) => {
+                Some(node)
+            }
+            _ => None,
+        };
+        self == other
+            || match self {
+                Self::Bnode(node) | Self::BnodeRemote(node) => into(other) == Some(node),
+                Self::Client(node) => from(other) == Some(node),
+                Self::Cross => matches!(other, Self::Pair(..) | Self::Zone(..) | Self::BnodeRemote(_)),
+                Self::DnsAll => matches!(other, Self::DnsClient(_) | Self::DnsName(_)),
+                Self::Target => matches!(other, Self::Backend(_) | Self::Vip),
+                _ => false,
+            }
+    }
+
     /// The only node that can see it, for regions that one client alone can see.
     pub(crate) const fn seen_by_one(self) -> bool {
         matches!(

@@ -216,6 +216,11 @@ impl Rounds {
         Some((*round, waiting.into_iter().filter_map(row).collect()))
     }
 
+    /// Until when a vantage has reported everything, as far as it says.
+    pub(crate) fn complete(&self, vantage: VantageIx) -> Option<EventTime> {
+        self.senders.get(&vantage)?.heard?.complete
+    }
+
     /// Vantages that have rows in open rounds.
     pub(crate) fn waiting(&self) -> Vec<VantageIx> {
         let senders = self.senders.iter().filter(|(_, sender)| !sender.open.is_empty());

@@ -5,11 +5,13 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{Front, Observation, ProbeSpec, TargetId};
+use parallax_model::{Channel, EventTime, Front, Observation, ProbeSpec, TargetId};
 
 use crate::{
     block::Of,
+    cells::Dest,
     ids::{NameIx, PodIx, ServiceIx, TargetIx, World},
+    row::Row,
     topology::Topology,
 };
 
@@ -44,6 +46,12 @@ pub(crate) struct Routes {
     /// Endpoints that new connections are sent to.
     usable: BTreeMap<ServiceIx, BTreeSet<PodIx>>,
     fronts: BTreeMap<Front, (ServiceIx, u16)>,
+    /// Endpoints of Services without an address of their own, by their address.
+    headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
+    /// Addresses that a Service had until lately and no other one has now.
+    former: BTreeSet<IpAddr>,
+    /// Until when a cache may say of a name that there is nothing, though there is.
+    negative_until: BTreeMap<NameIx, EventTime>,
 }
 
 /// Of a target that the topology does not hold.
@@ -63,7 +71,15 @@ impl Routes {
             let usable = service.usable();
             let pods = usable.iter().map(|endpoint| world.pods.intern(&endpoint.pod));
             let pods = pods.collect();
-            routes.usable.insert(world.services.intern(key), pods);
+            let number = world.services.intern(key);
+            routes.usable.insert(number, pods);
+            if service.is_headless() {
+                let at = |endpoint: &&crate::topology::Endpoint| {
+                    (endpoint.address, world.pods.intern(&endpoint.pod))
+                };
+                let all = usable.iter().map(at).collect();
+                routes.headless.insert(number, all);
+            }
         }
         let hosts = topology.host_fronts();
         let hosts = hosts.map(|(address, info)| (Front::tcp(*address), info));
@@ -119,9 +135,65 @@ impl Routes {
         self.targets.get(usize::from(target)).unwrap_or(NO_ROUTE)
     }
 
+    /// Whether any target's probes ask for a name.
+    pub(crate) fn asks(&self, name: NameIx) -> bool {
+        let mut routes = self.targets.iter();
+        routes.any(|route| route.name == Some(name) || route.plain == Some(name))
+    }
+
     /// Every name that a target resolves, as names are compared.
     pub(crate) fn names(&self) -> BTreeSet<NameIx> {
         self.targets.iter().filter_map(|route| route.plain).collect()
+    }
+
+    /// Takes over until when the absence of names may be cached.
+    pub(crate) fn excuse(&mut self, negative_until: BTreeMap<NameIx, EventTime>) {
+        self.negative_until = negative_until;
+    }
+
+    /// Whether an answer without addresses, of a probe that started then, may be one of before the name had any.
+    pub(crate) fn may_be_cached(&self, name: Dest, at: EventTime) -> bool {
+        let Dest::Name(name) = name else { return false };
+        self.negative_until.get(&name).is_some_and(|until| at <= *until)
+    }
+
+    /// Whether a target enters through a headless Service without an endpoint: then its name leads nowhere, as it should.
+    pub(crate) fn leads_nowhere(&self, target: TargetIx) -> bool {
+        let entry = self.of(target).entry;
+        entry.is_some_and(|(service, _)| self.headless.get(&service).is_some_and(BTreeMap::is_empty))
+    }
+
+    /// Takes over which addresses are former ones.
+    pub(crate) fn forget(&mut self, former: BTreeSet<IpAddr>) {
+        self.former = former;
+    }
+
+    /// What a connection is evidence of, and which endpoint it led to, where that is known.
+    ///
+    /// A headless Service has no address: its name leads to an endpoint, and connecting there is a direct connection. An
+    /// address that is no endpoint of it (any more) is the name's affair, as is an address that a Service has lost: only
+    /// a cache still knows it, and no front filters.
+    pub(crate) fn connection(&self, row: &Row) -> Option<(Of, Dest)> {
+        if row.channel == Channel::Direct {
+            return Some((self.direct(row.target, row.entry)?, row.endpoint()?));
+        }
+        // A node's own port is another way to the same entries: its cells belong beside those of the front.
+        let front = match row.channel {
+            Channel::NodePort => self.of(row.target).front,
+            _ => row.front(self),
+        }?;
+        let unknown = !self.fronts.contains_key(&front);
+        if let Some((service, port)) = self.of(row.target).entry
+            && let Some(endpoints) = self.headless.get(&service)
+            && unknown
+        {
+            let pod = endpoints.get(&front.address.ip())?;
+            return (front.address.port() == port).then_some((Of::Direct(service, port), Dest::Entry(*pod)));
+        }
+        if unknown && self.former.contains(&front.address.ip()) {
+            return None;
+        }
+        Some((Of::Vip(front), row.endpoint().unwrap_or(Dest::Unknown)))
     }
 
     /// The endpoints behind a front.

@@ -83,7 +83,10 @@ impl Nodes {
         }
         let listed = topology.fronts().values();
         let hosts = topology.host_fronts().map(|(_, info)| info);
-        let services: BTreeSet<&ServiceKey> = listed.chain(hosts).map(|info| &info.service).collect();
+        let fronted = listed.chain(hosts).map(|info| &info.service);
+        let entries = topology.targets().values();
+        let entries = entries.filter_map(|placed| Some(&placed.entry.as_ref()?.0));
+        let services: BTreeSet<&ServiceKey> = fronted.chain(entries).collect();
         for service in services.into_iter().filter_map(|key| topology.service(key)) {
             for endpoint in &service.endpoints {
                 let pod = world.pods.intern(&endpoint.pod);
@@ -137,6 +140,17 @@ impl Scene {
     /// All zones that hold a node of the scene.
     pub(crate) fn zone_set(&self) -> &BTreeSet<ZoneIx> {
         &self.nodes.zone_set
+    }
+
+    /// The paths to the endpoints of a Service, whichever a client chooses by name.
+    pub(crate) fn with_endpoints(mut self, world: &World, service: &Service) -> Self {
+        let usable = service.usable();
+        self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
+        self.local = usable
+            .iter()
+            .filter_map(|e| world.nodes.get(e.node.as_ref()?))
+            .collect();
+        self
     }
 
     /// The paths through a Service, seen through a front. Choices are worked out for the clients given only.

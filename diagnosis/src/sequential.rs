@@ -1,4 +1,5 @@
-//! Tests that may be looked at after every round: CUSUM to start a window, SPRT to end an incident, goodness of fit.
+//! Tests that may be looked at after every round: CUSUM to start a window, the bounds of the test that ends an incident,
+//! goodness of fit.
 
 use parallax_model::Round;
 
@@ -14,7 +15,7 @@ pub(crate) struct Cusum {
 }
 
 /// Failure probability of a healthy stream.
-const P0: f64 = 0.005;
+pub(crate) const P0: f64 = 0.005;
 /// Failure probability of a broken one.
 const P1: f64 = 0.5;
 /// Failure probability of one that loses little.
@@ -63,44 +64,15 @@ impl Cusum {
 const ALPHA: f64 = 1e-6;
 const BETA: f64 = 1e-3;
 
-/// A test that decides between healthy and broken with as few probes as possible.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Sprt {
-    sum: f64,
+/// ln of the odds at which a sequential test accepts "healthy" (Wald).
+pub(crate) fn healthy_bound() -> f64 {
+    libm::log(BETA / (1.0 - ALPHA))
 }
 
-impl Sprt {
-    /// Upper bound (broken) and lower bound (healthy).
-    pub(crate) fn bounds() -> (f64, f64) {
-        (libm::log((1.0 - BETA) / ALPHA), libm::log(BETA / (1.0 - ALPHA)))
-    }
-
-    /// Takes outcomes in whose paths cross the region with this share.
-    ///
-    /// It is asked only of streams that are known to be broken, so it never climbs above zero: a failure starts it over,
-    /// and eleven successes in a row are what healthy takes.
-    pub(crate) fn step(&mut self, failures: u64, successes: u64, share: f64) {
-        if failures > 0 {
-            self.sum = 0.0;
-        } else {
-            let (_, down) = steps(share * P1 + (1.0 - share) * P0);
-            self.sum += probes(successes) * down;
-        }
-    }
-
-    pub(crate) fn accepts_healthy(self) -> bool {
-        self.sum <= Self::bounds().1
-    }
-
-    /// More successes than failures so far.
-    pub(crate) fn leans_healthy(self) -> bool {
-        self.sum < 0.0
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn sum(self) -> f64 {
-        self.sum
-    }
+/// ln of the odds at which it accepts "broken". Recovery never asks for it: what is tested is known to be broken.
+#[cfg(test)]
+pub(crate) fn broken_bound() -> f64 {
+    libm::log((1.0 - BETA) / ALPHA)
 }
 
 /// ln of the beta function.

@@ -16,6 +16,7 @@ pub(crate) struct Alpha {
 
 impl Alpha {
     pub(crate) const ZERO: Self = Self { num: 0, den: 1 };
+    pub(crate) const SURE: Self = Self { num: 1, den: 1 };
 
     pub(crate) fn new(num: usize, den: usize) -> Self {
         let (num, den) = (

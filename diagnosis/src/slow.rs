@@ -276,33 +276,28 @@ fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
                 let name = name_of(row, routes, world);
                 add(Of::Dns, name, Channel::Dns, resolve, true);
             }
-            if let Some(front) = row.front(routes).filter(|_| !asked) {
-                let dest = row.endpoint().unwrap_or(Dest::Unknown);
-                add(Of::Vip(front), dest, Channel::Vip, times.connect, true);
-                add(
-                    Of::Target(row.target),
-                    dest,
-                    Channel::Vip,
-                    times.first_byte,
-                    false,
-                );
+            if !asked {
+                connection(row, routes, &mut add);
             }
         }
-        Channel::Direct => {
-            if let (Some(of), Some(dest)) = (routes.direct(row.target, row.entry), row.endpoint()) {
-                add(of, dest, Channel::Direct, times.connect, true);
-                add(
-                    Of::Target(row.target),
-                    dest,
-                    Channel::Direct,
-                    times.first_byte,
-                    false,
-                );
-            }
-        }
+        Channel::Direct => connection(row, routes, &mut add),
         // Asked for now and then only: nothing is usual.
         Channel::Proxied | Channel::NodePort => {}
     }
+}
+
+/// The phases from the connection on.
+fn connection(row: &Row, routes: &Routes, add: &mut impl FnMut(Of, Dest, Channel, Option<Micros>, bool)) {
+    let Some((of, dest)) = routes.connection(row) else {
+        return;
+    };
+    let channel = if matches!(of, Of::Direct(..)) {
+        Channel::Direct
+    } else {
+        row.channel
+    };
+    add(of, dest, channel, row.times.connect, true);
+    add(Of::Target(row.target), dest, channel, row.times.first_byte, false);
 }
 
 #[cfg(test)]

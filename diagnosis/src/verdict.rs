@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use parallax_model::{Channel, EventTime, Front, NodeName, Placement, Probability, TargetId};
+use parallax_model::{Channel, EventTime, Front, NodeName, Placement, Probability, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
 /// What a verdict is about.
@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Subject {
     /// An address and port that clients connect to.
     Front(Front),
+    /// The endpoints of a Service.
+    Service(ServiceKey),
     /// One host and path behind a front.
     Target(TargetId),
     /// A name at the resolvers.
@@ -25,6 +27,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Front(front) => write!(f, "{front}"),
+            Self::Service(service) => write!(f, "Service {service}"),
             Self::Target(target) => write!(f, "{target}"),
             Self::Name(name) => write!(f, "{name}"),
             Self::Node(node) => write!(f, "node {node}"),
@@ -202,6 +205,9 @@ pub struct Incident {
     pub opened: EventTime,
     /// How often the same cause came back while it was kept.
     pub occurrences: u32,
+    /// Why it ended, where its subject is gone; absent where probes pass again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departed: Option<String>,
     /// What is known.
     #[serde(flatten)]
     pub verdict: Verdict,

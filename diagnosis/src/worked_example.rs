@@ -16,7 +16,7 @@ use crate::{
     prior::{Hypothesis, hypotheses},
     region::{Region, RegionKind},
     scene::{Nodes, Scene},
-    sequential::{Cusum, Sprt, hard, ln_bb},
+    sequential::{Cusum, broken_bound, hard, healthy_bound, ln_bb},
     topology::ProxyMode,
     weights::ONE,
 };
@@ -510,20 +510,15 @@ fn cusum_counts_from_its_last_zero() {
 
 #[test]
 fn sprt_needs_three_failures_or_eleven_successes() {
-    let (broken, healthy) = Sprt::bounds();
-    near(broken, 13.814_510);
+    let healthy = healthy_bound();
+    near(broken_bound(), 13.814_510);
     near(healthy, -6.907_755);
-    let (up, _) = hard();
+    let (up, down) = hard();
     near(3.0 * up, 13.815_511);
-    let mut recovering = Sprt::default();
-    for _ in 0..10 {
-        recovering.step(0, ONE, 1.0);
-    }
-    near(recovering.sum(), -6.881_346);
-    assert!(!recovering.accepts_healthy());
-    recovering.step(0, ONE, 1.0);
-    near(recovering.sum(), -7.569_481);
-    assert!(recovering.accepts_healthy());
+    near(10.0 * down, -6.881_346);
+    assert!(10.0 * down > healthy);
+    near(11.0 * down, -7.569_481);
+    assert!(11.0 * down <= healthy);
 }
 
 #[test]

@@ -393,6 +393,8 @@ label_enum! {
         NoResolver = "no_resolver",
         /// The assignment cannot be put on the wire: its host is no header value, no server name or missing.
         Unaskable = "unaskable",
+        /// The prober or responder that was asked is being restarted, or has no plan yet.
+        PeerAway = "peer_away",
         /// The name or a redirect led to an address that whoever asked for the probe may not reach ([`crate::Scope`]).
         OutOfScope = "out_of_scope",
     }

@@ -73,7 +73,8 @@ pub(crate) enum NotAReply {
 pub(crate) struct Reply {
     /// Addresses in the order of the answer.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Smallest TTL on the way from the name to its addresses, in seconds.
+    /// Smallest TTL on the way from the name to its addresses, in seconds. Of an answer without addresses how long a cache
+    /// may repeat it (RFC 2308 §5).
     pub(crate) ttl: Option<u32>,
     /// The failure its response code stands for; an answer without addresses is [`FailureKind::NoAddress`].
     pub(crate) failure: Option<FailureKind>,
@@ -96,6 +97,9 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &Question) -> Result<(Repl
         ResponseCode::NoError => addresses(&message, question),
         _ => (Vec::new(), None),
     };
+    let negative =
+        addresses.is_empty() && matches!(meta.response_code, ResponseCode::NoError | ResponseCode::NXDomain);
+    let ttl = if negative { negative_ttl(&message) } else { ttl };
     let failure = match meta.response_code {
         ResponseCode::NoError if addresses.is_empty() => Some(FailureKind::NoAddress),
         ResponseCode::NoError => None,
@@ -141,6 +145,14 @@ fn addresses(message: &Message, question: &Question) -> (Vec<IpAddr>, Option<u32
         addresses.extend(address);
     }
     (addresses, ttl)
+}
+
+/// How long a cache may repeat that there is nothing: the smaller of the SOA record's TTL and its MINIMUM field.
+fn negative_ttl(message: &Message) -> Option<u32> {
+    message.authorities.iter().find_map(|record| match &record.data {
+        RData::SOA(soa) => Some(record.ttl.min(soa.minimum)),
+        _ => None,
+    })
 }
 
 /// How a question travels.

@@ -16,7 +16,7 @@ mod target;
 pub(crate) mod unseen;
 mod vip;
 
-use parallax_model::{Front, KindClass, Probability};
+use parallax_model::{Front, KindClass, Probability, ServiceKey};
 
 use crate::{
     ids::World,
@@ -25,7 +25,8 @@ use crate::{
     prior::{About, PriorFact},
     region::RegionKind,
     topology::{
-        EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy,
+        Endpoint, EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology,
+        TrafficPolicy,
     },
     verdict::{Fact, NamedCause, Remedy},
 };
@@ -154,11 +155,14 @@ pub(crate) const DELAYING: &[&str] = &["F6", "F15", "F16", "F22", "F27", "F28"];
 /// Static facts of a front's Service that move the prior, each logged with its multiplier.
 pub(crate) fn facts(
     topology: &Topology,
-    front: Option<&Front>,
+    (front, service): (Option<&Front>, Option<&ServiceKey>),
     world: &World,
     foreign_proxy: bool,
 ) -> Vec<PriorFact> {
     let mut facts = node_facts::everywhere(topology, world);
+    if let Some(service) = service.and_then(|key| topology.service(key)) {
+        facts.extend(unready(service, world));
+    }
     let Some((front, info, service)) =
         front.and_then(|f| Some((f, topology.front(f)?, topology.service_of(f)?)))
     else {
@@ -243,18 +247,24 @@ pub(crate) fn facts(
             }
         }
     }
-    for endpoint in &service.endpoints {
-        if endpoint.condition == EndpointCondition::Unready
-            && let Some(pod) = world.pods.get(&endpoint.pod)
-        {
-            add(
-                About::Pod(pod),
-                10.0,
-                format!("the EndpointSlice says that {} is not ready", endpoint.pod),
-            );
-        }
-    }
     facts
+}
+
+/// Endpoints that the EndpointSlice does not offer.
+fn unready(service: &Service, world: &World) -> Vec<PriorFact> {
+    let unready = service.endpoints.iter();
+    let unready = unready.filter(|endpoint| endpoint.condition == EndpointCondition::Unready);
+    let fact = |endpoint: &Endpoint| {
+        Some(PriorFact {
+            about: About::Pod(world.pods.get(&endpoint.pod)?),
+            fact: Fact {
+                text: format!("the EndpointSlice says that {} is not ready", endpoint.pod),
+                multiplier: 10.0,
+                cause: None,
+            },
+        })
+    };
+    unready.filter_map(fact).collect()
 }
 
 // === what the families share ===

@@ -35,7 +35,7 @@ fn moved(topology: &Topology, region: impl Fn(NodeIx) -> Region) -> Vec<(f64, St
     }
     let n2 = world.nodes.get(&"n2".parse().unwrap()).unwrap();
     let front = topology.fronts().keys().next().copied();
-    facts(topology, front.as_ref(), &world, false)
+    facts(topology, (front.as_ref(), None), &world, false)
         .into_iter()
         .filter(|fact| fact.applies(region(n2)))
         .map(|fact| (fact.fact.multiplier, fact.fact.text))

@@ -13,7 +13,15 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "no endpoints at all",
         // Without endpoints nothing is dialled directly, so the evidence is of the address alone.
         regions: &[RegionKind::Target, RegionKind::Vip],
-        profile: |_| [1.0, 10.0, 0.1, 1.0, 0.1, 0.1, 0.1, 1.0, 0.1, 0.1],
+        // A headless Service without endpoints has a name without addresses.
+        profile: |s| {
+            let absent = if s.service.is_some_and(|service| service.headless) {
+                10.0
+            } else {
+                0.1
+            };
+            [1.0, 10.0, 0.1, 1.0, 0.1, 0.1, 0.1, 1.0, absent, 0.1]
+        },
         likelier: |s| {
             if s.service.is_some_and(|service| service.usable().is_empty()) {
                 50.0

@@ -15,6 +15,7 @@ impl Engine {
     /// Endpoints, nodes or targets changed at `at`. Only the cells they touch start over, with the probes that start
     /// from then on.
     pub fn replace_topology(&mut self, topology: Arc<Topology>, at: EventTime) {
+        let leading = self.leading();
         let old = std::mem::replace(&mut self.topology, topology);
         self.known = self.topology.vantages().into_iter().collect();
         self.learn_names();
@@ -45,9 +46,9 @@ impl Engine {
         let gone = |unit: &Unit| match unit.plain() {
             Unit::Target(target) => !topology.targets().contains_key(target),
             Unit::Front(front) => old.front(front).is_some() && topology.front(front).is_none(),
+            Unit::Endpoints(service, _) => topology.service(service).is_none_or(|now| !now.headless),
             Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
         };
-        self.incidents.close_gone(at, gone);
         self.units.retain(|unit, _| !gone(unit));
         self.investigating.retain(|unit, _| !gone(unit));
         self.leanings.retain(|unit, _| !gone(unit));
@@ -63,9 +64,12 @@ impl Engine {
         self.pace.retain(kept);
         self.findings.replace_topology(&old, &topology, at);
         self.former.replace_topology(&old, &topology, at);
+        self.routes.forget(self.findings.former_addresses());
+        self.note_new_names(&leading, at);
         let known = &self.known;
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
+        self.mark_departed(&old);
         self.show(&old);
         self.look_ahead(at, true);
     }
@@ -88,6 +92,7 @@ impl Engine {
             for unit in self.units_of(&block) {
                 if let Some(state) = self.units.get_mut(&unit) {
                     state.streams.clear();
+                    state.healed.clear();
                     state.floor = Some(at.round(self.settings.interval));
                 }
             }

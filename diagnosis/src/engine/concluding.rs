@@ -48,6 +48,10 @@ impl Engine {
                 desk.asked = inquiry.of(self, judgement, finding);
                 desk.verdict(judgement, finding)
             };
+            let node_of = |pod| judgement.case.scene.nodes.pods.get(&pod).copied();
+            if unit.is_slow() && self.incidents.explains_delay(unit, finding.region, at, node_of) {
+                continue;
+            }
             if self.rules.must_have_worked && !self.has_worked(unit, finding.region) {
                 waiting = Some(format!("never worked so far; {}", verdict.sentence));
                 continue;
@@ -56,13 +60,6 @@ impl Engine {
                 waiting = Some(format!(
                     "the prober on node {node} answers nobody, and the other pods there do: look at the prober, not at the \
                      node"
-                ));
-                continue;
-            }
-            if let Some(node) = self.answers_all_the_same(unit, judgement, finding) {
-                waiting = Some(format!(
-                    "the prober on node {node} is reached and refuses the echo: it may have no plan yet; look at the prober, \
-                     not at the node"
                 ));
                 continue;
             }
@@ -76,6 +73,7 @@ impl Engine {
                 class: finding.class.clone(),
                 lead: finding.lead,
                 failing: finding.failing.clone(),
+                crossed: finding.crossed,
                 since: finding.first_failure.start(self.settings.interval),
                 verdict,
             });
@@ -197,6 +195,7 @@ impl Engine {
     pub(super) fn subject_of(unit: &Unit) -> Subject {
         match unit {
             Unit::Front(front) => Subject::Front(*front),
+            Unit::Endpoints(service, _) => Subject::Service(service.clone()),
             Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
             Unit::Dns => Subject::Name("every name".to_owned()),
             Unit::Mesh => Subject::Network,
@@ -213,6 +212,10 @@ impl Engine {
                         .targets_of(unit)
                         .iter()
                         .any(|target| self.matrix.ever_ok(target, &self.world))
+            }
+            (Unit::Endpoints(..), _) => {
+                let (own, _) = self.blocks_of(unit);
+                own.iter().any(|block| self.worked.contains(block))
             }
             (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target, &self.world),
             (Unit::Dns, _) => self.worked.contains(&Block::plain(Of::Dns)),
@@ -236,6 +239,7 @@ impl Engine {
                 .topology
                 .front(front)
                 .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
+            Unit::Endpoints(service, _) => Scope::Service(service.clone()),
             Unit::Target(target) => {
                 let placed = self.topology.targets().get(target);
                 match placed.and_then(|p| p.entry.as_ref()) {
@@ -286,6 +290,10 @@ impl Engine {
                     );
                 }
                 targets.into_iter().collect()
+            }
+            Unit::Endpoints(service, port) => {
+                let hosts = self.hosts.get(&(service.clone(), *port));
+                hosts.cloned().unwrap_or_default()
             }
             Unit::Slow(inner) => self.targets_of(inner),
             Unit::Dns | Unit::Mesh => Vec::new(),
@@ -349,6 +357,7 @@ impl Engine {
             scene: &judgement.case.scene,
             unit,
             front,
+            service: self.service_of_unit(unit),
             siblings,
             everywhere,
             ttl,

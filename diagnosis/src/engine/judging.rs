@@ -12,7 +12,7 @@ use crate::{
     cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
     doubt::Doubt,
     ids::NodeIx,
-    judge::{Case, FailingCells, Unit, judge},
+    judge::{Case, FailingCells, Judgement, Unit, judge},
     likelihood::{Grid, Likelihood},
     prior::PriorFact,
     scene::Scene,
@@ -60,9 +60,13 @@ impl Engine {
             ..Scene::default()
         };
         let front = self.front_of_unit(unit);
-        if let Some((front, service)) = front.and_then(|f| Some((f, self.topology.service_of(&f)?))) {
-            let clients = cells.keys().map(|key| key.client).collect();
-            scene = scene.with_service(&self.topology, &self.world, &front, service, &clients);
+        match (front, self.service_of_unit(unit)) {
+            (Some(front), Some(service)) => {
+                let clients = cells.keys().map(|key| key.client).collect();
+                scene = scene.with_service(&self.topology, &self.world, &front, service, &clients);
+            }
+            (None, Some(service)) => scene = scene.with_endpoints(&self.world, service),
+            (_, None) => {}
         }
         scene.learn_from(cells, self.rules.affinity);
         scene
@@ -82,9 +86,7 @@ impl Engine {
             .filter_map(|b| self.blocks.get(b))
             .any(|ring| ring.fails_since(floor));
         if !state.streams.any() || !fails {
-            self.investigating.remove(unit);
-            self.unexplained.remove(unit);
-            self.asking.forget(unit);
+            self.leave(unit);
             return;
         }
         let windows = state.streams.windows(floor);
@@ -98,14 +100,26 @@ impl Engine {
             .likelihoods
             .remove(&grid)
             .unwrap_or_else(|| Likelihood::on(grid));
-        let mut cases = Vec::new();
-        for start in windows {
-            let cells = self.cells_since(&own, &controls, start, false);
-            cases.push(self.case(unit, start, cells, &facts, &mut likelihood));
+        let blocks = (own.as_slice(), controls.as_slice());
+        let mut judged = self.judge_windows(unit, blocks, (windows, floor), &facts, &mut likelihood);
+        if let Some((judgement, _)) = &mut judged
+            && let Some(fresh) = self.void(unit, judgement, blocks)
+        {
+            let fails = own.iter().filter_map(|b| self.blocks.get(b));
+            let mut fails = fails.map(|ring| ring.fails_since(fresh));
+            judged = if fails.any(|fails| fails) {
+                self.judge_windows(
+                    unit,
+                    blocks,
+                    (BTreeSet::from([fresh]), fresh),
+                    &facts,
+                    &mut likelihood,
+                )
+            } else {
+                None
+            };
         }
-        let (rounds, failing) = self.failing_cells(&own, &controls, floor, false);
-        let judgement = judge(cases, &rounds, &failing, self.doubt(unit), &mut likelihood);
-        if let Some(judgement) = judgement {
+        if let Some((judgement, failing)) = judged {
             // More probes of a slow path would tell nothing that the plan's own do not.
             let inquiry = if unit.is_slow() {
                 Inquiry::default()
@@ -113,8 +127,37 @@ impl Engine {
                 self.inquire(unit, &judgement, &failing, &facts, round, &mut likelihood)
             };
             self.conclude(unit, &judgement, &inquiry, &facts, at);
+        } else {
+            self.leave(unit);
         }
         self.likelihoods.insert(grid, likelihood);
+    }
+
+    /// Nothing is open about a subject.
+    fn leave(&mut self, unit: &Unit) {
+        self.investigating.remove(unit);
+        self.leanings.remove(unit);
+        self.unexplained.remove(unit);
+        self.asking.forget(unit);
+    }
+
+    /// Judges a subject on the window that speaks loudest, with evidence from a round on.
+    fn judge_windows(
+        &mut self,
+        unit: &Unit,
+        (own, controls): (&[Block], &[Block]),
+        (windows, floor): (BTreeSet<Round>, Round),
+        facts: &[PriorFact],
+        likelihood: &mut Likelihood,
+    ) -> Option<(Judgement, FailingCells)> {
+        let mut cases = Vec::new();
+        for start in windows {
+            let cells = self.cells_since(own, controls, start, false);
+            cases.push(self.case(unit, start, cells, facts, likelihood));
+        }
+        let (rounds, failing) = self.failing_cells(own, controls, floor, false);
+        let judgement = judge(cases, &rounds, &failing, self.doubt(unit), likelihood)?;
+        Some((judgement, failing))
     }
 
     /// How many addresses of nodes anybody went to: none of the others is a question that is asked.
@@ -128,7 +171,7 @@ impl Engine {
     /// Fronts and targets are judged each on its own.
     pub(crate) fn doubt(&self, unit: &Unit) -> Doubt {
         match (self.rules.split, unit.plain()) {
-            (Split::Phases, Unit::Front(_) | Unit::Target(_)) => {
+            (Split::Phases, Unit::Front(_) | Unit::Endpoints(..) | Unit::Target(_)) => {
                 let fronts = self.topology.fronts().len() + self.met;
                 Doubt::among(fronts + self.topology.targets().len())
             }
@@ -212,7 +255,10 @@ impl Engine {
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
         let kinds = unit.kinds(&scene, &channels);
         let case = Case::new(start, cells, scene, &self.world, &kinds, facts);
-        if matches!(unit.plain(), Unit::Front(_) | Unit::Target(_)) {
+        if matches!(
+            unit.plain(),
+            Unit::Front(_) | Unit::Endpoints(..) | Unit::Target(_)
+        ) {
             case.with_pool(self.pool(unit, start), likelihood)
         } else {
             case

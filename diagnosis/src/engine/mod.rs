@@ -1,12 +1,16 @@
 //! The one door: topology and observations in, a view out.
 
+mod absence;
 mod asking;
 mod changing;
 mod concluding;
+mod departed;
 mod folding;
+mod healed;
 mod judging;
 mod pacing;
 mod pooling;
+mod presence;
 mod subjects;
 mod unread;
 mod vouching;
@@ -24,7 +28,7 @@ use parallax_model::{
     TtlEvidence, Vantage,
 };
 
-use self::pooling::Beside;
+use self::{absence::NegativeUntil, healed::Healed, pooling::Beside};
 use crate::{
     ask::{Asking, is_aside},
     block::{Block, Of},
@@ -33,7 +37,7 @@ use crate::{
     findings::{Facts, Findings, Hazard, hazards},
     fold::Fold,
     former::FormerPods,
-    ids::{NameIx, NodeIx, World},
+    ids::{NameIx, NodeIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
     judge::{Streams, Unit},
     likelihood::{Background, Grid, Likelihood},
@@ -105,6 +109,7 @@ struct UnitState {
     streams: Streams,
     /// Evidence before this round belongs to something that is over.
     floor: Option<Round>,
+    healed: Healed,
     quiet: Quiet,
 }
 
@@ -161,8 +166,11 @@ pub struct Engine {
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
+    negative_until: NegativeUntil,
     /// Nodes whose prober ever answered another's echo.
     answered: BTreeSet<NodeIx>,
+    /// The last round in which the prober of a node was there.
+    present: BTreeMap<NodeIx, Round>,
     units: BTreeMap<Unit, UnitState>,
     incidents: Incidents,
     investigating: BTreeMap<Unit, Investigation>,
@@ -178,8 +186,8 @@ pub struct Engine {
     beside: Beside,
     /// Addresses of nodes that anybody went to.
     met: usize,
-    /// What the topology says of causes, by front, as far as it was asked for.
-    prior_facts: BTreeMap<Option<Front>, Arc<[PriorFact]>>,
+    /// What the topology says of causes, by front and Service, as far as it was asked for.
+    prior_facts: BTreeMap<(Option<Front>, Option<ServiceKey>), Arc<[PriorFact]>>,
     counters: Counters,
     findings: Findings,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
@@ -224,7 +232,9 @@ impl Engine {
             former: FormerPods::default(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
+            negative_until: BTreeMap::new(),
             answered: BTreeSet::new(),
+            present: BTreeMap::new(),
             units: BTreeMap::new(),
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),
@@ -287,6 +297,13 @@ impl Engine {
 
     /// Books one observation into its round.
     pub fn observe(&mut self, recorded: &Recorded) -> Booked {
+        if self.own_doing(recorded) {
+            return self.take(&presence::unasked(recorded));
+        }
+        self.take(recorded)
+    }
+
+    fn take(&mut self, recorded: &Recorded) -> Booked {
         let observation = &recorded.observation;
         let known_target = observation.channel == Channel::Mesh
             || self.topology.targets().contains_key(&observation.target)
@@ -381,8 +398,10 @@ impl Engine {
         self.findings.take(round, &mut rows, names.0, names.1);
         self.findings.judge(round, &self.topology, names, self.settings);
         let asked = self.asking.hear(round, &mut rows, names, &fold);
+        let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);
-        let cells = fold.close();
+        let mut cells = fold.close();
+        self.attend(round, &clients, &mut cells);
         if asked.contains(&true) {
             let unasked = self.unasked(&rows, &asked, &cells);
             self.asking.remember(round, unasked);
@@ -391,7 +410,7 @@ impl Engine {
         let mut touched = BTreeSet::new();
         for (block, cells) in cells {
             if !block.slow {
-                self.note_successes(&block, &cells);
+                self.note_successes(&block, &cells, round.end(interval));
             }
             touched.extend(self.units_of(&block));
             self.blocks.entry(block).or_default().push(round, cells, interval);
@@ -401,6 +420,7 @@ impl Engine {
         for unit in &touched {
             self.step(unit, round);
         }
+        self.mark_unvisited(round, at);
         let (known, topology, world) = (&self.known, &self.topology, &self.world);
         let freed = self.incidents.close(at, |client| {
             is_known(known, topology, world.vantages.name(client))
@@ -408,6 +428,7 @@ impl Engine {
         for unit in freed {
             if let Some(state) = self.units.get_mut(&unit) {
                 state.streams.clear();
+                state.healed.clear();
                 state.floor = Some(Round(round.0 + 1));
             }
         }
@@ -426,7 +447,7 @@ impl Engine {
         self.incidents.events()
     }
 
-    fn note_successes(&mut self, block: &Block, cells: &ClosedCells) {
+    fn note_successes(&mut self, block: &Block, cells: &ClosedCells, end: EventTime) {
         if cells.values().any(|c| c.n > c.f) {
             self.worked.insert(*block);
         }
@@ -437,10 +458,15 @@ impl Engine {
                 Dest::Peer(node) => Some(node),
                 _ => None,
             })),
-            Of::Dns => self.resolved.extend(dests.filter_map(|dest| match dest {
-                Dest::Name(name) => Some(name),
-                _ => None,
-            })),
+            Of::Dns => {
+                for dest in dests {
+                    if let Dest::Name(name) = dest
+                        && self.resolved.insert(name)
+                    {
+                        self.note_first_answer(name, end);
+                    }
+                }
+            }
             Of::Vip(_) | Of::Direct(..) | Of::Target(_) => {}
         }
     }

@@ -26,6 +26,7 @@ impl Engine {
         self.restarted.clear();
         for state in self.units.values_mut() {
             state.streams.clear();
+            state.healed.clear();
             state.floor = None;
         }
         self.investigating.clear();

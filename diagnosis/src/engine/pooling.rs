@@ -31,7 +31,7 @@ impl Engine {
     /// What the other subjects of a kind saw since a round.
     pub(super) fn pool(&mut self, unit: &Unit, start: Round) -> Pool {
         match unit.plain() {
-            Unit::Front(_) => Pool::new(
+            Unit::Front(_) | Unit::Endpoints(..) => Pool::new(
                 self.others(unit, self.fronts_beside(unit, start), start),
                 Region::is_global,
             ),
@@ -46,17 +46,19 @@ impl Engine {
     /// What the topology says of the causes of a subject's failures, worked out once a topology.
     pub(super) fn facts(&mut self, unit: &Unit) -> Arc<[PriorFact]> {
         let front = self.front_of_unit(unit);
-        if let Some(known) = self.prior_facts.get(&front) {
+        let service = self.service_of_unit(unit).map(|service| service.key.clone());
+        let about = (front, service);
+        if let Some(known) = self.prior_facts.get(&about) {
             return Arc::clone(known);
         }
         let new: Arc<[PriorFact]> = facts(
             &self.topology,
-            front.as_ref(),
+            (about.0.as_ref(), about.1.as_ref()),
             &self.world,
             self.rules.foreign_proxy,
         )
         .into();
-        self.prior_facts.insert(front, Arc::clone(&new));
+        self.prior_facts.insert(about, Arc::clone(&new));
         new
     }
 

@@ -27,12 +27,13 @@ impl Engine {
             Of::Mesh => vec![Unit::Mesh],
             Of::Vip(front) => vec![Unit::Front(front)],
             Of::Target(target) => vec![Unit::Target(self.world.targets.name(target).clone())],
-            Of::Direct(service, port) => self
-                .topology
-                .fronts_to(&(self.world.services.name(service).clone(), port))
-                .iter()
-                .map(|front| Unit::Front(*front))
-                .collect(),
+            Of::Direct(service, port) => {
+                let entry = (self.world.services.name(service).clone(), port);
+                match self.topology.fronts_to(&entry) {
+                    [] => vec![Unit::Endpoints(entry.0, entry.1)],
+                    fronts => fronts.iter().map(|front| Unit::Front(*front)).collect(),
+                }
+            }
         };
         if block.slow {
             units.into_iter().map(Unit::slow).collect()
@@ -55,6 +56,11 @@ impl Engine {
             Unit::Target(target) => {
                 let target = self.world.targets.get(target);
                 (target.map(Of::Target).into_iter().collect(), Vec::new())
+            }
+            Unit::Endpoints(service, port) => {
+                let service = self.world.services.get(service);
+                let own = service.map(|service| Of::Direct(service, *port));
+                (own.into_iter().collect(), vec![Of::Mesh])
             }
             Unit::Front(front) => {
                 let mut own = vec![Of::Vip(*front)];
@@ -91,8 +97,21 @@ impl Engine {
             Unit::Front(front) => Some(*front),
             Unit::Target(target) | Unit::Whole(target) => default_front(&self.topology, target),
             Unit::Slow(inner) => self.front_of_unit(inner),
-            Unit::Dns | Unit::Mesh => None,
+            Unit::Endpoints(..) | Unit::Dns | Unit::Mesh => None,
         }
+    }
+
+    /// The Service whose endpoints a subject's probes reach.
+    pub(super) fn service_of_unit(&self, unit: &Unit) -> Option<&Service> {
+        if let Some(front) = self.front_of_unit(unit) {
+            return self.topology.service_of(&front);
+        }
+        let key = match unit.plain() {
+            Unit::Endpoints(service, _) => service,
+            Unit::Target(target) => &self.topology.targets().get(target)?.entry.as_ref()?.0,
+            _ => return None,
+        };
+        self.topology.service(key)
     }
 
     /// Whether a topology sends probes elsewhere than another did: what they find is another matter then.

@@ -1,7 +1,7 @@
 //! A node whose prober answers nobody: the other pods there say whether it is the node.
 
 use libm::log;
-use parallax_model::{KindClass, NodeName};
+use parallax_model::NodeName;
 
 use super::Engine;
 use crate::{
@@ -59,24 +59,6 @@ impl Engine {
         (direct.odds_against(rate) > log(ODDS)).then(|| self.world.nodes.name(node))
     }
 
-    /// The node of a verdict of the mesh about a node, if what fails there is an answer all the same: whoever answers is
-    /// reached. A prober that has just joined refuses every echo until it has a plan.
-    pub(super) fn answers_all_the_same(
-        &self,
-        unit: &Unit,
-        judgement: &Judgement,
-        finding: &Finding,
-    ) -> Option<&NodeName> {
-        let node = accused(unit, finding)?;
-        let kinds = echoes(judgement, finding).flat_map(|counts| &counts.kinds);
-        let (answers, failures) = kinds.fold((0, 0), |(answers, failures), ((kind, status), (_, seen))| {
-            let class = self.world.class_of(*kind, *status);
-            let answer = matches!(class, KindClass::Http4xx | KindClass::Http5xx);
-            (answers + u64::from(answer) * seen, failures + seen)
-        });
-        (answers * 2 > failures).then(|| self.world.nodes.name(node))
-    }
-
     /// Direct connections of the other nodes to pods of a node that are no probers.
     fn direct_into(&self, node: NodeIx, finding: &Finding, judgement: &Judgement) -> Tally {
         let nodes = &judgement.case.scene.nodes;
@@ -96,7 +78,6 @@ impl Engine {
     }
 }
 
-/// Sums weights into probes.
 /// The node that a verdict of the mesh accuses.
 const fn accused(unit: &Unit, finding: &Finding) -> Option<NodeIx> {
     match (unit, finding.region) {
@@ -115,6 +96,7 @@ fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item
     broken.map(|(_, counts)| counts)
 }
 
+/// Sums weights into probes.
 fn tally(counts: impl Iterator<Item = (u64, u64)>) -> Tally {
     let (n, f) = counts.fold((0, 0), |(n, f), (more_n, more_f)| (n + more_n, f + more_f));
     Tally {

@@ -39,6 +39,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) unit: &'a Unit,
     /// The front that clients of the unit connect to.
     pub(crate) front: Option<Front>,
+    /// The Service whose endpoints they reach.
+    pub(crate) service: Option<&'a Service>,
     /// Cells of the other fronts of the same Service, since the window began.
     pub(crate) siblings: Vec<(Front, RoundCells)>,
     /// Cells of all fronts and their endpoints, for findings about nodes.
@@ -107,7 +109,7 @@ impl Desk<'_> {
         Situation {
             topology: self.topology,
             info,
-            service: self.front.as_ref().and_then(|f| self.topology.service_of(f)),
+            service: self.service,
             origin: self.origin(),
             members: finding.region.describe(self.world).members,
             kinds: self.kinds_inside(&judgement.case.cells, finding.region),
@@ -148,6 +150,7 @@ impl Desk<'_> {
             Region::DnsName(name) => Subject::Name(self.world.names.name(name).clone()),
             _ => match self.unit.plain() {
                 Unit::Front(front) => Subject::Front(*front),
+                Unit::Endpoints(service, _) => Subject::Service(service.clone()),
                 Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
                 Unit::Mesh | Unit::Dns | Unit::Slow(_) => Subject::Network,
             },

@@ -16,7 +16,10 @@ mod facts;
 mod hazards;
 mod silence;
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
 
 use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Round, TargetId, Vantage, Whence};
 use serde::{Deserialize, Serialize};
@@ -83,6 +86,8 @@ kinds! {
         MissingOverride = "missing-override", "I3", "an override is missing on a resolver";
         /// The answer is an address that nothing has any more.
         StaleAnswer = "stale-answer", "I3", "an answer is out of date";
+        /// For as long as its TTL allows, a cache answered with what was true before a change.
+        CacheWindow = "cache-window", "I3", "a DNS cache outlives a change";
         /// The answer leads to something else than the name stands for.
         ShadowedName = "shadowed-name", "I3", "an override or wildcard shadows a name";
         /// The answer changes its nature back and forth.
@@ -249,6 +254,11 @@ impl Findings {
         self.found.retain(|finding| {
             finding.targets.is_empty() || finding.targets.iter().any(|t| new.targets().contains_key(t))
         });
+    }
+
+    /// Addresses that a Service had until lately and no other one has now.
+    pub(crate) fn former_addresses(&self) -> BTreeSet<IpAddr> {
+        self.answers.former_addresses()
     }
 
     pub(crate) fn list(&self) -> Vec<Finding> {

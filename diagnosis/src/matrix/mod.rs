@@ -216,6 +216,12 @@ impl Matrix {
             .map(|(vantage, shown)| (*vantage, shown))
     }
 
+    /// Whether a vantage was heard lately.
+    pub(crate) fn is_reporting(&self, vantage: VantageIx, now: EventTime, settings: Settings) -> bool {
+        let last = self.last_seen.get(&vantage);
+        last.is_some_and(|at| now - *at <= Rounds::patience(settings))
+    }
+
     /// Whether a target ever succeeded on any channel.
     pub(crate) fn ever_ok(&self, target: &TargetId, world: &World) -> bool {
         let row = world

@@ -25,7 +25,7 @@ use crate::{
     engine::{Booked, Engine, Rules, Settings},
     topology::{
         EndpointSpec, Hints, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
-        ServiceProbe, ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
+        Readiness, ServiceProbe, ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
     },
 };
 
@@ -185,6 +185,8 @@ impl TopologyLine {
                     zone: node.zone.clone(),
                     addresses: Vec::new(),
                     prober: prober.map(|pod| ProberSpec { pod, address: FRONT }),
+                    readiness: Readiness::default(),
+                    cordoned: false,
                     facts: NodeFacts::default(),
                 })
             })
@@ -244,6 +246,7 @@ impl TopologyLine {
             endpoints,
             health_check_node_port: None,
             guarded_by: None,
+            echo: false,
             annotations: BTreeMap::new(),
             ingress_class: None,
             probe: ServiceProbe::default(),

@@ -93,6 +93,8 @@ impl Builder {
                 zone: spec.zone,
                 addresses: spec.addresses,
                 prober: spec.prober,
+                readiness: spec.readiness,
+                cordoned: spec.cordoned,
                 facts: spec.facts,
             };
             if self.topology.nodes.insert(name.clone(), node).is_some() {
@@ -125,6 +127,8 @@ impl Builder {
                     service_type: spec.service_type,
                     external_traffic_policy: spec.external_traffic_policy,
                     internal_traffic_policy: spec.internal_traffic_policy,
+                    headless: spec.cluster_ips.is_empty() && spec.load_balancer.is_empty(),
+                    echo: spec.echo || self.are_probers(&endpoints),
                     ports: spec.ports,
                     endpoints,
                     health_check_node_port: spec.health_check_node_port,
@@ -134,6 +138,19 @@ impl Builder {
                 },
             );
         }
+    }
+
+    /// Whether all endpoints are probers of the mesh.
+    fn are_probers(&self, endpoints: &[Endpoint]) -> bool {
+        let is_prober = |endpoint: &Endpoint| {
+            let node = endpoint
+                .node
+                .as_ref()
+                .and_then(|name| self.topology.nodes.get(name));
+            let prober = node.and_then(|node| node.prober.as_ref());
+            prober.is_some_and(|prober| prober.pod == endpoint.pod)
+        };
+        !endpoints.is_empty() && endpoints.iter().all(is_prober)
     }
 
     fn balancers(&mut self, balancers: Vec<BalancerSpec>) {

@@ -28,8 +28,8 @@ pub use build::Problem;
 pub use exposure::Exposure;
 pub use spec::{
     BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
-    ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, ResolversSpec, ServiceProbe, ServiceSpec, ServiceType,
-    TopologySpec, TrafficPolicy,
+    ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe, ServiceSpec,
+    ServiceType, TopologySpec, TrafficPolicy,
 };
 pub use usable::Preference;
 
@@ -81,6 +81,10 @@ pub struct Node {
     pub addresses: Vec<IpAddr>,
     /// The prober on it.
     pub prober: Option<ProberSpec>,
+    /// Its condition `Ready`.
+    pub readiness: Readiness,
+    /// `spec.unschedulable`.
+    pub cordoned: bool,
     /// What is known of its network.
     pub facts: NodeFacts,
 }
@@ -96,6 +100,10 @@ pub struct Service {
     pub external_traffic_policy: TrafficPolicy,
     /// `spec.internalTrafficPolicy`.
     pub internal_traffic_policy: TrafficPolicy,
+    /// It has neither a cluster address nor a balancer's.
+    pub headless: bool,
+    /// Its endpoints are the mesh's own probers.
+    pub echo: bool,
     /// `spec.ports`.
     pub ports: Vec<PortSpec>,
     /// All endpoints, sorted by pod.

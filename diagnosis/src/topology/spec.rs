@@ -114,9 +114,34 @@ pub struct NodeSpec {
     /// The prober that runs on it; absent where none does (a taint, say).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prober: Option<ProberSpec>,
+    /// Its condition `Ready`.
+    #[serde(default, skip_serializing_if = "Readiness::is_unknown")]
+    pub readiness: Readiness,
+    /// `spec.unschedulable`: somebody takes it out of service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cordoned: bool,
     /// What is known of its network.
     #[serde(default, skip_serializing_if = "NodeFacts::is_empty")]
     pub facts: NodeFacts,
+}
+
+/// The condition `Ready` of a node: whether its kubelet renews its Lease, and says that it is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum Readiness {
+    /// `True`.
+    Ready,
+    /// `False`, or `Unknown`: the node controller has not heard of its kubelet for the grace period (40 s by default).
+    NotReady,
+    /// No source says.
+    #[default]
+    Unknown,
+}
+
+impl Readiness {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
 }
 
 /// What a host vantage or the API says of a node's network. Absent is unknown.
@@ -271,6 +296,9 @@ pub struct ServiceSpec {
     /// `NetworkPolicies` that let only some in to its pods, as far as its selector tells; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarded_by: Option<BTreeSet<ObjectName>>,
+    /// Its endpoints are the mesh's own probers: what fails while they restart is our own doing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub echo: bool,
     /// Whether and how its cluster addresses are asked.
     #[serde(default, skip_serializing_if = "ServiceProbe::is_default")]
     pub probe: ServiceProbe,

@@ -28,6 +28,12 @@ impl Service {
         ready_else_draining(&self.endpoints, |_| true, |_| true)
     }
 
+    /// It has no address of its own: its name leads to its endpoints.
+    #[must_use]
+    pub fn is_headless(&self) -> bool {
+        self.headless
+    }
+
     /// Endpoints on one node that are ready.
     #[must_use]
     pub fn ready_on(&self, node: &NodeName) -> usize {

@@ -257,13 +257,8 @@ fn a_node_whose_prober_refuses_the_echo_is_reached() {
         |p: &Probe| (p.channel == "mesh" && p.node.as_deref() == Some("n4")).then_some(("check", "status"));
     for round in 3..12 {
         let view = mesh.round(round, &refuses);
-        assert_eq!(view.incidents, []);
+        assert_eq!((view.incidents, view.investigating), (Vec::new(), Vec::new()));
     }
-    let view = mesh.round(12, &refuses);
-    assert_eq!(
-        view.investigating[0].sentence,
-        "the prober on node n4 is reached and refuses the echo: it may have no plan yet; look at the prober, not at the node"
-    );
 }
 
 /// Found in the lab: a prober that stands still answers no echo either.

@@ -7,6 +7,7 @@ mod corpus;
 mod incident_one;
 mod incidents;
 mod mesh;
+mod ordinary;
 mod replay;
 mod slow;
 mod splitmix;

@@ -170,11 +170,14 @@ fn answer(asked: &Asked) -> DnsAnswer {
     let mut addresses: Vec<IpAddr> = replies().flat_map(|r| r.addresses.iter().copied()).collect();
     addresses.sort_unstable();
     addresses.dedup();
+    // Beside an address the absence of the other family says nothing of how long that address holds.
+    let decides = |reply: &&crate::dns::Reply| addresses.is_empty() || !reply.addresses.is_empty();
+    let ttl_s = replies().filter(decides).filter_map(|reply| reply.ttl).min();
     DnsAnswer {
         resolver: asked.server,
         name: asked.name.clone(),
         addresses,
-        ttl_s: replies().filter_map(|reply| reply.ttl).min(),
+        ttl_s,
         tcp: replies().any(|reply| reply.tcp),
     }
 }

@@ -38,12 +38,15 @@ pub(super) enum Character {
 }
 
 impl Character {
+    /// The sort of addresses inside the cluster.
+    pub(super) const INSIDE: u8 = 2;
+
     /// What counts as a change of nature: not which address of a sort it is.
     pub(super) const fn sort(&self) -> u8 {
         match self {
             Self::Nothing => 0,
             Self::Front(_) | Self::Machine(_) => 1,
-            Self::Inside(_) => 2,
+            Self::Inside(_) => Self::INSIDE,
             Self::Global => 3,
             Self::Strange(_) => 4,
             Self::Other(_) => 5,

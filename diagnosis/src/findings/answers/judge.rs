@@ -17,6 +17,7 @@ use super::{
     Answers, Asking, Former,
     character::{self, Character, Known, Own},
     told::{Said, Told},
+    windows::Windows,
     words::Accused,
 };
 use crate::{
@@ -43,6 +44,17 @@ const SEEN: usize = 16;
 /// Longest time an old answer is excused by its TTL, whatever that says.
 const LONGEST_TTL: Micros = Micros::from_secs(3600);
 
+/// TTL of an answer that does not say; the longest that CoreDNS keeps one (`cache 30`, the default of most
+/// distributions).
+const USUAL_TTL: u32 = 30;
+
+/// How long after a change a cache may answer with what was true before it. A resolver learns of the change later than we
+/// do, and an answer is of any moment of its round.
+pub(super) fn excuse(ttl: Option<u32>, interval: Micros) -> Micros {
+    let ttl = Micros::from_secs(ttl.unwrap_or(USUAL_TTL).into()).min(LONGEST_TTL);
+    Micros(ttl.0.saturating_add(interval.0.saturating_mul(2)))
+}
+
 /// One resolver's answers at one vantage, made out.
 #[derive(Debug)]
 pub(super) struct Read<'a> {
@@ -52,6 +64,8 @@ pub(super) struct Read<'a> {
     pub(super) nature: Arc<Character>,
     /// Every address of the rounds since it has that nature.
     pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
+    /// It is a former address, and its TTL is not over.
+    pub(super) cached: bool,
     changes: usize,
     kept: usize,
     since: Round,
@@ -76,11 +90,28 @@ pub(super) struct Case<'a> {
 
 impl Answers {
     pub(in crate::findings) fn findings(
+        &mut self,
+        round: Round,
+        topology: &Topology,
+        world: &World,
+        interval: Micros,
+    ) -> Vec<Finding> {
+        let end = round.end(interval);
+        let mut windows = std::mem::take(&mut self.windows);
+        let found = self.judge(round, topology, world, interval, &mut windows);
+        windows.forget(end);
+        self.windows = windows;
+        let windows = self.windows.findings(topology);
+        found.into_iter().chain(windows).collect()
+    }
+
+    fn judge(
         &self,
         round: Round,
         topology: &Topology,
         world: &World,
         interval: Micros,
+        windows: &mut Windows,
     ) -> Vec<Finding> {
         let (known, owners) = (&self.known, &self.owners);
         let cases: Vec<Case<'_>> = self
@@ -88,16 +119,19 @@ impl Answers {
             .into_iter()
             .map(|(name, askings)| {
                 let own = owners.own(topology, name);
-                self.case(name, askings, own, topology, world, known)
+                self.case((name, askings), own, topology, (world, known), interval)
             })
             .collect();
         let habits = Habits::of(&cases);
         let end = round.end(interval);
+        for case in &cases {
+            windows.take(case, round, interval);
+        }
         let mut found = Vec::new();
         for case in &cases {
             let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<Charge<'_>>> = BTreeMap::new();
             for read in &case.inside {
-                if let Some((kind, evidence)) = case.accuse(read, &habits, end) {
+                if let Some((kind, evidence)) = case.accuse(read, &habits, end, interval) {
                     accused
                         .entry((read.asking.resolver, kind))
                         .or_default()
@@ -131,12 +165,11 @@ impl Answers {
 
     fn case<'a>(
         &'a self,
-        name: &'a str,
-        askings: &'a BTreeMap<Asking, Told>,
+        (name, askings): (&'a str, &'a BTreeMap<Asking, Told>),
         own: Own,
         topology: &Topology,
-        world: &'a World,
-        known: &Known,
+        (world, known): (&'a World, &Known),
+        interval: Micros,
     ) -> Case<'a> {
         let mut natures = Natures {
             own: &own,
@@ -148,7 +181,7 @@ impl Answers {
             .iter()
             .filter_map(|(asking, told)| {
                 let vantage = world.vantages.name(asking.vantage);
-                read(asking, vantage, told, &mut natures)
+                read(asking, vantage, told, interval, &mut natures)
             })
             .partition(|read| topology.public_resolvers().contains(&read.asking.resolver.ip()));
         let public = outside
@@ -195,23 +228,45 @@ fn read<'a>(
     asking: &'a Asking,
     vantage: &'a Vantage,
     told: &'a Told,
+    interval: Micros,
     natures: &mut Natures<'_, 'a>,
 ) -> Option<Read<'a>> {
+    let excused = excuse(told.ttl(), interval);
+    // What a cache still knows is no other nature than what it knew before.
+    let cached = |nature: &Character, round: Option<Round>| match (nature, round) {
+        (Character::Gone(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
+        _ => false,
+    };
+    let sort = |nature: &Character, round| {
+        if cached(nature, round) {
+            Character::INSIDE
+        } else {
+            nature.sort()
+        }
+    };
     let mut runs = told.runs();
     let newest = runs.next()?;
+    let last = told.last();
     let mut nature = natures.of(&newest.said);
+    let is_cached = cached(&nature, last);
+    let first_sort = sort(&nature, last);
     let mut union = Cow::Borrowed(&newest.said.addresses);
     let (mut changes, mut kept, mut broken) = (0, newest.rounds, false);
-    let mut later = nature.sort();
+    let (mut later, mut older) = (first_sort, newest.rounds);
     for run in runs {
         let this = natures.of(&run.said);
-        changes += usize::from(later != this.sort());
-        later = this.sort();
-        broken |= nature.sort() != this.sort();
+        let this_sort = sort(&this, told.back(older));
+        older += run.rounds;
+        changes += usize::from(later != this_sort);
+        later = this_sort;
+        broken |= first_sort != this_sort;
         if !broken {
             union.to_mut().extend(run.said.addresses.iter().copied());
             kept += run.rounds;
-            nature = nature.max(this);
+            // An answer of before a change must not outlive it as the worst of the window.
+            if !matches!(*this, Character::Gone(..)) || matches!(*nature, Character::Gone(..)) {
+                nature = nature.max(this);
+            }
         }
     }
     Some(Read {
@@ -220,6 +275,7 @@ fn read<'a>(
         told,
         nature,
         union,
+        cached: is_cached,
         changes,
         kept,
         since: told.back(kept - 1)?,
@@ -233,7 +289,11 @@ impl Case<'_> {
         read: &Read<'_>,
         habits: &Habits<'_, '_>,
         end: EventTime,
+        interval: Micros,
     ) -> Option<(FindingKind, Vec<String>)> {
+        if read.cached {
+            return None;
+        }
         if read.changes >= CHANGES {
             return Some((FindingKind::FlappingAnswer, Vec::new()));
         }
@@ -242,13 +302,9 @@ impl Case<'_> {
         }
         match &*read.nature {
             Character::Gone(_, _, until) => {
-                let ttl = read
-                    .told
-                    .ttl()
-                    .map_or(Micros(0), |s| Micros::from_secs(s.into()))
-                    .min(LONGEST_TTL);
                 // Until the TTL is over a cache does nothing wrong.
-                return (end > until.plus(ttl)).then(|| (FindingKind::StaleAnswer, Vec::new()));
+                let excused = excuse(read.told.ttl(), interval);
+                return (end > until.plus(excused)).then(|| (FindingKind::StaleAnswer, Vec::new()));
             }
             Character::Strange(_) if self.own.is_known() && !self.in_public(read) => {
                 return Some((FindingKind::StaleAnswer, Vec::new()));
@@ -378,6 +434,11 @@ impl Case<'_> {
 }
 
 impl Read<'_> {
+    /// The largest TTL that was seen, in seconds.
+    pub(super) fn ttl(&self) -> Option<u32> {
+        self.told.ttl()
+    }
+
     /// "10.96.0.10:53 tells n1/pod 10.96.0.50".
     pub(super) fn says(&self) -> String {
         let what = if self.union.is_empty() {

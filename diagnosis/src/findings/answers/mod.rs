@@ -6,6 +6,7 @@
 mod character;
 mod judge;
 mod told;
+mod windows;
 mod words;
 
 use std::{
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::{
     character::{Known, Owners},
     told::{Said, Sayings, Told},
+    windows::Windows,
 };
 use super::Facts;
 use crate::{
@@ -56,6 +58,7 @@ struct Former {
 pub(super) struct Answers {
     names: BTreeMap<NameIx, Name>,
     former: BTreeMap<IpAddr, Former>,
+    windows: Windows,
     /// What the topology says of addresses and names.
     known: Known,
     owners: Owners,
@@ -167,6 +170,11 @@ impl Answers {
     pub(super) fn learn(&mut self, topology: &Topology) {
         self.known = Known::of(topology);
         self.owners = Owners::of(topology);
+    }
+
+    /// Addresses that a Service had until lately and no other one has now.
+    pub(super) fn former_addresses(&self) -> BTreeSet<IpAddr> {
+        self.former.keys().copied().collect()
     }
 
     /// IPv6 addresses that names are told to have.

@@ -102,7 +102,7 @@ impl Accused<'_> {
                 "the public answer for {name} is {told}, which nobody outside can reach: an ACME CA cannot validate it \
                  over HTTP"
             ),
-            FindingKind::Exposed => String::new(),
+            FindingKind::Exposed | FindingKind::CacheWindow => String::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl Accused<'_> {
                 )
                 .not_when("the zone cannot be changed by a program"),
             ],
-            FindingKind::Exposed => Vec::new(),
+            FindingKind::Exposed | FindingKind::CacheWindow => Vec::new(),
         }
     }
 

@@ -43,6 +43,8 @@ fn of(endpoints: Vec<Endpoint>) -> Service {
         service_type: ServiceType::ClusterIP,
         external_traffic_policy: TrafficPolicy::Cluster,
         internal_traffic_policy: TrafficPolicy::Cluster,
+        headless: false,
+        echo: false,
         ports: Vec::new(),
         endpoints,
         annotations: BTreeMap::new(),

@@ -1,0 +1,106 @@
+//! Incidents whose subject left the cluster: they end with that reason, as nothing can prove healthy any more.
+
+use parallax_model::{EventTime, Round};
+
+use super::Engine;
+use crate::{
+    block::{Block, Of},
+    incident::{Scope, Tracked},
+    judge::Unit,
+    region::Region,
+    topology::Topology,
+};
+
+/// Rounds without a connection to an address that no Service has, while those speak who failed there.
+const UNVISITED: i64 = 12;
+
+impl Engine {
+    /// Marks the open incidents whose subject is not in the topology that holds now; `old` held before.
+    pub(super) fn mark_departed(&mut self, old: &Topology) {
+        let mut incidents = std::mem::take(&mut self.incidents);
+        incidents.mark_departed(|tracked| self.departed(tracked, old));
+        self.incidents = incidents;
+    }
+
+    fn departed(&self, tracked: &Tracked, old: &Topology) -> Option<String> {
+        let topology = &self.topology;
+        let left = |node| {
+            let name = self.world.nodes.name(node);
+            (!topology.nodes().contains_key(name)).then(|| format!("node {name} left the cluster"))
+        };
+        if let Some(reason) = tracked.region.nodes().into_iter().flatten().find_map(left) {
+            return Some(reason);
+        }
+        match tracked.region {
+            // The mesh knows a node by its prober.
+            Region::Bnode(node) | Region::BnodeRemote(node) if tracked.is_only(&Unit::Mesh) => {
+                let name = self.world.nodes.name(node);
+                let asked = topology
+                    .nodes()
+                    .get(name)
+                    .is_some_and(|node| node.prober.is_some());
+                return (!asked).then(|| format!("node {name} has no prober any more"));
+            }
+            Region::Backend(pod) => {
+                let name = self.world.pods.name(pod);
+                let mut endpoints = topology
+                    .services()
+                    .values()
+                    .flat_map(|service| &service.endpoints);
+                if !endpoints.any(|endpoint| endpoint.pod == *name) {
+                    return Some(format!("endpoint {name} is gone"));
+                }
+            }
+            Region::DnsName(name) if !self.routes.asks(name) => {
+                return Some(format!(
+                    "{} is not asked for any more",
+                    self.world.names.name(name)
+                ));
+            }
+            _ => {}
+        }
+        let scope = match tracked.scope.plain() {
+            Scope::Service(key) | Scope::Answers(key, _) if topology.service(key).is_none() => {
+                Some(format!("Service {key} is gone"))
+            }
+            Scope::Target(target) if !topology.targets().contains_key(target) => {
+                Some(format!("{target} is not a target any more"))
+            }
+            _ => None,
+        };
+        if scope.is_some() {
+            return scope;
+        }
+        let gone = |unit: &Unit| match unit.plain() {
+            Unit::Target(target) => !topology.targets().contains_key(target),
+            Unit::Front(front) => {
+                topology.front(front).is_none() && (old.front(front).is_some() || tracked.departed.is_some())
+            }
+            Unit::Endpoints(service, _) => topology.service(service).is_none(),
+            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
+        };
+        let subject = tracked.subject();
+        tracked
+            .units()
+            .all(gone)
+            .then(|| format!("{subject} is not published any more"))
+    }
+
+    /// Marks incidents about addresses of no Service to which no name leads any more.
+    pub(super) fn mark_unvisited(&mut self, round: Round, at: EventTime) {
+        let mut incidents = std::mem::take(&mut self.incidents);
+        incidents.mark_unvisited(|tracked| {
+            let Scope::Front(front) = tracked.scope.plain() else {
+                return None;
+            };
+            let last = self.blocks.get(&Block::plain(Of::Vip(*front)))?.last()?;
+            let speak = |client| {
+                let vantage = self.world.vantages.name(client);
+                self.matrix.is_reporting(client, at, self.settings) && self.known.contains(vantage)
+            };
+            let unvisited = round.0 - last.0 >= UNVISITED && tracked.clients().all(speak);
+            unvisited.then(|| format!("no client is led to {front} any more"))
+        });
+        self.incidents = incidents;
+    }
+}

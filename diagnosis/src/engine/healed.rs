@@ -1,0 +1,83 @@
+//! Evidence that is over: what failed before a region proved healthy says nothing of it now.
+//!
+//! The longest window of a subject reaches back over faults that were cured since, those of other subjects included. A
+//! region that passed the test of recovery after its last failure starts afresh from there, whichever subject asks.
+
+use std::collections::BTreeMap;
+
+use parallax_model::Round;
+
+use super::Engine;
+use crate::{
+    block::Block,
+    cells::CellKey,
+    judge::{Judgement, Unit},
+    recovery::{Crossing, healthy_until},
+    region::{Alpha, Region, alpha},
+    scene::Scene,
+};
+
+/// The last round in which each region of a subject proved healthy.
+pub(super) type Healed = BTreeMap<Region, Round>;
+
+impl Engine {
+    /// Finds the named regions that proved healthy within the window of a judgement, and remembers until when. Returns
+    /// the first round whose evidence still counts for all of them; nothing where the whole window does.
+    pub(super) fn void(
+        &mut self,
+        unit: &Unit,
+        judgement: &Judgement,
+        (own, controls): (&[Block], &[Block]),
+    ) -> Option<Round> {
+        let case = &judgement.case;
+        let mut latest = None;
+        for finding in judgement.findings.iter().filter(|finding| finding.named) {
+            let region = finding.region;
+            let known = self
+                .units
+                .get(unit)
+                .and_then(|state| state.healed.get(&region))
+                .copied();
+            let start = known.map_or(case.start, |round| case.start.max(Round(round.0 + 1)));
+            let since = healthy_until(
+                self.crossings(own, controls, region, &case.scene, start)
+                    .into_iter(),
+            );
+            let healed = since.or(known.filter(|round| *round >= case.start));
+            let Some(healed) = healed else { continue };
+            if let Some(state) = self.units.get_mut(unit) {
+                state.healed.insert(region, healed);
+            }
+            latest = latest.max(Some(healed));
+        }
+        latest.map(|round: Round| Round(round.0 + 1))
+    }
+
+    /// What crossed a region in each round since one.
+    fn crossings(
+        &self,
+        own: &[Block],
+        controls: &[Block],
+        region: Region,
+        scene: &Scene,
+        start: Round,
+    ) -> BTreeMap<Round, Crossing> {
+        let mut shares: BTreeMap<CellKey, Alpha> = BTreeMap::new();
+        let mut rounds: BTreeMap<Round, Crossing> = BTreeMap::new();
+        for block in own.iter().chain(controls) {
+            let Some(ring) = self.blocks.get(block) else {
+                continue;
+            };
+            for (round, cells) in ring.since(start) {
+                let crossing = rounds.entry(round).or_default();
+                for (key, counts) in cells.iter() {
+                    let share = *shares.entry(*key).or_insert_with(|| alpha(&[region], key, scene));
+                    if !share.is_zero() {
+                        crossing.add(share, counts.seen_f, counts.seen_n - counts.seen_f);
+                    }
+                }
+            }
+        }
+        rounds
+    }
+}

@@ -1,0 +1,188 @@
+//! Which probers were there in a round. What only an absent prober of ours did not answer is unknown.
+//!
+//! The mesh knows a node by the prober on it, and probers are restarted more often than anything else: by roll-outs,
+//! upgrades and drains. An echo that is *answered* in another way (refused, reset, a status) says that a packet came back
+//! and that the process is away. One that is *not answered* while the prober reports nothing either says as little by
+//! itself: a dead node and a dead prober look alike. Other pods of the node tell them apart in the same round. Where none is
+//! asked, only silence does that outlasts any restart, and on a node that is cordoned not even that: who takes a node out of
+//! service has moved its pods, and reboots it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{Channel, FailureKind, KindClass, Micros, Outcome, OwnFault, Recorded, Round, Vantage};
+
+use super::Engine;
+use crate::{
+    block::{Block, Of},
+    booking::Split,
+    cells::{ClosedCells, Dest},
+    ids::{NodeIx, VantageIx},
+    topology::Readiness,
+};
+
+/// A container that restarts in place is back within this, image pull and back-off of a first crash included.
+const RESTART: Micros = Micros::from_secs(30);
+
+/// What the direct connections of a round say of a node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Witness {
+    passed: bool,
+    failed: bool,
+}
+
+impl Engine {
+    /// An observation whose failure is our own doing: the echo or another port of a prober that is being restarted.
+    pub(super) fn own_doing(&self, recorded: &Recorded) -> bool {
+        let seen = &recorded.observation;
+        let Outcome::Failed { kind, status, .. } = &seen.outcome else {
+            return false;
+        };
+        if self.rules.split == Split::Whole || !answered(kind, *status) {
+            return false;
+        }
+        match seen.channel {
+            Channel::Mesh => true,
+            Channel::Dns => false,
+            _ => {
+                let placed = self.topology.targets().get(&seen.target);
+                let entry = placed.and_then(|placed| placed.entry.as_ref());
+                let service = entry.and_then(|(service, _)| self.topology.service(service));
+                service.is_some_and(|service| service.echo)
+            }
+        }
+    }
+
+    /// Takes the cells of a closed round out that only an absent prober made fail, and notes who was there.
+    pub(super) fn attend(
+        &mut self,
+        round: Round,
+        speaking: &BTreeSet<VantageIx>,
+        cells: &mut BTreeMap<Block, ClosedCells>,
+    ) {
+        if self.rules.split == Split::Whole {
+            return;
+        }
+        let end = round.end(self.settings.interval);
+        let (mut absent, mut unwatched) = (BTreeSet::new(), BTreeSet::new());
+        for (name, node) in self.topology.nodes() {
+            let Some(number) = self.world.nodes.get(name) else {
+                continue;
+            };
+            if node.prober.is_none() {
+                unwatched.insert(number);
+                continue;
+            }
+            let vantage = self.world.vantages.get(&Vantage::pod(name.clone()));
+            let there = vantage.is_some_and(|vantage| {
+                speaking.contains(&vantage) || self.rounds.complete(vantage).is_some_and(|at| at >= end)
+            });
+            if there {
+                self.present.insert(number, round);
+            } else {
+                absent.insert(number);
+            }
+        }
+        if absent.is_empty() && unwatched.is_empty() {
+            return;
+        }
+        let mut doubtful = unwatched;
+        doubtful.extend(
+            absent
+                .iter()
+                .copied()
+                .filter(|node| !self.is_dead(*node, round, cells)),
+        );
+        if let Some(mesh) = cells.get_mut(&Block::plain(Of::Mesh)) {
+            mesh.retain(|key, _| !matches!(key.dest, Dest::Peer(node) if doubtful.contains(&node)));
+        }
+        self.forget_own(&absent, cells);
+    }
+
+    /// Whether an absent prober is no explanation for what its node does not answer.
+    fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<Block, ClosedCells>) -> bool {
+        let witness = self.witness(node, cells);
+        if witness.passed || witness.failed {
+            return !witness.passed;
+        }
+        let known = self.topology.nodes().get(self.world.nodes.name(node));
+        if known.is_none_or(|node| node.cordoned) {
+            return false;
+        }
+        let not_ready = known.is_some_and(|node| node.readiness == Readiness::NotReady);
+        let rounds = |last: &Round| u64::try_from(round.0 - last.0).unwrap_or(0);
+        let away = self.present.get(&node).map(rounds);
+        not_ready || away.is_some_and(|rounds| self.settings.interval.0.saturating_mul(rounds) > RESTART.0)
+    }
+
+    /// What connections of the other nodes to pods that are no probers say of a node in a round.
+    fn witness(&self, node: NodeIx, cells: &BTreeMap<Block, ClosedCells>) -> Witness {
+        let mut witness = Witness::default();
+        for (block, cells) in cells {
+            if block.slow || !matches!(block.of, Of::Direct(..)) {
+                continue;
+            }
+            for (key, counts) in cells.iter() {
+                let Dest::Entry(pod) = key.dest else { continue };
+                let there = self.nodes.pods.get(&pod) == Some(&node)
+                    && self.nodes.prober_pods.get(&pod).is_none()
+                    && self.nodes.of_client(key.client) != Some(node);
+                if there {
+                    witness.passed |= counts.n > counts.f;
+                    witness.failed |= counts.f > 0;
+                }
+            }
+        }
+        // A connection that stands, and a process that says nothing: the node took the connection.
+        let echoes = cells.get(&Block::plain(Of::Mesh)).into_iter();
+        let mut echoes = echoes.flat_map(|cells| cells.iter());
+        witness.passed |= echoes.any(|(key, counts)| {
+            let stands = |kind| {
+                matches!(
+                    self.world.kinds.name(kind),
+                    FailureKind::FirstByteTimeout | FailureKind::BodyStalled
+                )
+            };
+            key.dest == Dest::Peer(node) && counts.kinds.keys().any(|(kind, _)| stands(*kind))
+        });
+        witness
+    }
+
+    /// What our own echo Services show while some of the probers behind them are away.
+    fn forget_own(&self, absent: &BTreeSet<NodeIx>, cells: &mut BTreeMap<Block, ClosedCells>) {
+        if absent.is_empty() {
+            return;
+        }
+        for (block, cells) in cells {
+            let service = match block.of {
+                Of::Vip(front) => self.topology.service_of(&front),
+                Of::Direct(service, _) => self.topology.service(self.world.services.name(service)),
+                Of::Target(target) => {
+                    let placed = self.topology.targets().get(self.world.targets.name(target));
+                    let entry = placed.and_then(|placed| placed.entry.as_ref());
+                    entry.and_then(|(service, _)| self.topology.service(service))
+                }
+                Of::Dns | Of::Mesh => None,
+            };
+            if service.is_some_and(|service| service.echo) {
+                cells.retain(|_, counts| counts.f == 0);
+            }
+        }
+    }
+}
+
+/// Something came back: a packet that refuses, or bytes that are no echo.
+fn answered(kind: &FailureKind, status: Option<u16>) -> bool {
+    matches!(
+        kind.class(status),
+        KindClass::Refused | KindClass::Reset | KindClass::Tls | KindClass::Http4xx | KindClass::Http5xx
+    )
+}
+
+/// The same observation as one that was never made.
+pub(super) fn unasked(recorded: &Recorded) -> Recorded {
+    let mut recorded = recorded.clone();
+    recorded.observation.outcome = Outcome::NotAsked {
+        own: OwnFault::PeerAway,
+    };
+    recorded
+}

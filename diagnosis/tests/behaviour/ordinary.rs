@@ -1,0 +1,452 @@
+//! What an ordinary day brings, and what must be said of it: nothing, or a notice.
+
+use parallax_diagnosis::{
+    Engine, Settings,
+    topology::{Topology, TopologySpec},
+    verdict::IncidentState,
+    view::View,
+};
+use parallax_model::{EventTime, Micros, Recorded, Vantage};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const NODES: usize = 6;
+const INTERVAL: i64 = 5_000_000;
+
+/// A mesh whose probes a test writes down one by one.
+struct Day {
+    engine: Engine,
+    seq: u64,
+    sent: Vec<Value>,
+}
+
+fn topology(spec: Value) -> Arc<Topology> {
+    let spec: TopologySpec = serde_json::from_value(spec).unwrap();
+    Arc::new(Topology::try_from(spec).unwrap())
+}
+
+fn nodes(count: usize) -> Vec<Value> {
+    (0..count)
+        .map(|i| {
+            json!({"name": format!("n{i}"), "zone": "z", "prober": {"pod": format!("prober-n{i}"),
+                "address": format!("10.244.{i}.5:9095")}})
+        })
+        .collect()
+}
+
+/// A headless Service with endpoints `db-K` at 10.244.NODE.20+K, and a ClusterIP with pods on n0 and n3.
+fn cluster(nodes: &[Value], database: &[(usize, usize)]) -> Value {
+    json!({
+        "proxyMode": "iptables",
+        "nodes": nodes,
+        "services": [
+            {"namespace": "data", "name": "db", "clusterIPs": [],
+             "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+             "endpoints": database.iter().map(|(pod, node)| json!({"pod": format!("db-{pod}"),
+                 "address": format!("10.244.{node}.{}", 20 + pod), "node": format!("n{node}")})).collect::<Vec<_>>()},
+            {"namespace": "apps", "name": "web", "clusterIPs": ["10.96.1.1"],
+             "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+             "endpoints": [{"pod": "web-0", "address": "10.244.0.10", "node": "n0"},
+                           {"pod": "web-1", "address": "10.244.3.10", "node": "n3"}]},
+        ],
+        "published": [{"target": {"url": "http://db.data.svc:8080/"}, "service": "data/db", "port": 80}],
+    })
+}
+
+impl Day {
+    fn new(spec: Value) -> Self {
+        let settings = Settings {
+            interval: Micros(5_000_000),
+            timeout: Micros::from_secs(3),
+        };
+        Self {
+            engine: Engine::new(settings, topology(spec)),
+            seq: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    fn change(&mut self, spec: Value, at_us: i64) {
+        self.engine.replace_topology(topology(spec), EventTime(at_us));
+    }
+
+    /// One probe from a node, so many microseconds into a round.
+    fn probe(&mut self, round: i64, node: usize, offset_us: i64, mut line: Value) {
+        self.seq += 1;
+        line["seq"] = json!(self.seq);
+        line["vantage"] = json!(format!("n{node}/pod"));
+        line["incarnation"] = json!(format!("life-{node}"));
+        line["t_us"] = json!(round * INTERVAL + offset_us);
+        let recorded: Recorded = serde_json::from_value(line.clone()).unwrap();
+        self.engine.observe(&recorded);
+        self.sent.push(line);
+    }
+
+    /// Echoes between the nodes given; `fails` says what becomes of one, from and to.
+    fn mesh(
+        &mut self,
+        round: i64,
+        nodes: &[usize],
+        fails: impl Fn(usize, usize) -> Option<(&'static str, &'static str)>,
+    ) {
+        for from in nodes {
+            for to in 0..NODES {
+                if *from != to {
+                    let line = json!({"channel": "mesh", "target": format!("echo://n{to}"),
+                        "front": format!("10.244.{to}.5:9095"), "entry": format!("prober-n{to}"), "dst_node": format!("n{to}")});
+                    self.probe(round, *from, 1_500_000, with(line, fails(*from, to)));
+                }
+            }
+        }
+    }
+
+    /// Connections to the ClusterIP and to its pods.
+    fn web(
+        &mut self,
+        round: i64,
+        nodes: &[usize],
+        fails: impl Fn(usize, Option<usize>) -> Option<(&'static str, &'static str)>,
+    ) {
+        for from in nodes {
+            let line = json!({"channel": "vip", "target": "http://10.96.1.1:80/", "front": "10.96.1.1:80"});
+            self.probe(round, *from, 500_000, with(line, fails(*from, None)));
+            for (pod, node) in [(0, 0), (1, 3)] {
+                let line = json!({"channel": "direct", "target": "http://10.96.1.1:80/", "entry": format!("web-{pod}"),
+                    "front": format!("10.244.{node}.10:8080"), "dst_node": format!("n{node}")});
+                self.probe(round, *from, 700_000, with(line, fails(*from, Some(node))));
+            }
+        }
+    }
+
+    /// The headless name, answered with `addresses`, of which the one is dialled that the round and the node pick.
+    fn name(&mut self, round: i64, node: usize, addresses: &[&str], ttl: u32, gone: &[&str]) {
+        let turn = usize::try_from(round).unwrap() + node;
+        let dialled = addresses[turn % addresses.len()];
+        let line = json!({"channel": "vip", "target": "http://db.data.svc:8080/", "front": format!("{dialled}:8080"),
+            "dns": {"resolver": "10.96.0.10:53", "name": "db.data.svc.cluster.local.", "addresses": addresses, "ttl_s": ttl}});
+        let failure = gone.contains(&dialled).then_some(("connect", "connect_timeout"));
+        self.probe(round, node, 900_000, with(line, failure));
+    }
+
+    fn absent(&mut self, round: i64, node: usize) {
+        let line = json!({"channel": "vip", "target": "http://db.data.svc:8080/",
+            "dns": {"resolver": "10.96.0.10:53", "name": "db.data.svc.cluster.local.", "addresses": []}});
+        self.probe(round, node, 900_000, with(line, Some(("resolve", "nxdomain"))));
+    }
+
+    /// Everybody in `nodes` has reported the round; it is judged when its time is over.
+    fn close(&mut self, round: i64, nodes: &[usize]) -> View {
+        let end = EventTime((round + 1) * INTERVAL);
+        for node in nodes {
+            let vantage: Vantage = format!("n{node}/pod").parse().unwrap();
+            self.engine.progress(&vantage, end);
+        }
+        let now = EventTime(end.0 + 4_000_001);
+        self.engine.advance(now);
+        self.engine.view(now)
+    }
+}
+
+fn with(mut line: Value, failure: Option<(&str, &str)>) -> Value {
+    match failure {
+        None => line["result"] = json!("ok"),
+        Some((phase, kind)) => {
+            line["result"] = json!("failed");
+            line["phase"] = json!(phase);
+            line["kind"] = json!(kind);
+        }
+    }
+    line
+}
+
+const ALL: [usize; NODES] = [0, 1, 2, 3, 4, 5];
+
+fn open(view: &View) -> Vec<String> {
+    view.incidents
+        .iter()
+        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
+        .map(|i| i.verdict.sentence.clone())
+        .collect()
+}
+
+fn well<T>(_: usize, _: T) -> Option<(&'static str, &'static str)> {
+    None
+}
+
+#[test]
+fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_of_the_window() {
+    let before = cluster(&nodes(NODES), &[(0, 0), (1, 1), (3, 3)]);
+    let after = cluster(&nodes(NODES), &[(0, 0), (2, 2), (3, 3)]);
+    let (old, new) = (
+        ["10.244.0.20", "10.244.1.21", "10.244.3.23"],
+        ["10.244.0.20", "10.244.2.22", "10.244.3.23"],
+    );
+    let mut day = Day::new(before);
+    for round in 0..12 {
+        day.mesh(round, &ALL, well);
+        ALL.map(|node| day.name(round, node, &old, 30, &[]));
+        assert_eq!(open(&day.close(round, &ALL)), [""; 0]);
+    }
+    day.change(after, 12 * INTERVAL + 400_000);
+    let mut windows = 0;
+    for round in 12..60 {
+        day.mesh(round, &ALL, well);
+        // Two replicas of the resolver: half of the nodes hear the new answer at once, the others 25 s later.
+        for node in ALL {
+            let cached = node % 2 == 0 && round < 17;
+            day.name(
+                round,
+                node,
+                if cached { &old } else { &new },
+                30,
+                &["10.244.1.21"],
+            );
+        }
+        let view = day.close(round, &ALL);
+        assert_eq!(open(&view), [""; 0], "round {round}");
+        assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+        let kinds: Vec<_> = view.findings.iter().map(|finding| finding.kind.label()).collect();
+        assert!(
+            kinds.iter().all(|kind| *kind == "cache-window"),
+            "round {round}: {kinds:?}"
+        );
+        windows += kinds.len();
+        if round == 20 {
+            assert!(
+                view.findings[0]
+                    .sentence
+                    .contains("for up to 24.6 s after they were gone (TTL 30 s)"),
+                "{}",
+                view.findings[0].sentence
+            );
+        }
+    }
+    assert!(windows > 20, "the window is shown for a while");
+}
+
+#[test]
+fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
+    let old = ["10.244.0.20", "10.244.1.21"];
+    for round in 0..6 {
+        ALL.map(|node| day.name(round, node, &old, 5, &[]));
+        day.close(round, &ALL);
+    }
+    day.change(cluster(&nodes(NODES), &[(0, 0), (2, 2)]), 6 * INTERVAL);
+    let mut view = None;
+    for round in 6..20 {
+        ALL.map(|node| day.name(round, node, &old, 5, &["10.244.1.21"]));
+        view = Some(day.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    assert_eq!(open(&view), [""; 0]);
+    assert_eq!(view.findings[0].kind.label(), "stale-answer");
+}
+
+#[test]
+fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[]));
+    for round in 0..6 {
+        day.mesh(round, &ALL, well);
+        day.close(round, &ALL);
+    }
+    day.change(cluster(&nodes(NODES), &[(0, 0)]), 6 * INTERVAL);
+    for round in 6..30 {
+        day.mesh(round, &ALL, well);
+        for node in ALL {
+            if node % 2 == 0 && round < 12 {
+                day.absent(round, node);
+            } else {
+                day.name(round, node, &["10.244.0.20"], 30, &[]);
+            }
+        }
+        let view = day.close(round, &ALL);
+        assert_eq!(open(&view), [""; 0], "round {round}");
+    }
+    // Denied for longer than any cache may, it does not resolve.
+    let mut view = None;
+    for round in 30..40 {
+        day.mesh(round, &ALL, well);
+        ALL.map(|node| day.absent(round, node));
+        view = Some(day.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    // It is the only name that is asked for.
+    assert_eq!(view.incidents[0].verdict.region.region, "dns-all");
+}
+
+#[test]
+fn a_headless_service_without_endpoints_lacks_endpoints_and_no_name() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
+    for round in 0..12 {
+        ALL.map(|node| day.name(round, node, &["10.244.0.20", "10.244.1.21"], 5, &[]));
+        day.close(round, &ALL);
+    }
+    day.change(cluster(&nodes(NODES), &[]), 12 * INTERVAL);
+    let mut view = None;
+    for round in 12..20 {
+        ALL.map(|node| day.absent(round, node));
+        view = Some(day.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    assert_eq!(view.incidents.len(), 1, "{:?}", open(&view));
+    assert_eq!(view.incidents[0].verdict.causes[0].id, "F26");
+}
+
+#[test]
+fn one_lost_echo_after_a_cured_fault_reopens_nothing() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+    let cut = |from, to| (from == 2 && to == 3).then_some(("connect", "connect_timeout"));
+    let mut opened = 0;
+    for round in 0..100 {
+        let broken = (12..36).contains(&round) || round == 99;
+        day.mesh(round, &ALL, |from, to| if broken { cut(from, to) } else { None });
+        day.web(round, &ALL, well);
+        let view = day.close(round, &ALL);
+        opened = opened.max(open(&view).len());
+        if round >= 45 {
+            assert_eq!(open(&view), [""; 0], "round {round}");
+        }
+    }
+    assert_eq!(opened, 1);
+    for round in 100..104 {
+        day.mesh(round, &ALL, well);
+        assert_eq!(open(&day.close(round, &ALL)), [""; 0], "round {round}");
+    }
+}
+
+#[test]
+fn a_soft_fault_is_one_incident_that_is_never_first_named_after_its_cure() {
+    for one_in in [11, 23, 37] {
+        let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+        let mut named = Vec::new();
+        for round in 0..240 {
+            // One echo into n4 of so many is lost for five minutes.
+            day.mesh(round, &ALL, |from, to| {
+                let turn = round * 5 + i64::try_from(from).unwrap();
+                let lost = (10..70).contains(&round) && to == 4 && turn % one_in == 0;
+                lost.then_some(("connect", "connect_timeout"))
+            });
+            let view = day.close(round, &ALL);
+            for incident in &view.incidents {
+                if !named.iter().any(|(id, _)| *id == incident.id) {
+                    named.push((incident.id.clone(), round));
+                }
+                assert_eq!(incident.occurrences, 1, "one in {one_in}, round {round}");
+            }
+            if round >= 230 {
+                assert_eq!(open(&view), [""; 0], "one in {one_in}");
+                assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+            }
+        }
+        assert!(named.len() <= 1, "one in {one_in}: {named:?}");
+        assert!(
+            named.iter().all(|(_, round)| *round < 71),
+            "one in {one_in}: {named:?}"
+        );
+    }
+}
+
+#[test]
+fn a_prober_that_restarts_in_place_is_away_and_its_node_is_not_broken() {
+    for (kind, away) in [("refused", 1), ("refused", 4), ("connect_timeout", 4), ("eof", 2)] {
+        let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+        for round in 0..60 {
+            let restarts = (12..12 + away).contains(&round);
+            let there: Vec<usize> = ALL.into_iter().filter(|node| !restarts || *node != 5).collect();
+            day.mesh(round, &there, |_, to| {
+                (restarts && to == 5).then_some(("connect", kind))
+            });
+            day.web(round, &there, well);
+            let view = day.close(round, &there);
+            assert_eq!(open(&view), [""; 0], "{kind} for {away} rounds, round {round}");
+            assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+        }
+    }
+}
+
+#[test]
+fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
+    let dead = |pods: bool| {
+        let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+        let node = if pods { 3 } else { 5 };
+        for round in 0..60 {
+            let off = round >= 12;
+            let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != node).collect();
+            day.mesh(round, &there, |_, to| {
+                (off && to == node).then_some(("connect", "connect_timeout"))
+            });
+            day.web(round, &there, |from, to| match to {
+                Some(to) => (off && to == node).then_some(("connect", "connect_timeout")),
+                // Every other connection through the address ends there.
+                None => (off && node == 3 && (from + usize::try_from(round).unwrap()) % 2 == 0)
+                    .then_some(("connect", "connect_timeout")),
+            });
+            let view = day.close(round, &there);
+            if let Some(incident) = view.incidents.first() {
+                assert_eq!(
+                    incident.verdict.region.members,
+                    [format!("n{node}")],
+                    "{}",
+                    incident.verdict.sentence
+                );
+                return round - 12;
+            }
+        }
+        panic!("never named");
+    };
+    assert!(dead(true) <= 3);
+    let alone = dead(false);
+    assert!((6..=10).contains(&alone), "after {alone} rounds");
+}
+
+#[test]
+fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_with_it() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..12 {
+        day.mesh(round, &ALL, well);
+        day.close(round, &ALL);
+    }
+    // Its prober ends; some peers learn of it late.
+    let mut leaving = nodes(NODES);
+    leaving[5].as_object_mut().unwrap().remove("prober");
+    day.change(cluster(&leaving, &[(0, 0)]), 12 * INTERVAL + 400_000);
+    let left: Vec<usize> = (0..5).collect();
+    for round in 12..16 {
+        let late = [0, 1, 2];
+        day.mesh(round, &late, |_, to| {
+            (to == 5).then_some(("connect", "connect_timeout"))
+        });
+        assert_eq!(open(&day.close(round, &left)), [""; 0]);
+    }
+    day.change(cluster(&nodes(5), &[(0, 0)]), 16 * INTERVAL);
+    let cut = |_, to| (to == 4).then_some(("connect", "connect_timeout"));
+    let mut last = None;
+    for round in 16..24 {
+        for from in [0, 1, 2, 3] {
+            for to in 0..5 {
+                if from != to {
+                    let line = json!({"channel": "mesh", "target": format!("echo://n{to}"), "dst_node": format!("n{to}")});
+                    day.probe(round, from, 1_000_000, with(line, cut(from, to)));
+                }
+            }
+        }
+        last = Some(day.close(round, &left));
+    }
+    assert_eq!(open(&last.unwrap()).len(), 1);
+    let mut view = None;
+    day.change(cluster(&nodes(4), &[(0, 0)]), 24 * INTERVAL);
+    for round in 24..26 {
+        for from in [0, 1, 2, 3] {
+            let line = json!({"channel": "mesh", "target": format!("echo://n{}", (from + 1) % 4), "dst_node": format!("n{}", (from + 1) % 4)});
+            day.probe(round, from, 1_000_000, with(line, None));
+        }
+        view = Some(day.close(round, &[0, 1, 2, 3]));
+    }
+    let view = view.unwrap();
+    assert_eq!(open(&view), [""; 0]);
+    assert_eq!(
+        view.incidents[0].departed.as_deref(),
+        Some("node n4 left the cluster")
+    );
+}
