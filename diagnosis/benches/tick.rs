@@ -171,6 +171,7 @@ impl Mesh {
                     vantage: vantage.clone(),
                     incarnation: "c0ffee-1795179600".parse().unwrap(),
                     observation: Observation {
+                        server: None,
                         print: None,
                         challenge: None,
                         names: None,

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ask;
+pub mod baseline;
 pub mod findings;
 pub mod plan;
 pub mod replay;

@@ -4,6 +4,7 @@ use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vanta
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    baseline::UsualAnswer,
     findings::{ExposureView, Finding, ForbiddenView, Hazard, NameView},
     verdict::{Incident, NotExcluded},
 };
@@ -83,6 +84,10 @@ pub struct MatrixRow {
     pub fronts: Vec<Front>,
     /// Never succeeded on any channel since it appeared.
     pub never_ok: bool,
+    /// What it answers while it works, by class of status, the best first; empty until that is known, and for targets that
+    /// are not asked over HTTP or say themselves what to expect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baseline: Vec<UsualAnswer>,
     /// What is known from each vantage that is to ask for it or did: a large mesh asks from some of its vantages only.
     pub cells: Vec<MatrixCell>,
 }

@@ -107,6 +107,9 @@ pub enum FailureKind {
     Malformed,
     /// The answer has a status that was not expected.
     Status,
+    /// The answer is of another kind than those that the target gave while it worked: another class of status, or another
+    /// server's error.
+    UnlikeBefore,
     /// The answer's content is not what was expected.
     WrongBody,
     /// The answer stops in its middle and nothing follows.
@@ -170,6 +173,7 @@ impl FailureKind {
         Self::TlsProtocol,
         Self::Malformed,
         Self::Status,
+        Self::UnlikeBefore,
         Self::WrongBody,
         Self::BodyStalled,
         Self::BodyCut,
@@ -216,6 +220,7 @@ impl FailureKind {
             Self::TlsProtocol => "tls_protocol",
             Self::Malformed => "malformed",
             Self::Status => "status",
+            Self::UnlikeBefore => "unlike_before",
             Self::WrongBody => "wrong_body",
             Self::BodyStalled => "body_stalled",
             Self::BodyCut => "body_cut",
@@ -277,6 +282,7 @@ impl FailureKind {
             Self::TlsProtocol => "the TLS handshake failed",
             Self::Malformed => "the answer is not HTTP",
             Self::Status => "unexpected status",
+            Self::UnlikeBefore => "an answer unlike those before",
             Self::WrongBody => "unexpected content",
             Self::BodyStalled => "the answer stopped in its middle",
             Self::BodyCut => "the connection ended in the middle of the answer",
@@ -329,6 +335,7 @@ impl FailureKind {
             | Self::TlsProtocol => KindClass::Tls,
             Self::Status if status.is_some_and(|s| s >= 500) => KindClass::Http5xx,
             Self::Status
+            | Self::UnlikeBefore
             | Self::Malformed
             | Self::WrongBody
             | Self::WrongHeader

@@ -42,6 +42,7 @@ mod probability;
 mod probe;
 mod proxied;
 mod scope;
+mod server;
 mod target;
 mod time;
 mod vantage;
@@ -67,6 +68,7 @@ pub use probe::{
     TlsVersion,
 };
 pub use proxied::proxied_by;
+pub use server::ServerProduct;
 pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
 pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
 pub use time::{EventTime, Micros, ReportSeq, Round};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AssignmentId, ChallengeSight, Channel, Digest, EventTime, Front, Micros, NodeName, Outcome, Phase,
-    PodName, ReportSeq, TargetId, dns::NameSight,
+    PodName, ReportSeq, ServerProduct, TargetId, dns::NameSight,
 };
 
 /// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.
@@ -48,6 +48,9 @@ pub struct Observation {
     /// Whether the address is answered next door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<TtlEvidence>,
+    /// The product that the answer's `Server` field names, without its version. Older senders do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerProduct>,
     /// What the answer looks like, where the assignment asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub print: Option<AnswerPrint>,

@@ -3,8 +3,8 @@
 use http::{Version, header, response::Parts};
 use parallax_model::{
     AnswerPrint, Assignment, AssignmentId, ChallengeSight, Channel, DnsAnswer, EchoIdentity, EventTime,
-    Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, TargetId, TtlEvidence,
-    dns::NameSight,
+    Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, ServerProduct,
+    TargetId, TtlEvidence, dns::NameSight,
 };
 
 use crate::certificate::TlsFacts;
@@ -155,6 +155,7 @@ impl ProbeResult {
     /// With its number it travels.
     #[must_use]
     pub fn into_observation(self, seq: ReportSeq) -> Observation {
+        let server = self.answer.and_then(|answer| answer.server);
         Observation {
             seq,
             at: self.at,
@@ -169,6 +170,7 @@ impl ProbeResult {
             dns: self.dns,
             echo: self.echo,
             ttl: self.ttl,
+            server: server.and_then(|field| ServerProduct::of_field(&field)),
             print: self.print,
             challenge: self.challenge,
             names: self.names,

@@ -176,7 +176,7 @@ impl TopologyState {
 
 #[cfg(test)]
 mod tests {
-    use parallax_diagnosis::topology::{NodeFacts, NodeSpec, TopologySpec};
+    use parallax_diagnosis::topology::{NodeFacts, NodeSpec, Readiness, TopologySpec};
 
     use super::*;
 
@@ -186,6 +186,8 @@ mod tests {
             zone: None,
             addresses: Vec::new(),
             prober: None,
+            readiness: Readiness::default(),
+            cordoned: false,
             facts: NodeFacts::default(),
         });
         let spec = TopologySpec {

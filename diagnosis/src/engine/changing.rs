@@ -66,6 +66,7 @@ impl Engine {
         self.former.replace_topology(&old, &topology, at);
         self.routes.forget(self.findings.former_addresses());
         self.note_new_names(&leading, at);
+        self.note_rollouts(&old, at);
         let known = &self.known;
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));

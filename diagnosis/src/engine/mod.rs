@@ -1,6 +1,7 @@
 //! The one door: topology and observations in, a view out.
 
 mod absence;
+mod answers;
 mod asking;
 mod changing;
 mod concluding;
@@ -28,7 +29,7 @@ use parallax_model::{
     TtlEvidence, Vantage,
 };
 
-use self::{absence::NegativeUntil, healed::Healed, pooling::Beside};
+use self::{absence::NegativeUntil, answers::Answers, healed::Healed, pooling::Beside};
 use crate::{
     ask::{Asking, is_aside},
     block::{Block, Of},
@@ -189,6 +190,7 @@ pub struct Engine {
     /// What the topology says of causes, by front and Service, as far as it was asked for.
     prior_facts: BTreeMap<(Option<Front>, Option<ServiceKey>), Arc<[PriorFact]>>,
     counters: Counters,
+    answers: Answers,
     findings: Findings,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
     facts: Facts,
@@ -249,6 +251,7 @@ impl Engine {
             met: 0,
             prior_facts: BTreeMap::new(),
             counters: Counters::default(),
+            answers: Answers::default(),
             findings: Findings::default(),
             facts: Facts::default(),
             pulse: Pulse::default(),
@@ -297,10 +300,22 @@ impl Engine {
 
     /// Books one observation into its round.
     pub fn observe(&mut self, recorded: &Recorded) -> Booked {
-        if self.own_doing(recorded) {
-            return self.take(&presence::unasked(recorded));
+        self.observe_as(recorded).0
+    }
+
+    /// The same, and the observation as it is judged where that is not what its prober saw: what our own parts caused was
+    /// never asked, and an answer unlike all before is a failure.
+    pub fn observe_as(&mut self, recorded: &Recorded) -> (Booked, Option<Recorded>) {
+        let otherwise = if self.own_doing(recorded) {
+            Some(presence::unasked(recorded))
+        } else {
+            self.unlike_before(recorded)
+        };
+        let booked = self.take(otherwise.as_ref().unwrap_or(recorded));
+        if matches!(booked, Booked::Counted { .. }) {
+            self.note_answer(recorded);
         }
-        self.take(recorded)
+        (booked, otherwise)
     }
 
     fn take(&mut self, recorded: &Recorded) -> Booked {
@@ -437,6 +452,7 @@ impl Engine {
             self.judge_unit(unit, round, at);
         }
         self.beside.clear();
+        self.learn_answers(round);
         self.settle_asks(round, at);
         self.look_ahead(round.end(self.settings.interval), false);
         true
@@ -471,6 +487,13 @@ impl Engine {
         }
     }
 
+    fn all_findings(&self) -> Vec<crate::findings::Finding> {
+        let mut all = self.findings.list();
+        all.extend(self.changed_answers());
+        all.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
+        all
+    }
+
     /// What is known at `now`.
     #[must_use]
     pub fn view(&self, now: EventTime) -> View {
@@ -499,11 +522,11 @@ impl Engine {
             judged: self.rounds.judged(),
             matrix: self
                 .matrix
-                .rows(&self.topology, world, &vantages, now, self.settings),
+                .rows(&self.topology, (world, &self.answers.baselines), &vantages, now, self.settings),
             vantages,
             incidents,
             investigating: self.investigating.values().cloned().collect(),
-            findings: self.findings.list(),
+            findings: self.all_findings(),
             hazards: self.hazards.clone(),
             not_excluded,
             names: self.findings.names(&self.topology, &self.world),

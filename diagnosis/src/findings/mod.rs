@@ -88,6 +88,8 @@ kinds! {
         StaleAnswer = "stale-answer", "I3", "an answer is out of date";
         /// For as long as its TTL allows, a cache answered with what was true before a change.
         CacheWindow = "cache-window", "I3", "a DNS cache outlives a change";
+        /// A target answers otherwise than before, and its application was changed.
+        ChangedAnswer = "changed-answer", "P20", "a target answers otherwise since its application changed";
         /// The answer leads to something else than the name stands for.
         ShadowedName = "shadowed-name", "I3", "an override or wildcard shadows a name";
         /// The answer changes its nature back and forth.

@@ -1,11 +1,12 @@
 //! The matrix as people get it: a row for each target, a cell for each vantage that is to ask for it or did.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Micros, Round, Vantage};
+use parallax_model::{EventTime, Micros, Round, TargetId, Vantage};
 
 use super::{Matrix, Row, Shown};
 use crate::{
+    baseline::Baseline,
     engine::Settings,
     ids::{VantageIx, World},
     rounds::Rounds,
@@ -45,7 +46,7 @@ impl Matrix {
     pub(crate) fn rows(
         &self,
         topology: &Topology,
-        world: &World,
+        (world, baselines): (&World, &BTreeMap<TargetId, Baseline>),
         vantages: &[VantageView],
         now: EventTime,
         settings: Settings,
@@ -76,6 +77,11 @@ impl Matrix {
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
                     never_ok: row.is_some_and(|r| r.heard && !r.ok),
+                    baseline: baselines
+                        .get(id)
+                        .filter(|baseline| baseline.is_established())
+                        .map(|baseline| baseline.answers.clone())
+                        .unwrap_or_default(),
                     cells: row.unwrap_or(&nothing).cells(topology, world, &columns, window),
                 }
             })

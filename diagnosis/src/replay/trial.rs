@@ -351,6 +351,7 @@ impl Trial {
                 dns: None,
                 echo: None,
                 ttl: None,
+                server: None,
                 print: None,
                 challenge: None,
                 names: None,

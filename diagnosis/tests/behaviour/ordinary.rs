@@ -4,7 +4,7 @@ use parallax_diagnosis::{
     Engine, Settings,
     topology::{Topology, TopologySpec},
     verdict::IncidentState,
-    view::View,
+    view::{CellState, MatrixRow, View},
 };
 use parallax_model::{EventTime, Micros, Recorded, Vantage};
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
     let mut day = Day::new(before);
     for round in 0..12 {
         day.mesh(round, &ALL, well);
-        ALL.map(|node| day.name(round, node, &old, 30, &[]));
+        ALL.iter().for_each(|node| day.name(round, *node, &old, 30, &[]));
         assert_eq!(open(&day.close(round, &ALL)), [""; 0]);
     }
     day.change(after, 12 * INTERVAL + 400_000);
@@ -229,13 +229,13 @@ fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
     let old = ["10.244.0.20", "10.244.1.21"];
     for round in 0..6 {
-        ALL.map(|node| day.name(round, node, &old, 5, &[]));
+        ALL.iter().for_each(|node| day.name(round, *node, &old, 5, &[]));
         day.close(round, &ALL);
     }
     day.change(cluster(&nodes(NODES), &[(0, 0), (2, 2)]), 6 * INTERVAL);
     let mut view = None;
     for round in 6..20 {
-        ALL.map(|node| day.name(round, node, &old, 5, &["10.244.1.21"]));
+        ALL.iter().for_each(|node| day.name(round, *node, &old, 5, &["10.244.1.21"]));
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
@@ -267,7 +267,7 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
     let mut view = None;
     for round in 30..40 {
         day.mesh(round, &ALL, well);
-        ALL.map(|node| day.absent(round, node));
+        ALL.iter().for_each(|node| day.absent(round, *node));
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
@@ -279,13 +279,13 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
 fn a_headless_service_without_endpoints_lacks_endpoints_and_no_name() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
     for round in 0..12 {
-        ALL.map(|node| day.name(round, node, &["10.244.0.20", "10.244.1.21"], 5, &[]));
+        ALL.iter().for_each(|node| day.name(round, *node, &["10.244.0.20", "10.244.1.21"], 5, &[]));
         day.close(round, &ALL);
     }
     day.change(cluster(&nodes(NODES), &[]), 12 * INTERVAL);
     let mut view = None;
     for round in 12..20 {
-        ALL.map(|node| day.absent(round, node));
+        ALL.iter().for_each(|node| day.absent(round, *node));
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
@@ -449,4 +449,135 @@ fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_wi
         view.incidents[0].departed.as_deref(),
         Some("node n4 left the cluster")
     );
+}
+
+/// A host behind an ingress controller on n1 and n2, with its application on n0 and n3.
+fn shop(application: &[(&str, usize)]) -> Value {
+    let mut spec = cluster(&nodes(NODES), &[(0, 0)]);
+    let services = spec["services"].as_array_mut().unwrap();
+    services.push(json!({"namespace": "ingress", "name": "controller", "clusterIPs": ["10.96.0.50"],
+        "ingressClass": "public", "ports": [{"name": "http", "port": 80, "targetPort": 8000}],
+        "endpoints": [{"pod": "controller-1", "address": "10.244.1.30", "node": "n1"},
+                      {"pod": "controller-2", "address": "10.244.2.30", "node": "n2"}]}));
+    services.push(json!({"namespace": "shop", "name": "shop", "clusterIPs": ["10.96.2.1"],
+        "ports": [{"port": 80, "targetPort": 8080}],
+        "endpoints": application.iter().map(|(pod, node)| json!({"pod": pod, "address": format!("10.244.{node}.40"),
+            "node": format!("n{node}")})).collect::<Vec<_>>()}));
+    spec["published"] = json!([{"target": {"url": "http://shop.example.test/"}, "service": "ingress/controller", "port": 80,
+        "class": "public", "origin": "shop/shop"}]);
+    spec
+}
+
+/// Every node asks for the host through the controller, and the controller's pod directly.
+fn ask_shop(day: &mut Day, round: i64, status: u16, server: Option<&str>) {
+    for node in ALL {
+        let mut line = json!({"channel": "vip", "target": "http://shop.example.test/", "front": "10.96.0.50:80",
+            "result": "ok", "status": status});
+        if let Some(server) = server {
+            line["server"] = json!(server);
+        }
+        day.probe(round, node, 600_000, line.clone());
+        line["channel"] = json!("direct");
+        for controller in [1, 2] {
+            line["front"] = json!(format!("10.244.{controller}.30:8000"));
+            line["entry"] = json!(format!("controller-{controller}"));
+            day.probe(round, node, 650_000, line.clone());
+        }
+    }
+}
+
+fn shop_row(view: &View) -> &MatrixRow {
+    let is_shop = |row: &&MatrixRow| row.target.as_str() == "http://shop.example.test/";
+    view.matrix.iter().find(is_shop).unwrap()
+}
+
+fn ok_cells(view: &View) -> usize {
+    let cells = shop_row(view).cells.iter();
+    cells.filter(|cell| cell.state == CellState::Ok).count()
+}
+
+#[test]
+fn a_controllers_own_404_is_an_outage_once_the_application_has_answered() {
+    let running = [("shop-0", 0), ("shop-1", 3)];
+    let mut day = Day::new(shop(&running));
+    for round in 0..12 {
+        ask_shop(&mut day, round, 200, None);
+        day.close(round, &ALL);
+    }
+    day.change(shop(&[]), 12 * INTERVAL);
+    let mut view = None;
+    for round in 12..18 {
+        ask_shop(&mut day, round, 404, None);
+        view = Some(day.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    assert_eq!(open(&view).len(), 1, "{:?}", open(&view));
+    assert_eq!(view.incidents[0].verdict.region.region, "target");
+    assert_eq!(ok_cells(&view), 0);
+    // It stays one for as long as it lasts, and ends with the first 200.
+    for round in 18..60 {
+        ask_shop(&mut day, round, 404, None);
+        assert_eq!(open(&day.close(round, &ALL)).len(), 1, "round {round}");
+    }
+    day.change(shop(&running), 60 * INTERVAL);
+    let mut last = None;
+    for round in 60..72 {
+        ask_shop(&mut day, round, 200, None);
+        last = Some(day.close(round, &ALL));
+    }
+    let last = last.unwrap();
+    assert_eq!((open(&last).len(), ok_cells(&last)), (0, NODES));
+}
+
+#[test]
+fn a_target_that_has_answered_404_from_the_start_is_fine_and_says_so() {
+    let mut day = Day::new(shop(&[("shop-0", 0)]));
+    let mut view = None;
+    for round in 0..40 {
+        ask_shop(&mut day, round, 404, Some("gunicorn"));
+        view = Some(day.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    assert_eq!((open(&view).len(), ok_cells(&view)), (0, NODES));
+    assert_eq!(shop_row(&view).baseline[0].status, 404);
+    // Until another server answers for it.
+    let mut last = None;
+    for round in 40..46 {
+        ask_shop(&mut day, round, 404, None);
+        last = Some(day.close(round, &ALL));
+    }
+    assert_eq!(open(&last.unwrap()).len(), 1);
+}
+
+#[test]
+fn an_application_that_was_rolled_and_answers_otherwise_is_a_finding_with_the_change() {
+    let mut day = Day::new(shop(&[("shop-0", 0), ("shop-1", 3)]));
+    for round in 0..12 {
+        ask_shop(&mut day, round, 200, None);
+        day.close(round, &ALL);
+    }
+    day.change(shop(&[("shop-2", 0), ("shop-3", 3)]), 12 * INTERVAL);
+    let mut view = None;
+    for round in 13..30 {
+        ask_shop(&mut day, round, 401, None);
+        view = Some(day.close(round, &ALL));
+        assert_eq!(open(view.as_ref().unwrap()), [""; 0]);
+    }
+    let view = view.unwrap();
+    assert_eq!(view.findings[0].kind.label(), "changed-answer");
+    assert!(
+        view.findings[0].sentence.contains("answers 401 instead of 200 since the pods of Service shop/shop changed"),
+        "{}",
+        view.findings[0].sentence
+    );
+    // Its owner says that this is right.
+    assert!(day.engine.reset_baseline(&"http://shop.example.test/".parse().unwrap()));
+    let mut last = None;
+    for round in 30..50 {
+        ask_shop(&mut day, round, 401, None);
+        last = Some(day.close(round, &ALL));
+    }
+    let last = last.unwrap();
+    assert_eq!((last.findings.len(), open(&last).len()), (0, 0));
+    assert_eq!(shop_row(&last).baseline[0].status, 401);
 }

@@ -227,6 +227,7 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
             }),
             echo: None,
             ttl: None,
+            server: None,
             print: None,
             challenge: None,
             names: None,

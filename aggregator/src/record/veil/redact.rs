@@ -96,6 +96,7 @@ impl Veil {
             dns,
             echo,
             ttl,
+            server,
             // What a page or a certificate looks like tells whose it is.
             print: _,
             // Only runs have these, and no run is recorded.
@@ -116,6 +117,7 @@ impl Veil {
             dns: dns.map(|answer| self.dns(answer)),
             echo: echo.map(|echo| self.echo(echo)),
             ttl: ttl.map(|ttl| self.ttl(ttl)),
+            server: server.map(|server| ServerProduct::from(self.word(server.as_str()))),
             print: None,
             challenge: None,
             names: None,
@@ -258,6 +260,8 @@ impl Veil {
             zone,
             addresses,
             prober,
+            readiness,
+            cordoned,
             facts,
         } = node;
         NodeSpec {
@@ -268,6 +272,8 @@ impl Veil {
                 pod: self.veiled(pod),
                 address: self.socket(address),
             }),
+            readiness,
+            cordoned,
             facts: self.facts(facts),
         }
     }

@@ -102,7 +102,7 @@ impl Accused<'_> {
                 "the public answer for {name} is {told}, which nobody outside can reach: an ACME CA cannot validate it \
                  over HTTP"
             ),
-            FindingKind::Exposed | FindingKind::CacheWindow => String::new(),
+            FindingKind::Exposed | FindingKind::CacheWindow | FindingKind::ChangedAnswer => String::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl Accused<'_> {
                 )
                 .not_when("the zone cannot be changed by a program"),
             ],
-            FindingKind::Exposed | FindingKind::CacheWindow => Vec::new(),
+            FindingKind::Exposed | FindingKind::CacheWindow | FindingKind::ChangedAnswer => Vec::new(),
         }
     }
 

@@ -152,6 +152,7 @@ impl Mesh {
             vantage: self.vantages[shot.client].clone(),
             incarnation: self.incarnation.clone(),
             observation: Observation {
+                server: None,
                 print: None,
                 challenge: None,
                 names: None,

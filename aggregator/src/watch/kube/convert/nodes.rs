@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
 };
 
-use parallax_diagnosis::topology::{NodeFacts, NodeSpec, ProberSpec};
+use parallax_diagnosis::topology::{NodeFacts, NodeSpec, ProberSpec, Readiness};
 use parallax_model::{Network, NodeName, ObjectName, Vantage, ZoneName};
 
 use super::notes::Notes;
@@ -33,6 +33,8 @@ pub(super) fn nodes(cluster: &Cluster, notes: &mut Notes) -> Vec<NodeSpec> {
                 zone: zone(node),
                 addresses: addresses(node),
                 prober: probers.get(&name).map(|(_, prober)| prober.clone()),
+                readiness: readiness(node),
+                cordoned: node.spec.unschedulable,
                 facts: NodeFacts {
                     kube_proxy_version: version(node),
                     ..NodeFacts::default()
@@ -102,22 +104,26 @@ fn blind(cluster: &Cluster, machines: &[NodeSpec], notes: &mut Notes) {
 
 fn reason(node: &Node) -> &'static str {
     let label = |name| node.metadata.label(name);
-    let ready = |condition: &&NodeCondition| condition.kind == "Ready";
     if label("type") == Some("virtual-kubelet") || label("eks.amazonaws.com/compute-type") == Some("fargate")
     {
         "a virtual node takes no DaemonSet"
     } else if label("kubernetes.io/os").is_some_and(|os| os != "linux") {
         "the prober is for Linux"
-    } else if node
-        .status
-        .conditions
-        .iter()
-        .find(ready)
-        .is_some_and(|condition| condition.status != "True")
-    {
+    } else if readiness(node) == Readiness::NotReady {
         "the node is not ready, and no prober runs on it"
     } else {
         "no prober runs on it"
+    }
+}
+
+/// The condition `Ready`: `Unknown` is what the node controller writes once it has heard nothing of the kubelet for its
+/// grace period.
+fn readiness(node: &Node) -> Readiness {
+    let ready = |condition: &&NodeCondition| condition.kind == "Ready";
+    match node.status.conditions.iter().find(ready) {
+        Some(condition) if condition.status == "True" => Readiness::Ready,
+        Some(_) => Readiness::NotReady,
+        None => Readiness::Unknown,
     }
 }
 

@@ -23,6 +23,9 @@ use crate::watch::kube::{
     resource::Resource,
 };
 
+/// Label of the Services over the mesh's own probers.
+const ECHO: &str = "parallax.dev/echo";
+
 /// A Service and what a [`ServiceSpec`] has no place for.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
@@ -262,6 +265,7 @@ fn read<'a>(
             .collect(),
         ingress_class: None,
         guarded_by: None,
+        echo: object.metadata.label(ECHO) == Some("true"),
         probe: ServiceProbe {
             wanted: None,
             path: wish.path.clone(),

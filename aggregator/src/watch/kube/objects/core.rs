@@ -47,6 +47,7 @@ object!(NamespaceMeta);
 
 tolerant!(Node {
     metadata: Meta,
+    spec: NodeSpec,
     status: NodeStatus,
 });
 object!(
@@ -58,6 +59,7 @@ object!(
     annotations: |_| false
 );
 
+tolerant!(NodeSpec { unschedulable: bool });
 tolerant!(NodeStatus {
     conditions: Vec<NodeCondition>,
     addresses: Vec<NodeAddress>,
@@ -120,6 +122,7 @@ object!(
             | "app"
             | "k8s-app"
             | "gateway.networking.k8s.io/gateway-name"
+            | "parallax.dev/echo"
     ),
     // Words of balancers' controllers; which of them matter is the diagnosis' business.
     annotations: |name| name.starts_with(ANNOTATION) || name.contains("proxy-protocol")

@@ -1,0 +1,247 @@
+//! Answers held against what the target gave while it worked ([`crate::baseline`]), and answers that changed because
+//! somebody changed the application.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{
+    Channel, EventTime, ExpectedStatus, FailureKind, Micros, Outcome, Phase, ProbeSpec, PodName, Recorded, Round,
+    ServiceKey, TargetId, Vantage,
+};
+
+use super::Engine;
+use crate::{
+    baseline::{Answer, AnswerClass, Baseline, OpenAnswers},
+    booking::Split,
+    findings::{Finding, FindingKind, Severity},
+    topology::Topology,
+    verdict::Remedy,
+};
+
+/// An answer that changes so soon after the application did changed with it.
+const ROLLOUT: Micros = Micros::from_secs(600);
+/// How long a changed answer is shown before it is what the target answers.
+const ADOPTED: Micros = Micros::from_secs(3600);
+/// A changed answer that nobody got for so long is over.
+const OVER: Micros = Micros::from_secs(60);
+
+/// What is known of the answers of all targets.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    pub(super) baselines: BTreeMap<TargetId, Baseline>,
+    open: BTreeMap<TargetId, OpenAnswers>,
+    /// When the application behind each target was last changed.
+    rollouts: BTreeMap<TargetId, EventTime>,
+    changed: BTreeMap<TargetId, Changed>,
+}
+
+/// An answer of a worse class than before, since the application was changed.
+#[derive(Debug, Clone)]
+struct Changed {
+    status: u16,
+    before: u16,
+    rollout: EventTime,
+    since: EventTime,
+    last: EventTime,
+    vantages: BTreeSet<Vantage>,
+}
+
+/// The application behind a target: its Service, and the pods of that.
+fn application<'a>(topology: &'a Topology, target: &TargetId) -> Option<(&'a ServiceKey, BTreeSet<&'a PodName>)> {
+    let placed = topology.targets().get(target)?;
+    let entry = placed.entry.as_ref().map(|(service, _)| service);
+    let key = match &placed.origin {
+        Some(origin) => origin,
+        // What an ingress controller passes on to without saying is not known.
+        None => entry.filter(|key| {
+            let service = topology.service(key);
+            service.is_some_and(|service| service.ingress_class.is_none())
+        })?,
+    };
+    let service = topology.service(key)?;
+    Some((&service.key, service.endpoints.iter().map(|endpoint| &endpoint.pod).collect()))
+}
+
+impl Engine {
+    /// The answer of an observation that its target's baseline has a say about.
+    fn answer_of(&self, recorded: &Recorded) -> Option<Answer> {
+        let seen = &recorded.observation;
+        let Outcome::Ok { status: Some(status) } = seen.outcome else {
+            return None;
+        };
+        if self.rules.split == Split::Whole || !matches!(seen.channel, Channel::Vip | Channel::Direct) {
+            return None;
+        }
+        let placed = self.topology.targets().get(&seen.target)?;
+        let ProbeSpec::Http(http) = &placed.target.probe else {
+            return None;
+        };
+        // An owner who says what to expect has said it all.
+        let free = http.expect_status == ExpectedStatus::Below500 && http.must_not_answer.is_none();
+        free.then(|| Answer {
+            status,
+            server: seen.server.clone(),
+        })
+    }
+
+    /// Notes an answer, or the failure that it is.
+    pub(super) fn unlike_before(&mut self, recorded: &Recorded) -> Option<Recorded> {
+        let answer = self.answer_of(recorded)?;
+        let target = &recorded.observation.target;
+        let baseline = self.answers.baselines.get(target)?;
+        if !baseline.deviates(&answer) {
+            return None;
+        }
+        let before = baseline.answers.first().map_or(200, |usual| usual.status);
+        if self.changed_on_purpose(recorded, before, answer.status) {
+            return None;
+        }
+        let mut recorded = recorded.clone();
+        recorded.observation.outcome = Outcome::Failed {
+            phase: Phase::Check,
+            kind: FailureKind::UnlikeBefore,
+            status: Some(answer.status),
+        };
+        Some(recorded)
+    }
+
+    /// Whether an answer of a worse class came with a change of an application that has endpoints: then it is the
+    /// application that answers so.
+    fn changed_on_purpose(&mut self, recorded: &Recorded, before: u16, status: u16) -> bool {
+        let (target, at) = (&recorded.observation.target, recorded.observation.at);
+        let serves = application(&self.topology, target).is_some_and(|(key, _)| {
+            let service = self.topology.service(key);
+            service.is_some_and(|service| !service.usable().is_empty())
+        });
+        if !serves {
+            return false;
+        }
+        if let Some(changed) = self.answers.changed.get_mut(target) {
+            changed.last = changed.last.max(at);
+            changed.status = status;
+            changed.vantages.insert(recorded.vantage.clone());
+            return true;
+        }
+        let Some(rollout) = self.answers.rollouts.get(target).copied() else {
+            return false;
+        };
+        if at < rollout || at - rollout > ROLLOUT {
+            return false;
+        }
+        self.answers.changed.insert(
+            target.clone(),
+            Changed {
+                status,
+                before,
+                rollout,
+                since: at,
+                last: at,
+                vantages: BTreeSet::from([recorded.vantage.clone()]),
+            },
+        );
+        true
+    }
+
+    /// An observation that will be judged with its round.
+    pub(super) fn note_answer(&mut self, recorded: &Recorded) {
+        if recorded.observation.channel != Channel::Vip {
+            return;
+        }
+        if let Some(answer) = self.answer_of(recorded) {
+            let round = recorded.observation.at.round(self.settings.interval);
+            let open = self.answers.open.entry(recorded.observation.target.clone()).or_default();
+            open.take(round, answer);
+        }
+    }
+
+    /// Takes the answers of a closed round into the baselines.
+    pub(super) fn learn_answers(&mut self, round: Round) {
+        let interval = self.settings.interval;
+        let end = round.end(interval);
+        let Answers {
+            baselines,
+            open,
+            changed,
+            ..
+        } = &mut self.answers;
+        for (target, open) in open {
+            let answers = open.close(round);
+            if !answers.is_empty() {
+                baselines.entry(target.clone()).or_default().learn(round, &answers, interval);
+            }
+        }
+        changed.retain(|target, changed| {
+            let adopted = end - changed.since > ADOPTED;
+            if adopted && let Some(baseline) = baselines.get_mut(target) {
+                baseline.reset();
+            }
+            !adopted && end - changed.last <= OVER
+        });
+    }
+
+    /// Notes which applications another topology has changed.
+    pub(super) fn note_rollouts(&mut self, old: &Topology, at: EventTime) {
+        let topology = &self.topology;
+        for target in topology.targets().keys() {
+            let (before, now) = (application(old, target), application(topology, target));
+            if before.is_some() && now.is_some() && before != now {
+                self.answers.rollouts.insert(target.clone(), at);
+            }
+        }
+        let kept = |target: &TargetId| topology.targets().contains_key(target);
+        self.answers.baselines.retain(|target, _| kept(target));
+        self.answers.open.retain(|target, _| kept(target));
+        self.answers.changed.retain(|target, _| kept(target));
+        self.answers.rollouts.retain(|target, rollout| kept(target) && at - *rollout <= ROLLOUT);
+    }
+
+    /// Forgets what a target answered: what it answers from now on is what counts as working. Whether there was anything.
+    pub fn reset_baseline(&mut self, target: &TargetId) -> bool {
+        self.answers.changed.remove(target);
+        self.answers.open.remove(target);
+        self.answers.baselines.remove(target).is_some()
+    }
+
+    /// Answers that changed with the application.
+    pub(super) fn changed_answers(&self) -> Vec<Finding> {
+        let changed = self.answers.changed.iter();
+        changed.map(|(target, changed)| changed.finding(target, &self.topology)).collect()
+    }
+}
+
+impl Changed {
+    fn finding(&self, target: &TargetId, topology: &Topology) -> Finding {
+        let vantages: Vec<String> = self.vantages.iter().map(ToString::to_string).collect();
+        let service = application(topology, target).map_or_else(String::new, |(key, _)| format!(" Service {key}"));
+        let worse = AnswerClass::of(self.status) == AnswerClass::Missing;
+        let what = if worse { "does not know the path any more" } else { "refuses the request" };
+        Finding {
+            id: format!("{}:{target}", FindingKind::ChangedAnswer),
+            kind: FindingKind::ChangedAnswer,
+            severity: Severity::Warning,
+            subject: target.to_string(),
+            sentence: format!(
+                "{target} answers {} instead of {} since the pods of{service} changed: the application {what}",
+                self.status, self.before
+            ),
+            evidence: vec![
+                format!("{} after the change, seen from {}", self.since - self.rollout, crate::evidence::listed(&vantages)),
+            ],
+            vantages: self.vantages.iter().cloned().collect(),
+            remedies: vec![
+                Remedy::new(
+                    "roll the application back, if the new answer is not meant",
+                    None,
+                    "rolling back loses what the roll-out brought",
+                ),
+                Remedy::new(
+                    "state the statuses that you expect (annotation parallax.dev/expect), or reset the baseline of the target",
+                    None,
+                    "an answer that is expected is never reported again",
+                )
+                .not_when("clients need the former answer"),
+            ],
+            targets: vec![target.clone()],
+            since: self.since,
+        }
+    }
+}
