@@ -123,7 +123,10 @@ impl Baseline {
             Some(usual) if class > AnswerClass::Served => {
                 !usual.anonymous
                     && !usual.servers.is_empty()
-                    && answer.server.as_ref().is_none_or(|server| !usual.servers.contains(server))
+                    && answer
+                        .server
+                        .as_ref()
+                        .is_none_or(|server| !usual.servers.contains(server))
             }
             Some(_) => false,
             None => class > best.class,
@@ -171,7 +174,9 @@ impl Baseline {
         if let Some(best) = self.answers.first().cloned() {
             let horizon = Micros(interval.0.saturating_mul(FORGOTTEN.unsigned_abs()));
             self.answers.retain(|usual| {
-                usual.class == best.class || best.last - usual.last < horizon || best.last - best.since < horizon
+                usual.class == best.class
+                    || best.last - usual.last < horizon
+                    || best.last - best.since < horizon
             });
         }
     }
@@ -198,9 +203,14 @@ mod tests {
     /// The baseline after rounds with these answers.
     fn learned(rounds: &[(usize, &[(u16, &str)])]) -> Baseline {
         let mut baseline = Baseline::default();
-        let all = rounds.iter().flat_map(|(n, answers)| std::iter::repeat_n(answers, *n));
+        let all = rounds
+            .iter()
+            .flat_map(|(n, answers)| std::iter::repeat_n(answers, *n));
         for (round, answers) in (0..).zip(all) {
-            let answers = answers.iter().map(|(status, server)| answer(*status, server)).collect();
+            let answers = answers
+                .iter()
+                .map(|(status, server)| answer(*status, server))
+                .collect();
             baseline.learn(Round(round), &answers, INTERVAL);
         }
         baseline
@@ -214,7 +224,10 @@ mod tests {
     #[test]
     fn what_worked_and_is_missing_now_deviates_and_what_was_always_missing_does_not() {
         let works = learned(&[(6, &[(200, "")])]);
-        assert_eq!(deviating(&works, &[200, 204, 302, 401, 404, 400]), [401, 404, 400]);
+        assert_eq!(
+            deviating(&works, &[200, 204, 302, 401, 404, 400]),
+            [401, 404, 400]
+        );
         let missing = learned(&[(6, &[(404, "")])]);
         assert_eq!(deviating(&missing, &[200, 302, 401, 404, 400]), [0_u16; 0]);
         let guarded = learned(&[(6, &[(401, "")])]);

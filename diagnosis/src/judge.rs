@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{Channel, Front, Round, ServiceKey, TargetId};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     cells::{Dest, RoundCells},
@@ -21,7 +22,8 @@ use crate::{
 };
 
 /// A subject that is judged on its own.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
     /// The resolvers, all names together.
     Dns,
@@ -297,6 +299,7 @@ pub(crate) struct Finding {
     /// Clients that failed in the region.
     pub(crate) failing: BTreeSet<VantageIx>,
     pub(crate) first_failure: Round,
+    pub(crate) last_failure: Round,
     /// Failures of probes that cross the region, and how much of all probes does.
     pub(crate) crossed: (f64, f64),
 }
@@ -503,6 +506,7 @@ fn finding(
         named,
         failing: clients,
         first_failure: client_rounds.first().map_or(start, |(round, _)| *round),
+        last_failure: client_rounds.last().map_or(start, |(round, _)| *round),
         crossed: crossed(problem, head),
     })
 }

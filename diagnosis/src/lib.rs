@@ -12,6 +12,7 @@
 
 pub mod ask;
 pub mod baseline;
+pub mod checkpoint;
 pub mod findings;
 pub mod plan;
 pub mod replay;
@@ -58,4 +59,5 @@ mod weights;
 #[cfg(test)]
 mod worked_example;
 
+pub use checkpoint::Checkpoint;
 pub use engine::{Booked, Engine, Settings};

@@ -100,6 +100,11 @@ impl Recovery {
         }
     }
 
+    /// Failures, and probes that crossed, up to the last failure.
+    pub(crate) const fn broken(&self) -> (f64, f64) {
+        (self.failures, self.crossed)
+    }
+
     /// How often what crosses the region fails at least.
     fn rate(&self) -> f64 {
         if self.crossed <= 0.0 {

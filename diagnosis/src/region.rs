@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use parallax_model::Channel;
+use parallax_model::{Channel, NodeName, PodName, ZoneName};
 
 use crate::{
     cells::is_through_front,
@@ -225,6 +225,52 @@ impl Region {
         }
     }
 
+    /// The region that a description names. Its members get numbers where they have none. Nothing of another version's
+    /// words.
+    pub(crate) fn described(described: &RegionRef, world: &mut World) -> Option<Self> {
+        let kind = RegionKind::ALL
+            .into_iter()
+            .find(|kind| kind.label() == described.region)?;
+        let mut members = described.members.iter();
+        let mut member = || members.next();
+        macro_rules! node {
+            () => {
+                world.nodes.intern(&member()?.parse::<NodeName>().ok()?)
+            };
+        }
+        macro_rules! zone {
+            () => {
+                world.zones.intern(&member()?.parse::<ZoneName>().ok()?)
+            };
+        }
+        let region = match kind {
+            RegionKind::Healthy => Self::Healthy,
+            RegionKind::Target => Self::Target,
+            RegionKind::Vip => Self::Vip,
+            RegionKind::Backend => Self::Backend(world.pods.intern(&member()?.parse::<PodName>().ok()?)),
+            RegionKind::Bnode => Self::Bnode(node!()),
+            RegionKind::BnodeRemote => Self::BnodeRemote(node!()),
+            RegionKind::Client => Self::Client(node!()),
+            RegionKind::ClientVip => Self::ClientVip(node!()),
+            RegionKind::Pair => Self::Pair(node!(), node!()),
+            RegionKind::NoLocal => Self::NoLocal,
+            RegionKind::Cross => Self::Cross,
+            RegionKind::Same => Self::Same,
+            RegionKind::SameVip => Self::SameVip,
+            RegionKind::SelfPod => Self::SelfPod,
+            RegionKind::SelfVip => Self::SelfVip,
+            RegionKind::Zone => Self::Zone(zone!(), zone!()),
+            RegionKind::ProtoVip => Self::ProtoVip,
+            RegionKind::DnsClient => Self::DnsClient(node!()),
+            RegionKind::DnsAll => Self::DnsAll,
+            RegionKind::DnsName => Self::DnsName(world.names.intern(member()?)),
+            RegionKind::OutsideAll => Self::OutsideAll,
+            RegionKind::LbOwnNode => Self::LbOwnNode,
+            RegionKind::OutsideFrontNode => Self::OutsideFrontNode,
+        };
+        members.next().is_none().then_some(region)
+    }
+
     /// The node it is about, for regions that are about one.
     pub(crate) const fn node(self) -> Option<NodeIx> {
         match self {
@@ -294,6 +340,33 @@ impl Region {
 }
 
 impl RegionKind {
+    /// Every kind.
+    const ALL: [Self; 23] = [
+        Self::Healthy,
+        Self::Target,
+        Self::Vip,
+        Self::Backend,
+        Self::Bnode,
+        Self::BnodeRemote,
+        Self::Client,
+        Self::ClientVip,
+        Self::Pair,
+        Self::NoLocal,
+        Self::Cross,
+        Self::Same,
+        Self::SameVip,
+        Self::SelfPod,
+        Self::SelfVip,
+        Self::Zone,
+        Self::ProtoVip,
+        Self::DnsClient,
+        Self::DnsAll,
+        Self::DnsName,
+        Self::OutsideAll,
+        Self::LbOwnNode,
+        Self::OutsideFrontNode,
+    ];
+
     /// Prior weight of the kind, to be shared by its members.
     pub(crate) const fn weight(self) -> f64 {
         match self {
@@ -407,5 +480,39 @@ pub(crate) fn pair_count(scene: &Scene) -> usize {
 impl fmt::Display for RegionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_region_is_the_one_that_its_description_names() {
+        let mut world = World::default();
+        for kind in RegionKind::ALL {
+            for members in [&[][..], &["a"], &["a", "b"]] {
+                let described = RegionRef {
+                    region: kind.to_string(),
+                    members: members.iter().map(ToString::to_string).collect(),
+                };
+                let fits = match kind {
+                    RegionKind::Pair | RegionKind::Zone => members.len() == 2,
+                    RegionKind::Backend
+                    | RegionKind::Bnode
+                    | RegionKind::BnodeRemote
+                    | RegionKind::Client
+                    | RegionKind::ClientVip
+                    | RegionKind::DnsClient
+                    | RegionKind::DnsName => members.len() == 1,
+                    _ => members.is_empty(),
+                };
+                let region = Region::described(&described, &mut world);
+                assert_eq!(region.is_some(), fits, "{described}");
+                assert!(
+                    region.is_none_or(|region| region.kind() == kind && region.describe(&world) == described)
+                );
+            }
+        }
     }
 }

@@ -191,6 +191,13 @@ pub struct Verdict {
     pub targets: Vec<TargetId>,
 }
 
+impl Verdict {
+    /// The id of the likeliest cause.
+    pub(crate) fn cause(&self) -> Option<&str> {
+        self.causes.first().map(|cause| cause.id.as_str())
+    }
+}
+
 /// A verdict over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{
-    Channel, EventTime, ExpectedStatus, FailureKind, Micros, Outcome, Phase, ProbeSpec, PodName, Recorded, Round,
-    ServiceKey, TargetId, Vantage,
+    Channel, EventTime, ExpectedStatus, FailureKind, Micros, Outcome, Phase, PodName, ProbeSpec, Recorded,
+    Round, ServiceKey, TargetId, Vantage,
 };
+
+use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use crate::{
@@ -30,13 +32,13 @@ pub(super) struct Answers {
     pub(super) baselines: BTreeMap<TargetId, Baseline>,
     open: BTreeMap<TargetId, OpenAnswers>,
     /// When the application behind each target was last changed.
-    rollouts: BTreeMap<TargetId, EventTime>,
-    changed: BTreeMap<TargetId, Changed>,
+    pub(super) rollouts: BTreeMap<TargetId, EventTime>,
+    pub(super) changed: BTreeMap<TargetId, Changed>,
 }
 
 /// An answer of a worse class than before, since the application was changed.
-#[derive(Debug, Clone)]
-struct Changed {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Changed {
     status: u16,
     before: u16,
     rollout: EventTime,
@@ -46,7 +48,10 @@ struct Changed {
 }
 
 /// The application behind a target: its Service, and the pods of that.
-fn application<'a>(topology: &'a Topology, target: &TargetId) -> Option<(&'a ServiceKey, BTreeSet<&'a PodName>)> {
+fn application<'a>(
+    topology: &'a Topology,
+    target: &TargetId,
+) -> Option<(&'a ServiceKey, BTreeSet<&'a PodName>)> {
     let placed = topology.targets().get(target)?;
     let entry = placed.entry.as_ref().map(|(service, _)| service);
     let key = match &placed.origin {
@@ -58,7 +63,10 @@ fn application<'a>(topology: &'a Topology, target: &TargetId) -> Option<(&'a Ser
         })?,
     };
     let service = topology.service(key)?;
-    Some((&service.key, service.endpoints.iter().map(|endpoint| &endpoint.pod).collect()))
+    Some((
+        &service.key,
+        service.endpoints.iter().map(|endpoint| &endpoint.pod).collect(),
+    ))
 }
 
 impl Engine {
@@ -148,7 +156,11 @@ impl Engine {
         }
         if let Some(answer) = self.answer_of(recorded) {
             let round = recorded.observation.at.round(self.settings.interval);
-            let open = self.answers.open.entry(recorded.observation.target.clone()).or_default();
+            let open = self
+                .answers
+                .open
+                .entry(recorded.observation.target.clone())
+                .or_default();
             open.take(round, answer);
         }
     }
@@ -166,7 +178,10 @@ impl Engine {
         for (target, open) in open {
             let answers = open.close(round);
             if !answers.is_empty() {
-                baselines.entry(target.clone()).or_default().learn(round, &answers, interval);
+                baselines
+                    .entry(target.clone())
+                    .or_default()
+                    .learn(round, &answers, interval);
             }
         }
         changed.retain(|target, changed| {
@@ -191,7 +206,9 @@ impl Engine {
         self.answers.baselines.retain(|target, _| kept(target));
         self.answers.open.retain(|target, _| kept(target));
         self.answers.changed.retain(|target, _| kept(target));
-        self.answers.rollouts.retain(|target, rollout| kept(target) && at - *rollout <= ROLLOUT);
+        self.answers
+            .rollouts
+            .retain(|target, rollout| kept(target) && at - *rollout <= ROLLOUT);
     }
 
     /// Forgets what a target answered: what it answers from now on is what counts as working. Whether there was anything.
@@ -204,16 +221,23 @@ impl Engine {
     /// Answers that changed with the application.
     pub(super) fn changed_answers(&self) -> Vec<Finding> {
         let changed = self.answers.changed.iter();
-        changed.map(|(target, changed)| changed.finding(target, &self.topology)).collect()
+        changed
+            .map(|(target, changed)| changed.finding(target, &self.topology))
+            .collect()
     }
 }
 
 impl Changed {
     fn finding(&self, target: &TargetId, topology: &Topology) -> Finding {
         let vantages: Vec<String> = self.vantages.iter().map(ToString::to_string).collect();
-        let service = application(topology, target).map_or_else(String::new, |(key, _)| format!(" Service {key}"));
+        let service =
+            application(topology, target).map_or_else(String::new, |(key, _)| format!(" Service {key}"));
         let worse = AnswerClass::of(self.status) == AnswerClass::Missing;
-        let what = if worse { "does not know the path any more" } else { "refuses the request" };
+        let what = if worse {
+            "does not know the path any more"
+        } else {
+            "refuses the request"
+        };
         Finding {
             id: format!("{}:{target}", FindingKind::ChangedAnswer),
             kind: FindingKind::ChangedAnswer,

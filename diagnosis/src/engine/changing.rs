@@ -67,6 +67,7 @@ impl Engine {
         self.routes.forget(self.findings.former_addresses());
         self.note_new_names(&leading, at);
         self.note_rollouts(&old, at);
+        self.recall(at);
         let known = &self.known;
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));

@@ -75,6 +75,7 @@ impl Engine {
                 failing: finding.failing.clone(),
                 crossed: finding.crossed,
                 since: finding.first_failure.start(self.settings.interval),
+                past: self.is_past(finding.last_failure),
                 verdict,
             });
         }
@@ -100,7 +101,7 @@ impl Engine {
                 }
                 Some(sentence)
             }
-            None if nothing_named && judgement.p_healthy < 0.5 => {
+            None if nothing_named && judgement.p_healthy < 0.5 && !self.is_named(unit, judgement) => {
                 self.leanings.insert(unit.clone(), self.leaning(judgement));
                 Some(self.suspicion(judgement))
             }
@@ -148,6 +149,14 @@ impl Engine {
             crate::evidence::listed(&names),
             class.mass.min(1.0)
         )
+    }
+
+    /// Whether an open incident says already what a subject leans to: that of a former process, with more evidence.
+    fn is_named(&self, unit: &Unit, judgement: &Judgement) -> bool {
+        let posterior = &judgement.posterior;
+        let class = posterior.classes.iter().find(|class| !class.unobserved);
+        let regions = class.map(|class| posterior.regions_of(class)).unwrap_or_default();
+        regions.iter().any(|region| self.incidents.is_open(unit, *region))
     }
 
     /// The heaviest class of all, "nothing is wrong" included.

@@ -17,6 +17,10 @@ const UNVISITED: i64 = 12;
 impl Engine {
     /// Marks the open incidents whose subject is not in the topology that holds now; `old` held before.
     pub(super) fn mark_departed(&mut self, old: &Topology) {
+        // Nothing has been read yet.
+        if self.topology.nodes().is_empty() {
+            return;
+        }
         let mut incidents = std::mem::take(&mut self.incidents);
         incidents.mark_departed(|tracked| self.departed(tracked, old));
         self.incidents = incidents;
@@ -74,7 +78,8 @@ impl Engine {
         let gone = |unit: &Unit| match unit.plain() {
             Unit::Target(target) => !topology.targets().contains_key(target),
             Unit::Front(front) => {
-                topology.front(front).is_none() && (old.front(front).is_some() || tracked.departed.is_some())
+                let published = old.front(front).is_some() || tracked.published.contains(front);
+                topology.front(front).is_none() && (published || tracked.departed.is_some())
             }
             Unit::Endpoints(service, _) => topology.service(service).is_none(),
             Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
@@ -93,7 +98,8 @@ impl Engine {
             let Scope::Front(front) = tracked.scope.plain() else {
                 return None;
             };
-            let last = self.blocks.get(&Block::plain(Of::Vip(*front)))?.last()?;
+            let visits = self.blocks.get(&Block::plain(Of::Vip(*front)));
+            let last = visits.and_then(|ring| ring.last()).max(tracked.restored)?;
             let speak = |client| {
                 let vantage = self.world.vantages.name(client);
                 self.matrix.is_reporting(client, at, self.settings) && self.known.contains(vantage)

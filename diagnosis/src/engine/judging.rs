@@ -48,7 +48,7 @@ impl Engine {
             .or_default()
             .streams
             .step(round, &cells);
-        if concerned {
+        if concerned && !self.was_judged(round) {
             let scene = self.scene(unit, &cells);
             self.incidents.step(unit, &cells, &scene);
         }

@@ -12,10 +12,12 @@ mod judging;
 mod pacing;
 mod pooling;
 mod presence;
+mod remembering;
 mod subjects;
 mod unread;
 mod vouching;
 
+pub(crate) use answers::Changed;
 pub(crate) use concluding::Leaning;
 
 use std::{
@@ -29,7 +31,7 @@ use parallax_model::{
     TtlEvidence, Vantage,
 };
 
-use self::{absence::NegativeUntil, answers::Answers, healed::Healed, pooling::Beside};
+use self::{absence::NegativeUntil, answers::Answers, healed::Healed, pooling::Beside, remembering::Resumed};
 use crate::{
     ask::{Asking, is_aside},
     block::{Block, Of},
@@ -191,6 +193,8 @@ pub struct Engine {
     prior_facts: BTreeMap<(Option<Front>, Option<ServiceKey>), Arc<[PriorFact]>>,
     counters: Counters,
     answers: Answers,
+    /// Where it took up what another process left.
+    resumed: Option<Resumed>,
     findings: Findings,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
     facts: Facts,
@@ -252,6 +256,7 @@ impl Engine {
             prior_facts: BTreeMap::new(),
             counters: Counters::default(),
             answers: Answers::default(),
+            resumed: None,
             findings: Findings::default(),
             facts: Facts::default(),
             pulse: Pulse::default(),
@@ -435,10 +440,17 @@ impl Engine {
         for unit in &touched {
             self.step(unit, round);
         }
+        if self.was_judged(round) {
+            self.beside.clear();
+            self.learn_answers(round);
+            self.settle_asks(round, at);
+            return true;
+        }
         self.mark_unvisited(round, at);
         let (known, topology, world) = (&self.known, &self.topology, &self.world);
         let freed = self.incidents.close(at, |client| {
-            is_known(known, topology, world.vantages.name(client))
+            // Before the topology is read nobody is known.
+            topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
         });
         for unit in freed {
             if let Some(state) = self.units.get_mut(&unit) {
@@ -520,9 +532,13 @@ impl Engine {
             at: now,
             interval: self.settings.interval,
             judged: self.rounds.judged(),
-            matrix: self
-                .matrix
-                .rows(&self.topology, (world, &self.answers.baselines), &vantages, now, self.settings),
+            matrix: self.matrix.rows(
+                &self.topology,
+                (world, &self.answers.baselines),
+                &vantages,
+                now,
+                self.settings,
+            ),
             vantages,
             incidents,
             investigating: self.investigating.values().cloned().collect(),

@@ -21,7 +21,9 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{EventTime, Front, HostName, NodeName, ObjectName, Round, TargetId, Vantage, Whence};
+use parallax_model::{
+    EventTime, Front, HostName, NodeName, ObjectName, Round, ServiceKey, TargetId, Vantage, Whence,
+};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use address::is_private;
@@ -261,6 +263,19 @@ impl Findings {
     /// Addresses that a Service had until lately and no other one has now.
     pub(crate) fn former_addresses(&self) -> BTreeSet<IpAddr> {
         self.answers.former_addresses()
+    }
+
+    /// Addresses that Services had until a time after `since`, each with that time.
+    pub(crate) fn former_since(
+        &self,
+        since: EventTime,
+    ) -> impl Iterator<Item = (IpAddr, (&ServiceKey, EventTime))> {
+        self.answers.former_since(since)
+    }
+
+    /// Takes in an address that a Service had until a time, as another process saw it.
+    pub(crate) fn remember_former(&mut self, address: IpAddr, service: ServiceKey, until: EventTime) {
+        self.answers.remember_former(address, service, until);
     }
 
     pub(crate) fn list(&self) -> Vec<Finding> {

@@ -73,6 +73,8 @@ pub(crate) struct Pulse {
 pub(crate) struct Matrix {
     rows: BTreeMap<TargetIx, Row>,
     last_seen: BTreeMap<VantageIx, EventTime>,
+    /// Targets that are known to have succeeded, though not here.
+    remembered: BTreeSet<TargetId>,
     /// How often a cell's newest outcome became another one.
     changes: u64,
 }
@@ -228,7 +230,12 @@ impl Matrix {
             .targets
             .get(target)
             .and_then(|target| self.rows.get(&target));
-        row.is_some_and(|row| row.ok)
+        row.is_some_and(|row| row.ok) || self.remembered.contains(target)
+    }
+
+    /// Takes over that a target succeeded, which another process saw.
+    pub(crate) fn remember(&mut self, target: TargetId) {
+        self.remembered.insert(target);
     }
 }
 

@@ -76,7 +76,7 @@ impl Matrix {
                     fronts: row
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
-                    never_ok: row.is_some_and(|r| r.heard && !r.ok),
+                    never_ok: row.is_some_and(|r| r.heard && !r.ok) && !self.remembered.contains(id),
                     baseline: baselines
                         .get(id)
                         .filter(|baseline| baseline.is_established())

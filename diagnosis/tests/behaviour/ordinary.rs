@@ -1,177 +1,9 @@
 //! What an ordinary day brings, and what must be said of it: nothing, or a notice.
 
-use parallax_diagnosis::{
-    Engine, Settings,
-    topology::{Topology, TopologySpec},
-    verdict::IncidentState,
-    view::{CellState, MatrixRow, View},
-};
-use parallax_model::{EventTime, Micros, Recorded, Vantage};
+use parallax_diagnosis::view::{CellState, MatrixRow, View};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
-const NODES: usize = 6;
-const INTERVAL: i64 = 5_000_000;
-
-/// A mesh whose probes a test writes down one by one.
-struct Day {
-    engine: Engine,
-    seq: u64,
-    sent: Vec<Value>,
-}
-
-fn topology(spec: Value) -> Arc<Topology> {
-    let spec: TopologySpec = serde_json::from_value(spec).unwrap();
-    Arc::new(Topology::try_from(spec).unwrap())
-}
-
-fn nodes(count: usize) -> Vec<Value> {
-    (0..count)
-        .map(|i| {
-            json!({"name": format!("n{i}"), "zone": "z", "prober": {"pod": format!("prober-n{i}"),
-                "address": format!("10.244.{i}.5:9095")}})
-        })
-        .collect()
-}
-
-/// A headless Service with endpoints `db-K` at 10.244.NODE.20+K, and a ClusterIP with pods on n0 and n3.
-fn cluster(nodes: &[Value], database: &[(usize, usize)]) -> Value {
-    json!({
-        "proxyMode": "iptables",
-        "nodes": nodes,
-        "services": [
-            {"namespace": "data", "name": "db", "clusterIPs": [],
-             "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-             "endpoints": database.iter().map(|(pod, node)| json!({"pod": format!("db-{pod}"),
-                 "address": format!("10.244.{node}.{}", 20 + pod), "node": format!("n{node}")})).collect::<Vec<_>>()},
-            {"namespace": "apps", "name": "web", "clusterIPs": ["10.96.1.1"],
-             "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-             "endpoints": [{"pod": "web-0", "address": "10.244.0.10", "node": "n0"},
-                           {"pod": "web-1", "address": "10.244.3.10", "node": "n3"}]},
-        ],
-        "published": [{"target": {"url": "http://db.data.svc:8080/"}, "service": "data/db", "port": 80}],
-    })
-}
-
-impl Day {
-    fn new(spec: Value) -> Self {
-        let settings = Settings {
-            interval: Micros(5_000_000),
-            timeout: Micros::from_secs(3),
-        };
-        Self {
-            engine: Engine::new(settings, topology(spec)),
-            seq: 0,
-            sent: Vec::new(),
-        }
-    }
-
-    fn change(&mut self, spec: Value, at_us: i64) {
-        self.engine.replace_topology(topology(spec), EventTime(at_us));
-    }
-
-    /// One probe from a node, so many microseconds into a round.
-    fn probe(&mut self, round: i64, node: usize, offset_us: i64, mut line: Value) {
-        self.seq += 1;
-        line["seq"] = json!(self.seq);
-        line["vantage"] = json!(format!("n{node}/pod"));
-        line["incarnation"] = json!(format!("life-{node}"));
-        line["t_us"] = json!(round * INTERVAL + offset_us);
-        let recorded: Recorded = serde_json::from_value(line.clone()).unwrap();
-        self.engine.observe(&recorded);
-        self.sent.push(line);
-    }
-
-    /// Echoes between the nodes given; `fails` says what becomes of one, from and to.
-    fn mesh(
-        &mut self,
-        round: i64,
-        nodes: &[usize],
-        fails: impl Fn(usize, usize) -> Option<(&'static str, &'static str)>,
-    ) {
-        for from in nodes {
-            for to in 0..NODES {
-                if *from != to {
-                    let line = json!({"channel": "mesh", "target": format!("echo://n{to}"),
-                        "front": format!("10.244.{to}.5:9095"), "entry": format!("prober-n{to}"), "dst_node": format!("n{to}")});
-                    self.probe(round, *from, 1_500_000, with(line, fails(*from, to)));
-                }
-            }
-        }
-    }
-
-    /// Connections to the ClusterIP and to its pods.
-    fn web(
-        &mut self,
-        round: i64,
-        nodes: &[usize],
-        fails: impl Fn(usize, Option<usize>) -> Option<(&'static str, &'static str)>,
-    ) {
-        for from in nodes {
-            let line = json!({"channel": "vip", "target": "http://10.96.1.1:80/", "front": "10.96.1.1:80"});
-            self.probe(round, *from, 500_000, with(line, fails(*from, None)));
-            for (pod, node) in [(0, 0), (1, 3)] {
-                let line = json!({"channel": "direct", "target": "http://10.96.1.1:80/", "entry": format!("web-{pod}"),
-                    "front": format!("10.244.{node}.10:8080"), "dst_node": format!("n{node}")});
-                self.probe(round, *from, 700_000, with(line, fails(*from, Some(node))));
-            }
-        }
-    }
-
-    /// The headless name, answered with `addresses`, of which the one is dialled that the round and the node pick.
-    fn name(&mut self, round: i64, node: usize, addresses: &[&str], ttl: u32, gone: &[&str]) {
-        let turn = usize::try_from(round).unwrap() + node;
-        let dialled = addresses[turn % addresses.len()];
-        let line = json!({"channel": "vip", "target": "http://db.data.svc:8080/", "front": format!("{dialled}:8080"),
-            "dns": {"resolver": "10.96.0.10:53", "name": "db.data.svc.cluster.local.", "addresses": addresses, "ttl_s": ttl}});
-        let failure = gone.contains(&dialled).then_some(("connect", "connect_timeout"));
-        self.probe(round, node, 900_000, with(line, failure));
-    }
-
-    fn absent(&mut self, round: i64, node: usize) {
-        let line = json!({"channel": "vip", "target": "http://db.data.svc:8080/",
-            "dns": {"resolver": "10.96.0.10:53", "name": "db.data.svc.cluster.local.", "addresses": []}});
-        self.probe(round, node, 900_000, with(line, Some(("resolve", "nxdomain"))));
-    }
-
-    /// Everybody in `nodes` has reported the round; it is judged when its time is over.
-    fn close(&mut self, round: i64, nodes: &[usize]) -> View {
-        let end = EventTime((round + 1) * INTERVAL);
-        for node in nodes {
-            let vantage: Vantage = format!("n{node}/pod").parse().unwrap();
-            self.engine.progress(&vantage, end);
-        }
-        let now = EventTime(end.0 + 4_000_001);
-        self.engine.advance(now);
-        self.engine.view(now)
-    }
-}
-
-fn with(mut line: Value, failure: Option<(&str, &str)>) -> Value {
-    match failure {
-        None => line["result"] = json!("ok"),
-        Some((phase, kind)) => {
-            line["result"] = json!("failed");
-            line["phase"] = json!(phase);
-            line["kind"] = json!(kind);
-        }
-    }
-    line
-}
-
-const ALL: [usize; NODES] = [0, 1, 2, 3, 4, 5];
-
-fn open(view: &View) -> Vec<String> {
-    view.incidents
-        .iter()
-        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
-        .map(|i| i.verdict.sentence.clone())
-        .collect()
-}
-
-fn well<T>(_: usize, _: T) -> Option<(&'static str, &'static str)> {
-    None
-}
+use crate::day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with};
 
 #[test]
 fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_of_the_window() {
@@ -235,7 +67,8 @@ fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
     day.change(cluster(&nodes(NODES), &[(0, 0), (2, 2)]), 6 * INTERVAL);
     let mut view = None;
     for round in 6..20 {
-        ALL.iter().for_each(|node| day.name(round, *node, &old, 5, &["10.244.1.21"]));
+        ALL.iter()
+            .for_each(|node| day.name(round, *node, &old, 5, &["10.244.1.21"]));
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
@@ -279,7 +112,8 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
 fn a_headless_service_without_endpoints_lacks_endpoints_and_no_name() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
     for round in 0..12 {
-        ALL.iter().for_each(|node| day.name(round, *node, &["10.244.0.20", "10.244.1.21"], 5, &[]));
+        ALL.iter()
+            .for_each(|node| day.name(round, *node, &["10.244.0.20", "10.244.1.21"], 5, &[]));
         day.close(round, &ALL);
     }
     day.change(cluster(&nodes(NODES), &[]), 12 * INTERVAL);
@@ -452,13 +286,15 @@ fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_wi
 }
 
 /// A host behind an ingress controller on n1 and n2, with its application on n0 and n3.
-fn shop(application: &[(&str, usize)]) -> Value {
+pub(crate) fn shop(application: &[(&str, usize)]) -> Value {
     let mut spec = cluster(&nodes(NODES), &[(0, 0)]);
     let services = spec["services"].as_array_mut().unwrap();
-    services.push(json!({"namespace": "ingress", "name": "controller", "clusterIPs": ["10.96.0.50"],
+    services.push(
+        json!({"namespace": "ingress", "name": "controller", "clusterIPs": ["10.96.0.50"],
         "ingressClass": "public", "ports": [{"name": "http", "port": 80, "targetPort": 8000}],
         "endpoints": [{"pod": "controller-1", "address": "10.244.1.30", "node": "n1"},
-                      {"pod": "controller-2", "address": "10.244.2.30", "node": "n2"}]}));
+                      {"pod": "controller-2", "address": "10.244.2.30", "node": "n2"}]}),
+    );
     services.push(json!({"namespace": "shop", "name": "shop", "clusterIPs": ["10.96.2.1"],
         "ports": [{"port": 80, "targetPort": 8080}],
         "endpoints": application.iter().map(|(pod, node)| json!({"pod": pod, "address": format!("10.244.{node}.40"),
@@ -469,7 +305,7 @@ fn shop(application: &[(&str, usize)]) -> Value {
 }
 
 /// Every node asks for the host through the controller, and the controller's pod directly.
-fn ask_shop(day: &mut Day, round: i64, status: u16, server: Option<&str>) {
+pub(crate) fn ask_shop(day: &mut Day, round: i64, status: u16, server: Option<&str>) {
     for node in ALL {
         let mut line = json!({"channel": "vip", "target": "http://shop.example.test/", "front": "10.96.0.50:80",
             "result": "ok", "status": status});
@@ -566,12 +402,17 @@ fn an_application_that_was_rolled_and_answers_otherwise_is_a_finding_with_the_ch
     let view = view.unwrap();
     assert_eq!(view.findings[0].kind.label(), "changed-answer");
     assert!(
-        view.findings[0].sentence.contains("answers 401 instead of 200 since the pods of Service shop/shop changed"),
+        view.findings[0]
+            .sentence
+            .contains("answers 401 instead of 200 since the pods of Service shop/shop changed"),
         "{}",
         view.findings[0].sentence
     );
     // Its owner says that this is right.
-    assert!(day.engine.reset_baseline(&"http://shop.example.test/".parse().unwrap()));
+    assert!(
+        day.engine
+            .reset_baseline(&"http://shop.example.test/".parse().unwrap())
+    );
     let mut last = None;
     for round in 30..50 {
         ask_shop(&mut day, round, 401, None);

@@ -203,6 +203,10 @@ impl Known {
                 .collect(),
         }
     }
+
+    pub(super) fn is_of_service(&self, address: IpAddr) -> bool {
+        self.services.contains_key(&address)
+    }
 }
 
 /// Every address of a Service, and whose it is.

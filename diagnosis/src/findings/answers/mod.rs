@@ -36,7 +36,7 @@ const FORGOTTEN: i64 = 24;
 /// Resolvers remembered for one name at one vantage; a machine has three.
 const RESOLVERS: usize = 8;
 
-/// Services whose former addresses are remembered.
+/// Former addresses that are remembered, the newest.
 const FORMER: usize = 4096;
 
 /// Who was told, by whom.
@@ -158,12 +158,49 @@ impl Answers {
     pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         let after = character::addresses(new);
         for (address, service) in character::addresses(old) {
-            if !after.contains_key(&address) && self.former.len() < FORMER {
+            if !after.contains_key(&address) {
                 self.former.insert(address, Former { service, until: at });
             }
         }
         self.former.retain(|address, _| !after.contains_key(address));
+        self.forget_oldest_former();
         self.learn(new);
+    }
+
+    fn forget_oldest_former(&mut self) {
+        let over = self.former.len().saturating_sub(FORMER);
+        if over == 0 {
+            return;
+        }
+        let mut ends: Vec<_> = self
+            .former
+            .iter()
+            .map(|(address, former)| (former.until, *address))
+            .collect();
+        ends.sort_unstable();
+        for (_, address) in ends.into_iter().take(over) {
+            self.former.remove(&address);
+        }
+    }
+
+    /// Addresses that Services had until a time after `since`, each with that time.
+    pub(super) fn former_since(
+        &self,
+        since: EventTime,
+    ) -> impl Iterator<Item = (IpAddr, (&ServiceKey, EventTime))> {
+        let lately = self
+            .former
+            .iter()
+            .filter(move |(_, former)| former.until >= since);
+        lately.map(|(address, former)| (*address, (&former.service, former.until)))
+    }
+
+    /// Takes in an address that a Service had until a time, as another process saw it.
+    pub(super) fn remember_former(&mut self, address: IpAddr, service: ServiceKey, until: EventTime) {
+        if !self.known.is_of_service(address) {
+            self.former.entry(address).or_insert(Former { service, until });
+            self.forget_oldest_former();
+        }
     }
 
     /// Takes in what a topology says of addresses and names.

@@ -1,39 +1,29 @@
 //! Verdicts over time: opened when named, merged where one cause explains several subjects, closed when every failing
 //! stream has proved healthy.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod carried;
+mod scope;
+mod tracked;
 
-use parallax_model::{Channel, EventTime, Front, Micros, Round, ServiceKey, TargetId};
+use std::collections::BTreeSet;
+
+use parallax_model::{Channel, EventTime, Micros, Round};
+
+pub(crate) use scope::Scope;
+use tracked::IncidentRound;
+pub(crate) use tracked::Tracked;
 
 use crate::{
     cells::{CellKey, Dest, RoundCells},
     hash,
     ids::{NodeIx, PodIx, VantageIx, World},
     judge::Unit,
-    recovery::{Crossing, Recovery},
-    region::{Alpha, Region, alpha},
+    recovery::Recovery,
+    region::{Region, alpha},
     row::Row,
     scene::Scene,
-    verdict::{Incident, IncidentState, Subject, Verdict},
-    weights::ONE,
+    verdict::{Incident, IncidentState, Verdict},
 };
-
-/// What an incident is about, coarse enough that one cause is one incident.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    /// Causes that concern every subject: nodes, pairs, zones, the overlay, the resolvers.
-    Cluster,
-    /// All fronts and endpoints of a Service.
-    Service(ServiceKey),
-    /// A front that no known Service owns.
-    Front(Front),
-    /// The answers of targets behind one Service that fail alike (by class of failure).
-    Answers(ServiceKey, usize),
-    /// A target alone.
-    Target(TargetId),
-    /// The same, slow instead of failing.
-    Slow(Box<Scope>),
-}
 
 /// A named finding of one subject.
 #[derive(Debug)]
@@ -47,6 +37,8 @@ pub(crate) struct Report {
     /// See [`crate::judge::Finding::crossed`].
     pub(crate) crossed: (f64, f64),
     pub(crate) since: EventTime,
+    /// All that failed did so before this process started.
+    pub(crate) past: bool,
     pub(crate) verdict: Verdict,
 }
 
@@ -65,36 +57,6 @@ pub(crate) enum Event {
     Unexplained { at: EventTime, cells: Vec<String> },
 }
 
-/// An incident and what decides about its end.
-#[derive(Debug)]
-pub(crate) struct Tracked {
-    incident: Incident,
-    pub(crate) scope: Scope,
-    pub(crate) region: Region,
-    class: Vec<Region>,
-    /// Whose evidence is shown.
-    lead: Unit,
-    units: BTreeSet<Unit>,
-    /// Over all clients together.
-    recovery: Recovery,
-    /// Successes of each client that failed, since it last did.
-    passed: BTreeMap<VantageIx, u64>,
-    round: IncidentRound,
-    /// Why nothing can prove healthy any more: its subject is gone.
-    pub(crate) departed: Option<String>,
-}
-
-/// What a round said of the paths that an incident is about.
-#[derive(Debug, Default)]
-struct IncidentRound {
-    all: Crossing,
-    /// Failures and successes of those whose paths cross the region.
-    crossing: BTreeMap<VantageIx, (u64, u64)>,
-    /// The same through the front of those whose paths cannot: the remedy may have led them elsewhere (to an endpoint on
-    /// their own node), and they prove healthy there.
-    elsewhere: BTreeMap<VantageIx, (u64, u64)>,
-}
-
 /// All incidents, open and lately closed.
 #[derive(Debug, Default)]
 pub(crate) struct Incidents {
@@ -104,165 +66,11 @@ pub(crate) struct Incidents {
     round: Round,
 }
 
-/// So much likelier must another of those named together be to come first: it is the one that the sentence is about, and
-/// must not change with every answer.
-const CLEARLY: f64 = 2.0;
-
-/// Successes that each client which failed has to show before an incident is over.
-const PASSES: u64 = 2 * ONE;
-
-/// What comes back within this is the same incident again; later it is another one.
-const SAME: Micros = Micros::from_secs(1800);
-
 /// How long after an incident slowness on its paths is its own.
 const AFTERMATH: Micros = Micros::from_secs(60);
 
 const KEPT_CLOSED: usize = 100;
 const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
-
-impl Scope {
-    /// The same for slow and for failing.
-    pub(crate) fn plain(&self) -> &Self {
-        match self {
-            Self::Slow(inner) => inner,
-            other => other,
-        }
-    }
-
-    const fn is_slow(&self) -> bool {
-        matches!(self, Self::Slow(_))
-    }
-}
-
-impl Tracked {
-    /// What it is about, as people know it.
-    pub(crate) const fn subject(&self) -> &Subject {
-        &self.incident.verdict.subject
-    }
-
-    /// The subjects of judgement that it explains.
-    pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
-        self.units.iter()
-    }
-
-    /// Whether one subject alone sees it.
-    pub(crate) fn is_only(&self, unit: &Unit) -> bool {
-        self.units.iter().all(|own| own.plain() == unit)
-    }
-
-    /// Those who failed.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = VantageIx> {
-        self.passed.keys().copied()
-    }
-
-    const fn closed(&self) -> Option<EventTime> {
-        match self.incident.state {
-            IncidentState::Closed { closed } => Some(closed),
-            IncidentState::Open | IncidentState::Recovering => None,
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        self.closed().is_none()
-    }
-
-    /// The same cause: a region of one is in the class of the other.
-    fn matches(&self, report: &Report) -> bool {
-        self.scope == report.scope
-            && (report.class.contains(&self.region) || self.class.contains(&report.region))
-    }
-
-    /// The same cause once more, soon enough to be the same incident.
-    fn comes_back_as(&self, report: &Report, at: EventTime) -> bool {
-        let cause = |verdict: &Verdict| verdict.causes.first().map(|cause| cause.id.clone());
-        let lately = self.closed().is_some_and(|closed| at - closed <= SAME);
-        lately
-            && self.scope == report.scope
-            && self.region == report.region
-            && cause(&self.incident.verdict) == cause(&report.verdict)
-    }
-
-    /// Takes the round that was collected into the tests of recovery.
-    fn settle(&mut self, round: Round) {
-        let IncidentRound {
-            mut all,
-            crossing,
-            elsewhere,
-        } = std::mem::take(&mut self.round);
-        for (client, (failures, successes)) in &crossing {
-            if *failures > 0 {
-                self.passed.insert(*client, 0);
-            } else if let Some(passed) = self.passed.get_mut(client) {
-                *passed += successes;
-            }
-        }
-        for (client, passed) in &mut self.passed {
-            let Some((failures, successes)) = elsewhere.get(client) else {
-                continue;
-            };
-            if !crossing.contains_key(client) {
-                all.add(Alpha::SURE, *failures, *successes);
-                *passed = if *failures > 0 { 0 } else { *passed + successes };
-            }
-        }
-        self.recovery.step(round, &all);
-    }
-
-    /// Probes that cross the region pass again, from each client that failed.
-    fn is_healthy(&self) -> bool {
-        let gone = self.passed.is_empty();
-        gone || (self.recovery.accepts_healthy() && self.passed.values().all(|passed| *passed >= PASSES))
-    }
-
-    fn take(&mut self, unit: &Unit, report: Report, at: EventTime, events: &mut Vec<Event>) {
-        self.units.insert(unit.clone());
-        for client in report.failing {
-            self.passed.entry(client).or_default();
-        }
-        let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
-        targets.extend(report.verdict.targets.iter().cloned());
-        let targets: Vec<TargetId> = targets.into_iter().collect();
-        // Another subject speaks for the incident only where it knows more.
-        if self.lead != *unit && report.class.len() >= self.class.len() {
-            self.incident.verdict.targets = targets;
-            return;
-        }
-        // Among those that hardly anything tells apart, which is a little likelier today is no news.
-        let same: BTreeSet<Region> = report.class.iter().copied().collect();
-        let another = report.region != self.region && report.lead >= CLEARLY;
-        if self.lead == *unit && same == self.class.iter().copied().collect() && !another {
-            let verdict = &mut self.incident.verdict;
-            verdict.probability = report.verdict.probability;
-            verdict.evidence = report.verdict.evidence;
-            verdict.targets = targets;
-            return;
-        }
-        let renamed = self.incident.verdict.region != report.verdict.region
-            || self.incident.verdict.class != report.verdict.class;
-        // What decided was decided when it was named so; later evidence that would do as well changes nothing about it.
-        let decided_by = if self.incident.verdict.region == report.verdict.region {
-            self.incident.verdict.decided_by.take()
-        } else {
-            report.verdict.decided_by.clone()
-        };
-        self.lead = unit.clone();
-        self.region = report.region;
-        self.class = report.class;
-        self.scope = report.scope;
-        self.incident.verdict = Verdict {
-            decided_by,
-            targets,
-            ..report.verdict
-        };
-        if renamed {
-            events.push(Event::Named {
-                incident: self.incident.clone(),
-                at,
-                first: false,
-            });
-        }
-    }
-}
 
 impl Incidents {
     /// Starts a judged round.
@@ -290,7 +98,7 @@ impl Incidents {
                 .position(|t| t.is_open() && t.matches(&report));
             if let Some(i) = found {
                 matched.insert(i);
-                self.tracked[i].take(unit, report, at, &mut self.events);
+                self.take(i, unit, report, at);
             } else {
                 left.push(report);
             }
@@ -308,7 +116,7 @@ impl Incidents {
                 Some(i) if self.tracked[i].units.len() == 1 => {
                     matched.insert(i);
                     self.tracked[i].lead = unit.clone();
-                    self.tracked[i].take(unit, report, at, &mut self.events);
+                    self.take(i, unit, report, at);
                 }
                 Some(i) => {
                     self.tracked[i].units.remove(unit);
@@ -316,6 +124,20 @@ impl Incidents {
                 }
                 None => self.open(unit, report, at, world),
             }
+        }
+    }
+
+    fn take(&mut self, i: usize, unit: &Unit, report: Report, at: EventTime) {
+        let past = report.past;
+        let tracked = &mut self.tracked[i];
+        tracked.take(unit, report, at, &mut self.events);
+        if tracked.provisional && !past {
+            tracked.provisional = false;
+            self.events.push(Event::Named {
+                incident: tracked.incident.clone(),
+                at,
+                first: true,
+            });
         }
     }
 
@@ -351,11 +173,13 @@ impl Incidents {
                 verdict: report.verdict,
             }
         };
-        self.events.push(Event::Named {
-            incident: incident.clone(),
-            at,
-            first: true,
-        });
+        if !report.past {
+            self.events.push(Event::Named {
+                incident: incident.clone(),
+                at,
+                first: true,
+            });
+        }
         self.tracked.push(Tracked {
             incident,
             scope: report.scope,
@@ -367,6 +191,9 @@ impl Incidents {
             passed,
             round: IncidentRound::default(),
             departed: None,
+            published: BTreeSet::new(),
+            restored: None,
+            provisional: report.past,
         });
     }
 
@@ -448,12 +275,17 @@ impl Incidents {
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
             tracked.passed.retain(|client, _| is_known(*client));
+            if tracked.passed.is_empty() && tracked.departed.is_none() {
+                tracked.departed = Some("every vantage that failed left the mesh".to_owned());
+            }
             tracked.settle(self.round);
             if tracked.departed.is_some() || tracked.is_healthy() {
                 tracked.incident.departed = tracked.departed.take();
                 tracked.incident.state = IncidentState::Closed { closed: at };
                 freed.extend(tracked.units.iter().cloned());
-                self.events.push(Event::Closed(tracked.incident.clone()));
+                if !tracked.provisional {
+                    self.events.push(Event::Closed(tracked.incident.clone()));
+                }
             } else if tracked.recovery.leans_healthy() {
                 tracked.incident.state = IncidentState::Recovering;
             } else {
@@ -502,6 +334,7 @@ impl Incidents {
         let mut list: Vec<Incident> = self
             .tracked
             .iter()
+            .filter(|t| t.is_told())
             .map(|t| {
                 let mut incident = t.incident.clone();
                 let clients = t.passed.keys().copied().collect();

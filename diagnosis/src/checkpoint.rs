@@ -1,0 +1,143 @@
+//! What an engine must not forget when its process ends: what ever worked, what it answers while it does, and which
+//! incidents are open.
+//!
+//! Evidence is not part of it: the probers remember the last minutes themselves. A checkpoint bridges what is older, and
+//! the time until they have been asked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use parallax_model::{EventTime, Front, NodeName, ServiceKey, TargetId, Vantage};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    baseline::{AnswerClass, Baseline},
+    engine::Changed,
+    incident::Scope,
+    judge::Unit,
+    verdict::Incident,
+};
+
+/// The form written today. A reader takes what it knows of another one.
+pub const VERSION: u32 = 1;
+
+/// Everything that outlives the process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Checkpoint {
+    /// [`VERSION`] of the writer.
+    pub version: u32,
+    /// Rounds that ended by then were judged; none in what an engine starts with that has no past.
+    pub judged: Option<EventTime>,
+    /// What is remembered of each target.
+    pub targets: BTreeMap<TargetId, TargetMemory>,
+    /// Fronts that took a connection.
+    pub fronts: BTreeSet<Front>,
+    /// Ports of Services whose endpoints took a direct connection.
+    pub endpoints: BTreeSet<(ServiceKey, u16)>,
+    /// Names that were resolved.
+    pub names: BTreeSet<String>,
+    /// Nodes whose prober answered an echo.
+    pub nodes: BTreeSet<NodeName>,
+    /// Addresses that Services had until lately, and caches of names may still know.
+    pub former: BTreeMap<IpAddr, FormerAddress>,
+    /// Incidents that are open, and those that were until lately.
+    pub incidents: Vec<RememberedIncident>,
+}
+
+/// What is remembered of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TargetMemory {
+    /// It succeeded once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub worked: bool,
+    /// What it answers while it works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// When the application behind it was last changed, if that was lately.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_out: Option<EventTime>,
+    /// What it answers since, where that is worse.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) changed: Option<Changed>,
+}
+
+/// An address that a Service had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerAddress {
+    /// The Service.
+    pub service: ServiceKey,
+    /// Until when.
+    pub until: EventTime,
+}
+
+/// An incident, with what its end depends on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RememberedIncident {
+    /// As it was last told.
+    pub incident: Incident,
+    pub(crate) scope: Scope,
+    pub(crate) lead: Unit,
+    pub(crate) units: BTreeSet<Unit>,
+    /// Who failed.
+    pub failing: BTreeSet<Vantage>,
+    /// Those of its fronts that a Service had.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub published: BTreeSet<Front>,
+    /// Failures of probes that crossed its region, in fixed point.
+    pub(crate) failures: u64,
+    /// How much of all probes did.
+    pub(crate) crossed: u64,
+}
+
+impl Checkpoint {
+    /// Whether two checkpoints differ only in what changes with every round, or matters for minutes.
+    #[must_use]
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let answers = |checkpoint: &Self| -> BTreeMap<TargetId, (bool, bool, Vec<(AnswerClass, u16)>)> {
+            let each = checkpoint.targets.iter().map(|(target, memory)| {
+                let answers = memory.baseline.iter().flat_map(|baseline| &baseline.answers);
+                let answers = answers.map(|usual| (usual.class, usual.status)).collect();
+                (target.clone(), (memory.worked, memory.changed.is_some(), answers))
+            });
+            each.collect()
+        };
+        self.fronts == other.fronts
+            && self.endpoints == other.endpoints
+            && self.names == other.names
+            && self.nodes == other.nodes
+            && answers(self) == answers(other)
+            && self.incidents.len() == other.incidents.len()
+            && self
+                .incidents
+                .iter()
+                .zip(&other.incidents)
+                .all(|(a, b)| a.agrees_with(b))
+    }
+}
+
+impl RememberedIncident {
+    fn agrees_with(&self, other: &Self) -> bool {
+        let essence = |open: &Self| {
+            let Incident {
+                id,
+                since,
+                opened,
+                occurrences,
+                verdict,
+                ..
+            } = &open.incident;
+            let told = (
+                verdict.region.clone(),
+                verdict.class.clone(),
+                verdict.sentence.clone(),
+                verdict.targets.clone(),
+            );
+            (id.clone(), *since, *opened, *occurrences, told)
+        };
+        essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
+    }
+}

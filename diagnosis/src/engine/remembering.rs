@@ -1,0 +1,205 @@
+//! What outlives the process: taken out as a [`Checkpoint`], and taken up again from one.
+//!
+//! Whoever takes one up starts in the midst of things. The probers send what they saw before, and it is judged in
+//! retrospect: rounds that the checkpoint covers are not judged again, and what is found in later ones that end before the
+//! start is told only if something fails after it.
+
+use parallax_model::{EventTime, Micros, Round};
+
+use super::Engine;
+use crate::{
+    block::{Block, Of},
+    checkpoint::{Checkpoint, FormerAddress, TargetMemory, VERSION},
+};
+
+/// Former addresses of which any cache may still tell somebody.
+const FORMER: Micros = Micros::from_secs(600);
+/// How long what is remembered of things that the topology does not hold is kept: parts of it may be read later.
+const PATIENCE: Micros = Micros::from_secs(3600);
+
+/// Where the engine took up what another process left.
+#[derive(Debug)]
+pub(super) struct Resumed {
+    at: EventTime,
+    /// The last round that was judged then.
+    judged: Option<Round>,
+    /// What of it the topology does not hold yet.
+    left: Checkpoint,
+}
+
+impl Engine {
+    /// Takes up at `now` what another process left. Comes before any observation.
+    pub fn restore(&mut self, checkpoint: &Checkpoint, now: EventTime) {
+        let judged = checkpoint.judged.map(|judged| {
+            let end = judged.min(now);
+            Round(end.round(self.settings.interval).0 - 1)
+        });
+        let (last, world) = (
+            judged.unwrap_or_else(|| now.round(self.settings.interval)),
+            &mut self.world,
+        );
+        self.incidents.restore(&checkpoint.incidents, last, world);
+        let left = Checkpoint {
+            incidents: Vec::new(),
+            ..checkpoint.clone()
+        };
+        self.resumed = Some(Resumed {
+            at: now,
+            judged,
+            left,
+        });
+        self.recall(now);
+    }
+
+    /// Whether a round was judged before the checkpoint was written.
+    pub(super) fn was_judged(&self, round: Round) -> bool {
+        let resumed = self.resumed.as_ref();
+        resumed
+            .and_then(|resumed| resumed.judged)
+            .is_some_and(|judged| round <= judged)
+    }
+
+    /// Whether a round ended before this process started.
+    pub(super) fn is_past(&self, round: Round) -> bool {
+        let resumed = self.resumed.as_ref();
+        resumed.is_some_and(|resumed| round.end(self.settings.interval) <= resumed.at)
+    }
+
+    /// Takes over what is remembered of what the topology holds.
+    pub(super) fn recall(&mut self, at: EventTime) {
+        let Some(resumed) = &mut self.resumed else { return };
+        let left = &mut resumed.left;
+        let (topology, world, routes) = (&self.topology, &self.world, &self.routes);
+        left.targets.retain(|target, memory| {
+            if !topology.targets().contains_key(target) {
+                return true;
+            }
+            if memory.worked {
+                self.matrix.remember(target.clone());
+            }
+            if let Some(baseline) = memory.baseline.take() {
+                self.answers.baselines.entry(target.clone()).or_insert(baseline);
+            }
+            if let Some(rollout) = memory.rolled_out {
+                self.answers.rollouts.entry(target.clone()).or_insert(rollout);
+            }
+            if let Some(changed) = memory.changed.take() {
+                self.answers.changed.entry(target.clone()).or_insert(changed);
+            }
+            false
+        });
+        // Addresses outside the cluster are in no topology.
+        let fronts = left.fronts.iter().map(|front| Block::plain(Of::Vip(*front)));
+        self.worked.extend(fronts);
+        left.endpoints.retain(|(service, port)| {
+            let number = world
+                .services
+                .get(service)
+                .filter(|_| topology.service(service).is_some());
+            let of = number.map(|service| Of::Direct(service, *port));
+            self.worked.extend(of.map(Block::plain));
+            of.is_none()
+        });
+        left.names.retain(
+            |name| match world.names.get(name).filter(|name| routes.asks(*name)) {
+                Some(name) => {
+                    self.resolved.insert(name);
+                    self.negative_until.remove(&name);
+                    self.worked.insert(Block::plain(Of::Dns));
+                    false
+                }
+                None => true,
+            },
+        );
+        left.nodes.retain(|node| {
+            match world
+                .nodes
+                .get(node)
+                .filter(|_| topology.nodes().contains_key(node))
+            {
+                Some(node) => {
+                    self.answered.insert(node);
+                    self.worked.insert(Block::plain(Of::Mesh));
+                    false
+                }
+                None => true,
+            }
+        });
+        if !topology.nodes().is_empty() {
+            for (address, FormerAddress { service, until }) in std::mem::take(&mut left.former) {
+                self.findings.remember_former(address, service, until);
+            }
+        }
+        if at - resumed.at > PATIENCE {
+            resumed.left = Checkpoint::default();
+        }
+        self.routes.excuse(self.negative_until.clone());
+        self.routes.forget(self.findings.former_addresses());
+    }
+
+    /// What has to outlive the process, as of `now`.
+    #[must_use]
+    pub fn checkpoint(&self, now: EventTime) -> Checkpoint {
+        let (topology, world) = (&self.topology, &self.world);
+        let mut checkpoint = self
+            .resumed
+            .as_ref()
+            .map(|resumed| resumed.left.clone())
+            .unwrap_or_default();
+        checkpoint.version = VERSION;
+        checkpoint.judged = self
+            .rounds
+            .judged()
+            .map(|round| round.end(self.settings.interval));
+        for target in topology.targets().keys() {
+            let memory = TargetMemory {
+                worked: self.matrix.ever_ok(target, world),
+                baseline: self.answers.baselines.get(target).cloned(),
+                rolled_out: self.answers.rollouts.get(target).copied(),
+                changed: self.answers.changed.get(target).cloned(),
+            };
+            if memory != TargetMemory::default() {
+                checkpoint.targets.insert(target.clone(), memory);
+            }
+        }
+        for block in self.worked.iter().filter(|block| !block.slow) {
+            match block.of {
+                // Addresses outside the cluster are visited by names that lead there.
+                Of::Vip(front) => {
+                    let visited = || self.matrix.targets_of(&front, world).next().is_some();
+                    if topology.service_of(&front).is_some() || visited() {
+                        checkpoint.fronts.insert(front);
+                    }
+                }
+                Of::Direct(service, port) => {
+                    let service = world.services.name(service);
+                    if topology
+                        .service(service)
+                        .is_some_and(|service| service.is_headless())
+                    {
+                        checkpoint.endpoints.insert((service.clone(), port));
+                    }
+                }
+                Of::Dns | Of::Mesh | Of::Target(_) => {}
+            }
+        }
+        let names = self.resolved.iter().filter(|name| self.routes.asks(**name));
+        checkpoint
+            .names
+            .extend(names.map(|name| world.names.name(*name).clone()));
+        let nodes = self.answered.iter().map(|node| world.nodes.name(*node));
+        checkpoint
+            .nodes
+            .extend(nodes.filter(|node| topology.nodes().contains_key(*node)).cloned());
+        for (address, (service, until)) in self.findings.former_since(now.minus(FORMER)) {
+            let former = FormerAddress {
+                service: service.clone(),
+                until,
+            };
+            checkpoint.former.insert(address, former);
+        }
+        let listed = self.incidents.list(|_, _| None);
+        checkpoint.incidents = self.incidents.remembered(&listed, topology, world);
+        checkpoint
+    }
+}

@@ -1,0 +1,124 @@
+//! Incidents that outlive the process.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{Front, Round};
+
+use super::{Incidents, Tracked, tracked::IncidentRound};
+use crate::{
+    checkpoint::RememberedIncident, ids::World, judge::Unit, recovery::Recovery, region::Region,
+    topology::Topology, verdict::Incident, weights::ONE,
+};
+
+/// Incidents that are remembered, the open ones first and then the newest.
+const REMEMBERED: usize = 64;
+
+impl Incidents {
+    /// What has to be remembered of them. `listed` are the incidents in their order, as people see them.
+    pub(crate) fn remembered(
+        &self,
+        listed: &[Incident],
+        topology: &Topology,
+        world: &World,
+    ) -> Vec<RememberedIncident> {
+        let tracked: BTreeMap<&str, &Tracked> =
+            self.tracked.iter().map(|t| (t.incident.id.as_str(), t)).collect();
+        let listed = listed
+            .iter()
+            .filter_map(|incident| tracked.get(incident.id.as_str()));
+        listed
+            .take(REMEMBERED)
+            .map(|t| t.remembered(topology, world))
+            .collect()
+    }
+
+    /// Takes up incidents where another process left them at `at`. Those that this one knows already stay as they are.
+    pub(crate) fn restore(&mut self, remembered: &[RememberedIncident], at: Round, world: &mut World) {
+        for one in remembered.iter().take(REMEMBERED) {
+            let Some(tracked) = Tracked::restored(one, at, world) else {
+                continue;
+            };
+            let known = self.tracked.iter().any(|own| {
+                own.incident.id == tracked.incident.id
+                    || (own.is_open()
+                        && tracked.is_open()
+                        && own.scope == tracked.scope
+                        && own.region == tracked.region)
+            });
+            if !known {
+                self.tracked.push(tracked);
+            }
+        }
+    }
+}
+
+impl Tracked {
+    fn remembered(&self, topology: &Topology, world: &World) -> RememberedIncident {
+        let front = |unit: &Unit| match unit.plain() {
+            Unit::Front(front) => Some(*front),
+            _ => None,
+        };
+        let published = |front: &Front| topology.front(front).is_some() || self.published.contains(front);
+        let fixed = |probes: f64| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "counts of probes are positive and far below 2^52"
+            )]
+            let fixed = libm::round(probes * ONE as f64) as u64;
+            fixed
+        };
+        let (failures, crossed) = self.recovery.broken();
+        RememberedIncident {
+            incident: self.incident.clone(),
+            scope: self.scope.clone(),
+            lead: self.lead.clone(),
+            units: self.units.clone(),
+            failing: self
+                .passed
+                .keys()
+                .map(|client| world.vantages.name(*client).clone())
+                .collect(),
+            published: self.units.iter().filter_map(front).filter(published).collect(),
+            failures: fixed(failures),
+            crossed: fixed(crossed),
+        }
+    }
+
+    /// Nothing where its region is in the words of another version.
+    fn restored(remembered: &RememberedIncident, at: Round, world: &mut World) -> Option<Self> {
+        let RememberedIncident {
+            incident,
+            scope,
+            lead,
+            units,
+            failing,
+            published,
+            failures,
+            crossed,
+        } = remembered.clone();
+        let region = Region::described(&incident.verdict.region, world)?;
+        let class = incident.verdict.class.iter();
+        let class = class
+            .map(|region| Region::described(region, world))
+            .collect::<Option<Vec<_>>>()?;
+        let probes = crate::weights::probes;
+        let passed = failing.iter().map(|client| (world.vantages.intern(client), 0));
+        Some(Self {
+            passed: passed.collect(),
+            recovery: Recovery::of(probes(failures), probes(crossed), at),
+            incident,
+            scope,
+            region,
+            class,
+            lead,
+            units,
+            round: IncidentRound::default(),
+            departed: None,
+            published,
+            restored: Some(at),
+            provisional: false,
+        })
+    }
+}

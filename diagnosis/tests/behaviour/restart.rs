@@ -1,0 +1,244 @@
+//! An aggregator that starts in the midst of things: with or without what the one before it left, with or without what the
+//! probers remember.
+
+use parallax_diagnosis::{
+    Checkpoint,
+    verdict::{Incident, IncidentState},
+    view::View,
+};
+use parallax_model::{EventTime, Recorded};
+use serde_json::Value;
+
+use crate::{
+    day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well},
+    ordinary::{ask_shop, shop},
+};
+
+const REFUSED: Option<(&str, &str)> = Some(("connect", "connect_refused"));
+
+fn spec() -> Value {
+    cluster(&nodes(NODES), &[(0, 0)])
+}
+
+/// Rounds of a cluster in which the ClusterIP's pods refuse connections while `down` says so.
+fn live(day: &mut Day, rounds: std::ops::Range<i64>, down: impl Fn(i64) -> bool) -> Vec<View> {
+    rounds
+        .map(|round| {
+            day.mesh(round, &ALL, well);
+            let refused = down(round);
+            day.web(round, &ALL, |_, _| REFUSED.filter(|_| refused));
+            day.close(round, &ALL)
+        })
+        .collect()
+}
+
+fn start(of: i64) -> EventTime {
+    EventTime(of * INTERVAL)
+}
+
+/// A process that starts with a round, in the place of `before`, which ended `away` rounds earlier. The probers tell what
+/// they saw since then, and `remembered` rounds before.
+fn restarted(before: &Day, round: i64, (away, remembered): (i64, i64)) -> Day {
+    let mut next = Day::unread();
+    let ended = start(round - away);
+    let text = serde_json::to_string(&before.engine.checkpoint(ended)).unwrap();
+    let checkpoint: Checkpoint = serde_json::from_str(&text).unwrap();
+    next.engine.restore(&checkpoint, start(round));
+    next.change(spec(), start(round).0);
+    next.hear_again(before, start(round - away - remembered));
+    next
+}
+
+fn only(view: &View) -> &Incident {
+    let mut open = view
+        .incidents
+        .iter()
+        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }));
+    let incident = open.next().expect("an open incident");
+    assert!(open.next().is_none(), "{:?}", crate::day::open(view));
+    incident
+}
+
+#[test]
+fn an_outage_goes_on_under_its_id_whatever_the_probers_remember() {
+    let mut before = Day::new(spec());
+    let views = live(&mut before, 0..30, |round| round >= 20);
+    let first = only(&views[29]).clone();
+    for remembered in [0, 5, 30] {
+        let mut after = restarted(&before, 30, (0, remembered));
+        let at_once = after.engine.view(start(30));
+        assert_eq!(
+            (&only(&at_once).id, only(&at_once).opened),
+            (&first.id, first.opened),
+            "at once"
+        );
+        let views = live(&mut after, 30..60, |_| true);
+        for view in &views {
+            let incident = only(view);
+            assert_eq!((&incident.id, incident.since), (&first.id, first.since));
+            assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+        }
+        let views = live(&mut after, 60..75, |_| false);
+        assert_eq!(open(&views[14]), [""; 0], "cured");
+    }
+}
+
+#[test]
+fn without_what_the_former_one_left_an_outage_that_the_probers_remember_is_named_again() {
+    let mut before = Day::new(spec());
+    live(&mut before, 0..30, |round| round >= 20);
+    let mut after = Day::unread();
+    after.engine.restore(&Checkpoint::default(), start(30));
+    after.change(spec(), start(30).0);
+    after.hear_again(&before, start(0));
+    let views = live(&mut after, 30..32, |_| true);
+    assert_eq!(only(&views[1]).since, start(20), "since it began");
+}
+
+#[test]
+fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
+    let mut before = Day::new(spec());
+    let views = live(&mut before, 0..30, |round| round >= 20);
+    let id = only(&views[29]).id.clone();
+    // Nobody judges while the mesh goes on.
+    let text = serde_json::to_string(&before.engine.checkpoint(start(30))).unwrap();
+    live(&mut before, 30..60, |round| (44..50).contains(&round));
+    let mut after = Day::unread();
+    after
+        .engine
+        .restore(&serde_json::from_str(&text).unwrap(), start(60));
+    after.change(spec(), start(60).0);
+    after.hear_again(&before, start(0));
+    for view in live(&mut after, 60..80, |_| false) {
+        assert_eq!(open(&view), [""; 0]);
+        assert!(
+            view.incidents.iter().any(|incident| incident.id == id),
+            "closed, and shown as that"
+        );
+    }
+}
+
+#[test]
+fn rounds_that_were_judged_are_not_judged_again() {
+    let mut before = Day::new(spec());
+    // Cured and closed long before the restart.
+    let views = live(&mut before, 0..60, |round| (20..30).contains(&round));
+    assert_eq!(open(&views[59]), [""; 0]);
+    let mut after = restarted(&before, 60, (0, 60));
+    let views = live(&mut after, 60..80, |_| false);
+    for view in views {
+        assert_eq!(view.incidents.len(), 1, "the one that was closed");
+        assert_eq!(open(&view), [""; 0]);
+    }
+}
+
+#[test]
+fn what_left_the_cluster_meanwhile_closes_with_that_reason() {
+    let mut before = Day::new(spec());
+    live(&mut before, 0..30, |round| round >= 20);
+    let mut after = Day::unread();
+    after
+        .engine
+        .restore(&before.engine.checkpoint(start(30)), start(40));
+    let mut spec = spec();
+    spec["services"].as_array_mut().unwrap().pop();
+    after.change(spec, start(40).0);
+    let mut view = None;
+    for round in 40..43 {
+        after.mesh(round, &ALL, well);
+        view = Some(after.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    assert_eq!(open(&view), [""; 0]);
+    assert_eq!(
+        view.incidents[0].departed.as_deref(),
+        Some("Service apps/web is gone")
+    );
+}
+
+#[test]
+fn what_worked_before_does_not_wait_to_have_worked() {
+    let mut before = Day::new(spec());
+    live(&mut before, 0..30, |_| false);
+    let mut after = restarted(&before, 40, (0, 0));
+    let views = live(&mut after, 40..46, |_| true);
+    assert!(!views[5].incidents.is_empty(), "{:?}", views[5].investigating);
+    let mut nothing = Day::unread();
+    nothing.change(spec(), start(40).0);
+    let views = live(&mut nothing, 40..46, |_| true);
+    assert!(views[5].incidents.is_empty(), "never worked so far");
+}
+
+#[test]
+fn a_baseline_outlives_the_process() {
+    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut before = Day::new(spec.clone());
+    let ask = |day: &mut Day, round, status| {
+        day.mesh(round, &ALL, well);
+        ask_shop(day, round, status, None);
+        day.close(round, &ALL)
+    };
+    for round in 0..12 {
+        ask(&mut before, round, 200);
+    }
+    let mut after = Day::unread();
+    after
+        .engine
+        .restore(&before.engine.checkpoint(start(12)), start(12));
+    after.change(spec, start(12).0);
+    let mut last = None;
+    for round in 12..20 {
+        last = Some(ask(&mut after, round, 404));
+    }
+    assert_eq!(
+        open(&last.unwrap()).len(),
+        1,
+        "a worse answer than before the restart"
+    );
+}
+
+#[test]
+fn a_checkpoint_changes_with_what_matters_only() {
+    let mut day = Day::new(spec());
+    live(&mut day, 0..12, |_| false);
+    let first = day.engine.checkpoint(start(12));
+    live(&mut day, 12..20, |_| false);
+    let second = day.engine.checkpoint(start(20));
+    assert!(first.agrees_with(&second) && first != second);
+    live(&mut day, 20..26, |_| true);
+    assert!(
+        !second.agrees_with(&day.engine.checkpoint(start(26))),
+        "an incident opened"
+    );
+}
+
+#[test]
+fn a_checkpoint_taken_up_and_taken_out_again_says_the_same() {
+    let mut day = Day::new(spec());
+    live(&mut day, 0..30, |round| round >= 20);
+    let left = day.engine.checkpoint(start(30));
+    let after = restarted(&day, 30, (0, 0));
+    assert!(after.engine.checkpoint(start(30)).agrees_with(&left));
+    // Even where the topology was never read.
+    let mut unread = Day::unread();
+    unread.engine.restore(&left, start(30));
+    assert!(unread.engine.checkpoint(start(31)).agrees_with(&left));
+}
+
+impl Day {
+    /// An aggregator that has read nothing yet.
+    fn unread() -> Self {
+        Self::new(serde_json::json!({"proxyMode": "iptables"}))
+    }
+
+    /// The probers of another day send again what they saw since a time.
+    fn hear_again(&mut self, before: &Self, since: EventTime) {
+        for line in &before.sent {
+            let recorded: Recorded = serde_json::from_value(line.clone()).unwrap();
+            if recorded.observation.at >= since {
+                self.engine.observe(&recorded);
+            }
+        }
+        self.seq = before.seq;
+    }
+}
