@@ -68,8 +68,8 @@ pub use probe::{
     TlsVersion,
 };
 pub use proxied::proxied_by;
-pub use server::ServerProduct;
 pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
+pub use server::ServerProduct;
 pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
 pub use time::{EventTime, Micros, ReportSeq, Round};
 pub use vantage::{InvalidVantage, Network, Reach, Vantage};

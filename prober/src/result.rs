@@ -3,8 +3,8 @@
 use http::{Version, header, response::Parts};
 use parallax_model::{
     AnswerPrint, Assignment, AssignmentId, ChallengeSight, Channel, DnsAnswer, EchoIdentity, EventTime,
-    Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, ServerProduct,
-    TargetId, TtlEvidence, dns::NameSight,
+    Front, NodeName, Observation, Outcome, OwnFault, PhaseTimes, PodName, ReportSeq, ServerProduct, TargetId,
+    TtlEvidence, dns::NameSight,
 };
 
 use crate::certificate::TlsFacts;
