@@ -1,0 +1,76 @@
+//! What the CPU says about the XSAVE areas of this machine, by CPUID leaf 0xD (Intel SDM, volume 2, "CPUID").
+
+use crate::area::Layout;
+
+/// Bytes of a process's XSAVE area on this machine; 0 where the CPU has none.
+///
+/// CPUID leaf 0xD, EBX: the size for the components that the kernel has enabled. The kernel takes the same number as the
+/// size that `ptrace` must be given (`get_xsave_size_user` in `arch/x86/kernel/fpu/xstate.c`).
+#[must_use]
+pub fn host_area() -> usize {
+    leaf(0).map_or(0, |leaf| leaf.ebx)
+}
+
+impl Layout {
+    /// The layout of this machine's CPU.
+    #[must_use]
+    pub fn of_this_cpu() -> Self {
+        // Sub-leaf i describes component i: EAX is its size, EBX its offset, bit 0 of ECX says that it is the supervisor's.
+        let component = |number: u32| {
+            let leaf = leaf(number)?;
+            let user = leaf.eax > 0 && leaf.ecx & 1 == 0;
+            user.then_some((usize::try_from(number).ok()?, leaf.ebx, leaf.eax))
+        };
+        Self::new((2..64).filter_map(component))
+    }
+}
+
+struct Leaf {
+    eax: usize,
+    ebx: usize,
+    ecx: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+fn leaf(number: u32) -> Option<Leaf> {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+    const XSTATE: u32 = 0xd;
+    if __cpuid(0).eax < XSTATE {
+        return None;
+    }
+    let leaf = __cpuid_count(XSTATE, number);
+    let wide = |register: u32| usize::try_from(register).ok();
+    Some(Leaf {
+        eax: wide(leaf.eax)?,
+        ebx: wide(leaf.ebx)?,
+        ecx: wide(leaf.ecx)?,
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn leaf(_number: u32) -> Option<Leaf> {
+    None
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_area_holds_a_header_and_all_that_this_cpu_can_put_into_it() {
+        let area = host_area();
+        assert!(area >= 576 && area.is_multiple_of(8), "{area}");
+        if is_x86_feature_detected!("avx") {
+            assert!(area >= 832, "{area}");
+            let layout = Layout::of_this_cpu();
+            assert_eq!(
+                layout.within(832),
+                0b111,
+                "the upper halves of YMM end at byte 832"
+            );
+            assert_eq!(layout.within(831), 0b11);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Lets user-mode Linux run on CPUs whose XSAVE area is larger than its buffer.
+//!
+//! User-mode Linux sets the floating-point state of its processes with `ptrace(PTRACE_SETREGSET, pid, NT_X86_XSTATE, …)`
+//! from a buffer of 2 696 bytes ([`UML_AREA`]). The host kernel accepts only an area of exactly the size that the CPU's
+//! state components take and answers `EFAULT` otherwise (`xstateregs_set` in `arch/x86/kernel/fpu/regset.c`). With AMX the
+//! area has 11 008 bytes, so user-mode Linux panics when it starts its first process. Linux 6.13 asks the host for the size
+//! instead (`host_fp_size`).
+//!
+//! The shared library that this crate builds is preloaded into `linux.uml` (`LD_PRELOAD`). Its `ptrace` extends an area that
+//! is too short with components in their initial configuration and passes every other request on unchanged. Nothing inside
+//! the machine can use those components: tile data needs `arch_prctl(ARCH_REQ_XCOMP_PERM)`, which user-mode Linux does not
+//! have.
+//!
+//! * [`area`]: the bytes of an area, pure;
+//! * [`host_area`], [`Layout::of_this_cpu`]: what the CPU says, by CPUID;
+//! * `preload`: the `ptrace` that is preloaded, the only file with `unsafe`.
+
+pub mod area;
+mod cpu;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod preload;
+
+pub use area::{Layout, UML_AREA};
+pub use cpu::host_area;
+
+/// File name of the shared library, as cargo builds it.
+pub const LIBRARY: &str = "libuml_xstate.so";
