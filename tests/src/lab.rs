@@ -111,7 +111,10 @@ impl Lab {
                 run.keep();
                 Err(BootError {
                     kernel,
-                    why,
+                    why: match kernel {
+                        Kernel::Uml => uml::explain(&why, machine.log()).await,
+                        Kernel::Host => why,
+                    },
                     log: machine.log().display().to_string(),
                 }
                 .into())

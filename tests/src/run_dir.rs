@@ -36,10 +36,13 @@ impl RunDir {
             .canonicalize()
             .with_context(|| format!("resolving {}", base.display()))?;
         let text = base.to_str().context("the lab's folder is no UTF-8 text")?;
-        // The path becomes part of a kernel command line, where these separate; inside, /run is another file system.
-        if text.contains(|c: char| c.is_whitespace() || c == ',' || c == '"') || base.starts_with("/run") {
+        // The path becomes part of a kernel command line and of LD_PRELOAD, where these separate; inside, /run is another file
+        // system.
+        if text.contains(|c: char| c.is_whitespace() || [',', ':', '"'].contains(&c))
+            || base.starts_with("/run")
+        {
             bail!(
-                "the lab cannot live in {text:?} (white space, comma or quote in it, or below /run); {advice}"
+                "the lab cannot live in {text:?} (white space, comma, colon or quote in it, or below /run); {advice}"
             );
         }
         let nanos = SystemTime::now()
@@ -118,9 +121,9 @@ mod tests {
     #[test]
     fn a_path_that_would_break_the_kernels_command_line_is_refused_with_the_way_out() {
         let base = tempfile::tempdir().unwrap();
-        let error = RunDir::create_in(&base.path().join("a b"), false)
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(VARIABLE), "{error}");
+        for name in ["a b", "a,b", "a:b", "a\"b"] {
+            let error = RunDir::create_in(&base.path().join(name), false).unwrap_err();
+            assert!(error.to_string().contains(VARIABLE), "{error}");
+        }
     }
 }

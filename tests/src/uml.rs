@@ -1,5 +1,8 @@
 //! The machine: user-mode Linux as an ordinary process, booted from the host's file tree, read-only.
 
+mod memory;
+mod xstate;
+
 use std::{fs, net::SocketAddr, path::Path, process::Stdio};
 
 use anyhow::Context;
@@ -7,12 +10,13 @@ use tokio::process::Command;
 
 use crate::{
     cluster::addresses,
+    kernel,
     machine::{self, Machine},
     run_dir::RunDir,
 };
 
-/// Memory of the machine. It is taken only when used.
-const MEMORY: &str = "512M";
+/// Memory of the machine in MiB. It is taken only when used.
+const MEMORY: u64 = 512;
 
 /// All modules, loaded at once: the nodes' namespaces must not race for the loader.
 const MODULES: &str = "dummy veth bridge br_netfilter ip_vs ip_vs_rr nf_conntrack iptable_nat iptable_filter \
@@ -34,7 +38,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
         // Should the lab be killed, the machine hears of it from the kernel. (It also halts by itself when the
         // control connection ends.)
         .args(["--pdeathsig", "TERM", "--", "linux.uml"])
-        .arg(format!("mem={MEMORY}"))
+        .arg(format!("mem={MEMORY}M"))
         .args([
             "root=/dev/root",
             "rootfstype=hostfs",
@@ -50,8 +54,24 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
         .env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin"))
         // slirp and the machine look for settings of theirs there.
         .env("HOME", run.path())
+        .env("TMPDIR", memory::folder(run.path(), MEMORY << 20))
         .stdin(Stdio::null());
+    if let Some(libraries) = xstate::preload(program, run)? {
+        command.env("LD_PRELOAD", libraries);
+    }
     Machine::start(command, run.file("uml.log")).context("starting linux.uml")
+}
+
+/// Adds to the way in which it ended why it did not boot, if that is known.
+pub(crate) async fn explain(ended: &str, log: &Path) -> String {
+    let reason = match xstate::hint(&fs::read(log).unwrap_or_default()) {
+        Some(hint) => Some(hint),
+        None => tokio::task::spawn_blocking(kernel::try_uml)
+            .await
+            .ok()
+            .and_then(Result::err),
+    };
+    reason.map_or_else(|| ended.to_owned(), |reason| format!("{ended}: {reason}"))
 }
 
 fn init_script(program: &Path, control: SocketAddr, run: &str) -> String {

@@ -1,0 +1,92 @@
+//! Where user-mode Linux keeps the memory of a machine: a file without a name, which it also maps as code.
+//!
+//! User-mode Linux takes `TMPDIR` or, where that is not set, `/dev/shm` if it is a tmpfs. It ends at once if that is mounted
+//! `noexec`, and with a bus error when it is full (`arch/um/os-Linux/mem.c`). `/dev/shm` of a container is often both: mounted
+//! `noexec`, and of 64 MiB.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+
+/// What a folder offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Offer {
+    /// Bytes that this user may still write.
+    room: u64,
+    /// Files in it may be mapped as code.
+    code: bool,
+}
+
+impl Offer {
+    /// Nothing, where the folder is absent or may not be written to.
+    fn of(folder: &Path) -> Option<Self> {
+        access(folder, Access::WRITE_OK | Access::EXEC_OK).ok()?;
+        let about = statvfs(folder).ok()?;
+        Some(Self {
+            room: about.f_bavail.saturating_mul(about.f_frsize),
+            code: !about.f_flag.contains(StatVfsMountFlags::NOEXEC),
+        })
+    }
+}
+
+/// The folder for a machine of so many bytes: `TMPDIR`, `/dev/shm` or `/tmp`, or else `last`, the folder of the run.
+pub(super) fn folder(last: &Path, bytes: u64) -> PathBuf {
+    choose(env::var_os("TMPDIR").map(PathBuf::from), last, bytes, Offer::of)
+}
+
+fn choose(set: Option<PathBuf>, last: &Path, bytes: u64, offer: impl Fn(&Path) -> Option<Offer>) -> PathBuf {
+    let usual = ["/dev/shm", "/tmp"].map(PathBuf::from);
+    let will_do = |folder: &PathBuf| offer(folder).is_some_and(|offer| offer.code && offer.room >= bytes);
+    let mut all = set.into_iter().chain(usual);
+    all.find(will_do).unwrap_or_else(|| last.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn chosen(set: Option<&str>, shm: Option<Offer>, tmp: Option<Offer>) -> PathBuf {
+        let offer = |folder: &Path| match folder.to_str().unwrap() {
+            "/dev/shm" => shm,
+            "/tmp" => tmp,
+            "/good" => Some(offer(1024, true)),
+            _ => None,
+        };
+        choose(set.map(PathBuf::from), Path::new("/run"), 512 * MIB, offer)
+    }
+
+    const fn offer(mib: u64, code: bool) -> Offer {
+        Offer {
+            room: mib * MIB,
+            code,
+        }
+    }
+
+    #[test]
+    fn the_memory_goes_to_the_first_folder_that_has_room_for_it_and_may_hold_code() {
+        let (good, small, data) = (offer(512, true), offer(64, true), offer(1024, false));
+        assert_eq!(chosen(None, Some(good), Some(good)), Path::new("/dev/shm"));
+        assert_eq!(chosen(None, Some(small), Some(good)), Path::new("/tmp"));
+        assert_eq!(chosen(None, Some(data), Some(good)), Path::new("/tmp"));
+        assert_eq!(chosen(None, None, Some(small)), Path::new("/run"));
+    }
+
+    #[test]
+    fn a_folder_that_is_set_goes_first_if_it_will_do() {
+        let good = Some(offer(512, true));
+        assert_eq!(chosen(Some("/good"), good, good), Path::new("/good"));
+        assert_eq!(chosen(Some("/absent"), good, good), Path::new("/dev/shm"));
+    }
+
+    #[test]
+    fn a_folder_that_is_absent_offers_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Offer::of(folder.path()).is_some_and(|offer| offer.room > 0));
+        assert_eq!(Offer::of(&folder.path().join("absent")), None);
+    }
+}

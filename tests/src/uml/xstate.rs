@@ -1,0 +1,144 @@
+//! The library that user-mode Linux needs on CPUs whose XSAVE area is larger than its buffer (see [`uml_xstate`]).
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use uml_xstate::{LIBRARY, UML_AREA, host_area};
+
+use crate::run_dir::RunDir;
+
+/// When the library is preloaded: `always`, `never`; where it is needed if unset.
+const VARIABLE: &str = "PARALLAX_LAB_XSTATE";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Preload {
+    WhereNeeded,
+    Always,
+    Never,
+}
+
+impl Preload {
+    fn from_setting(text: Option<&str>) -> anyhow::Result<Self> {
+        match text {
+            None | Some("") => Ok(Self::WhereNeeded),
+            Some("always") => Ok(Self::Always),
+            Some("never") => Ok(Self::Never),
+            Some(other) => anyhow::bail!("{VARIABLE} is always or never, not {other:?}"),
+        }
+    }
+
+    /// Whether to preload it on a machine whose area has so many bytes.
+    const fn wanted(self, host_area: usize) -> bool {
+        match self {
+            Self::WhereNeeded => host_area > UML_AREA,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// What `linux.uml` needs as `LD_PRELOAD`, if anything; `program` is this crate's binary.
+pub(super) fn preload(program: &Path, run: &RunDir) -> anyhow::Result<Option<OsString>> {
+    let setting = env::var_os(VARIABLE);
+    let setting = setting.as_ref().map(|text| text.to_string_lossy());
+    if !Preload::from_setting(setting.as_deref())?.wanted(host_area()) {
+        return Ok(None);
+    }
+    let library = find(program).with_context(|| {
+        format!(
+            "user-mode Linux needs {LIBRARY} here (an XSAVE area has {} bytes, its buffer {UML_AREA}), and it is not beside \
+             {}; build it with: cargo build --workspace",
+            host_area(),
+            program.display()
+        )
+    })?;
+    // The variable separates paths by white space and colons, which the path of a run has none of.
+    let link = run.file(LIBRARY);
+    symlink(&library, &link)
+        .with_context(|| format!("linking {} to {}", link.display(), library.display()))?;
+    Ok(Some(before(&link, env::var_os("LD_PRELOAD").as_deref())))
+}
+
+/// What to do if the log of a machine shows that it needed the library.
+pub(super) fn hint(log: &[u8]) -> Option<String> {
+    const REFUSED: &[u8] = b"ptrace set fp regs failed, errno = 14";
+    log.windows(REFUSED.len()).any(|line| line == REFUSED).then(|| {
+        format!(
+            "the kernel of this machine refuses its XSAVE area, which is too short ({UML_AREA} of {} bytes); run it with \
+             {VARIABLE}=always",
+            host_area()
+        )
+    })
+}
+
+/// In `deps/`, where cargo builds it with every build of this crate's binary, or beside the binary.
+fn find(program: &Path) -> Option<PathBuf> {
+    let folder = program.parent()?;
+    let library = [folder.join("deps").join(LIBRARY), folder.join(LIBRARY)];
+    library.into_iter().find(|file| file.is_file())
+}
+
+/// What is preloaded already stays, behind the library.
+fn before(library: &Path, already: Option<&OsStr>) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(already) = already.filter(|already| !already.is_empty()) {
+        list.push(":");
+        list.push(already);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_preloaded_where_an_area_is_larger_than_the_buffer_unless_the_setting_says_otherwise() {
+        let wanted = |text, area| Preload::from_setting(text).unwrap().wanted(area);
+        assert!(wanted(None, 11_008));
+        assert!(!wanted(None, UML_AREA));
+        assert!(!wanted(Some(""), 832));
+        assert!(wanted(Some("always"), 832));
+        assert!(!wanted(Some("never"), 11_008));
+        let error = Preload::from_setting(Some("yes")).unwrap_err().to_string();
+        assert!(
+            error.contains(VARIABLE) && error.contains("always or never"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_library_is_taken_from_where_cargo_always_builds_it_or_from_beside_the_binary() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("parallax-lab");
+        assert_eq!(find(&program), None);
+        std::fs::write(folder.path().join(LIBRARY), "").unwrap();
+        assert_eq!(find(&program), Some(folder.path().join(LIBRARY)));
+        std::fs::create_dir(folder.path().join("deps")).unwrap();
+        std::fs::write(folder.path().join("deps").join(LIBRARY), "").unwrap();
+        assert_eq!(find(&program), Some(folder.path().join("deps").join(LIBRARY)));
+    }
+
+    #[test]
+    fn a_machine_that_died_of_its_xsave_area_says_so() {
+        let log = b"\xff boot\nuserspace - ptrace set fp regs failed, errno = 14\nKernel panic";
+        assert!(hint(log).unwrap().contains("PARALLAX_LAB_XSTATE=always"));
+        assert_eq!(hint(b"userspace - ptrace set fp regs failed, errno = 3"), None);
+    }
+
+    #[test]
+    fn what_is_preloaded_already_stays_behind_it() {
+        let library = Path::new("/lab/x.so");
+        assert_eq!(before(library, None), "/lab/x.so");
+        assert_eq!(before(library, Some(OsStr::new(""))), "/lab/x.so");
+        assert_eq!(
+            before(library, Some(OsStr::new("/a.so /b.so"))),
+            "/lab/x.so:/a.so /b.so"
+        );
+    }
+}
