@@ -32,43 +32,6 @@ pub(crate) const NAMESPACES: [&str; 8] = [
     "--mount-proc",
 ];
 
-/// A bit of everything that a lab needs of the kernel. What fails says so on its error output.
-pub(crate) const TRIAL: &str = "set -e
-PATH=$PATH:/usr/sbin:/sbin
-mount -t tmpfs tmpfs /run
-ip netns add a
-ip -n a link add br0 type bridge
-ip -n a link add v0 type veth peer name v1
-ip -n a link set v0 master br0
-ip -n a link set v0 type bridge_slave hairpin on
-exec nsenter --net=/run/netns/a sh -ec '
-echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables
-nft -f - <<RULES
-table ip trial {
- map verdicts { type ipv4_addr . inet_proto . inet_service : verdict; }
- chain endpoint { meta l4proto tcp dnat to 192.0.2.1:80; }
- chain choice { fib saddr type local numgen random mod 1 vmap { 0 : goto endpoint }; }
- chain translate { type nat hook prerouting priority -100; ip daddr . meta l4proto . th dport vmap @verdicts; }
- chain leave { type nat hook postrouting priority 100; masquerade fully-random; }
- chain refuse { type filter hook forward priority 0; ct state new reject; }
-}
-RULES
-xtables-nft-multi iptables-restore <<RULES
-*nat
--A PREROUTING -p tcp -m statistic --mode random --probability 0.5 -j DNAT --to-destination 192.0.2.1:80
--A POSTROUTING -m conntrack --ctorigdst 192.0.2.1/32 -j SNAT --to-source 192.0.2.2
--A POSTROUTING -s 192.0.2.0/24 ! -d 192.0.2.0/24 -j MASQUERADE
-COMMIT
-*mangle
--A PREROUTING -i eth0 -p tcp --dport 80 -j CONNMARK --set-xmark 0x100/0x100
--A PREROUTING -m connmark --mark 0x100/0x100 -m conntrack --ctdir REPLY -j MARK --set-xmark 0x100/0x100
-COMMIT
-*filter
--A FORWARD -m length --length 1000:65535 -j DROP
-COMMIT
-RULES
-'";
-
 /// Starts it. The guest speaks with the lab over `control`, its standard input.
 pub(crate) fn start(program: &Path, run: &RunDir, control: OwnedFd) -> anyhow::Result<Machine> {
     let init = run.file("init.sh");

@@ -61,6 +61,18 @@ pub struct Incident {
     pub expected: Expected,
 }
 
+impl Incident {
+    /// What it takes that only a kernel of the lab's own gives.
+    #[must_use]
+    pub fn needs_own_kernel(&self) -> Option<&'static str> {
+        if !self.dataplane.is_iptables() {
+            return Some("its data plane is IPVS, which is only made in user-mode Linux");
+        }
+        let mut ops = self.faults.iter().flat_map(|fault| &fault.ops);
+        ops.find_map(Op::needs_own_kernel)
+    }
+}
+
 /// Who forwards Service traffic on the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,14 +1,18 @@
 //! Whose kernel a lab runs on: one of its own (user-mode Linux), or this machine's.
 //!
-//! User-mode Linux has IPVS and no translation by nftables; many other kernels have it the other way round. So what is of
-//! nftables runs on this machine's kernel where that is possible, and is made with rules of iptables elsewhere, which is
-//! said.
+//! User-mode Linux has IPVS and no translation by nftables; many other kernels have it the other way round. So data planes of
+//! nftables run on this machine's kernel where that is possible, and are made with rules of iptables elsewhere. Data planes of
+//! iptables run on this machine's kernel only where user-mode Linux does not boot. Either substitute is announced.
 
-use std::{fmt, path::Path, process::Command};
+mod trial;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{host, incident::Dataplane};
+pub(crate) use trial::uml as try_uml;
+
+use crate::incident::{Dataplane, Incident};
 
 /// The kernel of a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -29,10 +33,23 @@ pub struct Ground {
     pub instead: Option<String>,
 }
 
-/// This machine's kernel was asked for and cannot be used.
+/// No kernel on this machine can serve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this machine's kernel cannot be used: {0}")]
-pub struct Unusable(String);
+pub enum Unusable {
+    /// This machine's kernel was asked for.
+    #[error("this machine's kernel cannot be used: {0}")]
+    Host(String),
+    /// Neither serves.
+    #[error(
+        "user-mode Linux does not boot here: {uml}; and this machine's kernel cannot be used instead: {host}"
+    )]
+    Neither {
+        /// Why user-mode Linux does not boot.
+        uml: String,
+        /// Why this machine's kernel does not serve.
+        host: String,
+    },
+}
 
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,88 +60,136 @@ impl fmt::Display for Kernel {
     }
 }
 
-impl Ground {
-    /// The ground for a data plane. Where nobody asks for a kernel, what is of nftables takes this machine's if it can.
-    pub fn choose(dataplane: Dataplane, asked: Option<Kernel>) -> Result<Self, Unusable> {
-        Self::from(dataplane, asked, usable)
+/// What can boot on this machine; an error is the reason, for people.
+trait Machine {
+    fn uml(&self) -> Result<(), String>;
+    fn host(&self, dataplane: Dataplane) -> Result<(), String>;
+}
+
+struct ThisMachine;
+
+impl Machine for ThisMachine {
+    fn uml(&self) -> Result<(), String> {
+        trial::uml()
     }
 
-    fn from(
-        dataplane: Dataplane,
-        asked: Option<Kernel>,
-        usable: impl FnOnce() -> Result<(), String>,
-    ) -> Result<Self, Unusable> {
-        let on = |kernel| Self {
+    fn host(&self, dataplane: Dataplane) -> Result<(), String> {
+        trial::host(dataplane)
+    }
+}
+
+impl Ground {
+    /// The ground for an incident. If no kernel is asked for, nftables takes this machine's where it can, iptables where user-mode
+    /// Linux does not boot.
+    pub fn choose(incident: &Incident, asked: Option<Kernel>) -> Result<Self, Unusable> {
+        Self::on(&ThisMachine, incident, asked)
+    }
+
+    fn on(machine: &impl Machine, incident: &Incident, asked: Option<Kernel>) -> Result<Self, Unusable> {
+        let dataplane = incident.dataplane;
+        let own = incident.needs_own_kernel();
+        match (asked, own) {
+            (Some(Kernel::Host), Some(needs)) => Err(Unusable::Host(needs.to_owned())),
+            (Some(Kernel::Host), None) => machine
+                .host(dataplane)
+                .map(|()| Self::plain(Kernel::Host))
+                .map_err(Unusable::Host),
+            (Some(Kernel::Uml), _) if dataplane.is_nftables() => {
+                Ok(Self::iptables_for_nftables("nftables was not asked for"))
+            }
+            (None, None) if dataplane.is_nftables() => Ok(match machine.host(dataplane) {
+                Ok(()) => Self::plain(Kernel::Host),
+                Err(why) => {
+                    Self::iptables_for_nftables(&format!("no nftables on this machine's kernel ({why})"))
+                }
+            }),
+            (None, None) => match machine.uml() {
+                Ok(()) => Ok(Self::plain(Kernel::Uml)),
+                Err(uml) => match machine.host(dataplane) {
+                    Ok(()) => Ok(Self {
+                        kernel: Kernel::Host,
+                        instead: Some(format!(
+                            "user-mode Linux does not boot here: {uml}; rules of iptables on this machine's kernel do the same to packets"
+                        )),
+                    }),
+                    Err(host) => Err(Unusable::Neither { uml, host }),
+                },
+            },
+            (None | Some(Kernel::Uml), _) => Ok(Self::plain(Kernel::Uml)),
+        }
+    }
+
+    const fn plain(kernel: Kernel) -> Self {
+        Self {
             kernel,
             instead: None,
-        };
-        match asked {
-            Some(Kernel::Host) if !dataplane.is_nftables() => Err(Unusable(
-                "only the data planes of nftables are made on it; the others need what is in user-mode Linux"
-                    .to_owned(),
+        }
+    }
+
+    fn iptables_for_nftables(why: &str) -> Self {
+        Self {
+            kernel: Kernel::Uml,
+            instead: Some(format!(
+                "{why}: rules of iptables in user-mode Linux do the same to packets"
             )),
-            Some(Kernel::Host) => usable().map(|()| on(Kernel::Host)).map_err(Unusable),
-            None if dataplane.is_nftables() => Ok(match usable() {
-                Ok(()) => on(Kernel::Host),
-                Err(why) => Self {
-                    kernel: Kernel::Uml,
-                    instead: Some(format!(
-                        "no nftables on this machine's kernel ({why}): rules of iptables in user-mode Linux do the same \
-                         to packets"
-                    )),
-                },
-            }),
-            Some(Kernel::Uml) if dataplane.is_nftables() => Ok(Self {
-                kernel: Kernel::Uml,
-                instead: Some(
-                    "nftables was not asked for: rules of iptables in user-mode Linux do the same to packets"
-                        .to_owned(),
-                ),
-            }),
-            None | Some(Kernel::Uml) => Ok(on(Kernel::Uml)),
         }
     }
 }
 
-/// Tries what a lab needs of this machine's kernel, in namespaces that are gone afterwards. The error is the reason, for
-/// people.
-fn usable() -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("that takes root".to_owned());
-    }
-    // Not to be made by us: loading it changes what the bridges of this machine do.
-    if !Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists() {
-        return Err("br_netfilter is not loaded; if you want it, run modprobe br_netfilter".to_owned());
-    }
-    let output = Command::new("unshare")
-        .args(host::NAMESPACES)
-        .args(["sh", "-c", host::TRIAL])
-        .output()
-        .map_err(|error| format!("running unshare: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-    Err(match last {
-        Some(line) => format!("a trial of it failed: {}", crate::packets::printable(line)),
-        None => format!("a trial of it ended with {}", output.status),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    fn never() -> Result<(), String> {
-        panic!("nothing is to be tried")
+    struct Fake {
+        uml: Option<Result<(), String>>,
+        host: Option<Result<(), String>>,
+    }
+
+    impl Machine for Fake {
+        fn uml(&self) -> Result<(), String> {
+            self.uml.clone().expect("user-mode Linux is not to be tried")
+        }
+
+        fn host(&self, _: Dataplane) -> Result<(), String> {
+            self.host
+                .clone()
+                .expect("this machine's kernel is not to be tried")
+        }
+    }
+
+    const UNTRIED: Fake = Fake {
+        uml: None,
+        host: None,
+    };
+
+    fn host(answer: Result<(), &str>) -> Fake {
+        Fake {
+            uml: None,
+            host: Some(answer.map_err(str::to_owned)),
+        }
+    }
+
+    fn both(uml: Result<(), &str>, host: Option<Result<(), &str>>) -> Fake {
+        Fake {
+            uml: Some(uml.map_err(str::to_owned)),
+            host: host.map(|host| host.map_err(str::to_owned)),
+        }
+    }
+
+    fn choose(machine: &Fake, dataplane: Dataplane, asked: Option<Kernel>) -> Result<Ground, Unusable> {
+        let text = include_str!("../incidents/f2.yaml");
+        let mut incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        incident.dataplane = dataplane;
+        Ground::on(machine, &incident, asked)
     }
 
     #[test]
-    fn what_is_of_nftables_takes_this_machines_kernel_where_it_can_and_says_why_where_not() {
-        let can = Ground::from(Dataplane::Nftables, None, || Ok(())).unwrap();
+    fn nftables_takes_this_machines_kernel_where_it_can_and_says_why_where_not() {
+        let can = choose(&host(Ok(())), Dataplane::Nftables, None).unwrap();
         assert_eq!((can.kernel, can.instead), (Kernel::Host, None));
-        let cannot = Ground::from(Dataplane::NftablesOld, None, || Err("that takes root".into())).unwrap();
+        let cannot = choose(&host(Err("that takes root")), Dataplane::NftablesOld, None).unwrap();
         assert_eq!(cannot.kernel, Kernel::Uml);
         let line = cannot.instead.unwrap();
         assert!(
@@ -135,25 +200,61 @@ mod tests {
     }
 
     #[test]
-    fn every_other_data_plane_has_a_kernel_of_its_own_and_cannot_ask_for_another() {
-        for dataplane in [Dataplane::Ipvs, Dataplane::Iptables] {
-            let ground = Ground::from(dataplane, None, never).unwrap();
-            assert_eq!((ground.kernel, ground.instead), (Kernel::Uml, None));
-            let error = Ground::from(dataplane, Some(Kernel::Host), never).unwrap_err();
-            assert!(error.to_string().contains("only the data planes of nftables"));
-        }
+    fn ipvs_has_a_kernel_of_its_own_and_cannot_ask_for_another() {
+        let ground = choose(&UNTRIED, Dataplane::IpvsOld, None).unwrap();
+        assert_eq!((ground.kernel, ground.instead), (Kernel::Uml, None));
+        let error = choose(&UNTRIED, Dataplane::Ipvs, Some(Kernel::Host)).unwrap_err();
+        assert!(error.to_string().contains("IPVS"), "{error}");
     }
 
     #[test]
-    fn who_asks_for_this_machines_kernel_gets_no_other() {
-        let error = Ground::from(Dataplane::Nftables, Some(Kernel::Host), || {
-            Err("that takes root".into())
-        });
+    fn iptables_takes_this_machines_kernel_if_it_is_asked_for_or_user_mode_linux_does_not_boot() {
+        let boots = choose(&both(Ok(()), None), Dataplane::Iptables, None).unwrap();
+        assert_eq!((boots.kernel, boots.instead), (Kernel::Uml, None));
+        let asked = choose(&host(Ok(())), Dataplane::Iptables, Some(Kernel::Host)).unwrap();
+        assert_eq!((asked.kernel, asked.instead), (Kernel::Host, None));
+        let machine = both(Err("ptrace is not permitted"), Some(Ok(())));
+        let instead = choose(&machine, Dataplane::IptablesNoClusterCidr, None).unwrap();
+        assert_eq!(instead.kernel, Kernel::Host);
+        assert!(instead.instead.unwrap().contains("ptrace is not permitted"));
+    }
+
+    #[test]
+    fn where_neither_serves_both_reasons_are_given() {
+        let machine = both(Err("ptrace is not permitted"), Some(Err("that takes root")));
+        let error = choose(&machine, Dataplane::Iptables, None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("here: ptrace is not permitted") && error.ends_with("instead: that takes root"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_clock_of_its_own_takes_a_kernel_of_its_own() {
+        let text = include_str!("../incidents/f2.yaml");
+        let mut incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        let op = serde_saphyr::from_str("step-clock: {seconds: 5}").unwrap();
+        incident.faults[0].ops.push(op);
+        let error = Ground::on(&UNTRIED, &incident, Some(Kernel::Host)).unwrap_err();
+        assert!(error.to_string().contains("step-clock"), "{error}");
+        let ground = Ground::on(&UNTRIED, &incident, None).unwrap();
+        assert_eq!((ground.kernel, ground.instead), (Kernel::Uml, None));
+    }
+
+    #[test]
+    fn a_kernel_that_is_asked_for_is_never_replaced() {
+        let error = choose(
+            &host(Err("that takes root")),
+            Dataplane::Nftables,
+            Some(Kernel::Host),
+        );
         assert_eq!(
             error.unwrap_err().to_string(),
             "this machine's kernel cannot be used: that takes root"
         );
-        let uml = Ground::from(Dataplane::Nftables, Some(Kernel::Uml), never).unwrap();
+        let uml = choose(&UNTRIED, Dataplane::Nftables, Some(Kernel::Uml)).unwrap();
         assert_eq!(uml.kernel, Kernel::Uml);
         assert!(uml.instead.is_some());
     }

@@ -145,8 +145,9 @@ enum Command {
 /// Whose kernel a lab runs on.
 #[derive(Debug, Args)]
 struct On {
-    /// `host` takes this machine's kernel, in namespaces (as root; data planes of nftables only) and fails where that is not
-    /// possible, `uml` one of its own. Without it what is of nftables takes this machine's where it can.
+    /// `host` takes this machine's kernel, in namespaces (as root; not for data planes of IPVS) and fails where that is not
+    /// possible, `uml` one of its own. Without it nftables takes this machine's where it can, iptables where user-mode Linux does
+    /// not boot.
     #[arg(long, value_name = "host|uml")]
     kernel: Option<Kernel>,
 }
@@ -227,7 +228,6 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 quiet_seconds,
                 json,
             };
-            tools::check()?;
             Ok(match Box::pin(suite.run()).await? {
                 suite::Ended::AsExpected => 0,
                 suite::Ended::NotAsExpected => 1,
@@ -248,7 +248,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             folder,
             ..
         } => {
-            let incident = load(&folder.incidents, &id.context("no incident is named")?)?;
+            let incident = incident::load(&folder.incidents, &id.context("no incident is named")?)?;
             let options = Options {
                 once,
                 healthy_rounds,
@@ -273,7 +273,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             services,
             folder,
         } => {
-            let incident = load(&folder.incidents, &id)?;
+            let incident = incident::load(&folder.incidents, &id)?;
             packets(incident, keep_log, ground.kernel, services.hook.as_deref()).await
         }
         Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
@@ -299,12 +299,6 @@ async fn command(command: Command) -> anyhow::Result<u8> {
     }
 }
 
-fn load(folder: &Path, id: &str) -> anyhow::Result<Incident> {
-    let incident = incident::load(folder, id)?;
-    tools::check()?;
-    Ok(incident)
-}
-
 fn list(folder: &Path) -> anyhow::Result<u8> {
     let mut out = stdout().lock();
     for id in incident::list(folder)? {
@@ -320,7 +314,8 @@ async fn packets(
     kernel: Option<Kernel>,
     hook: Option<&Path>,
 ) -> anyhow::Result<u8> {
-    let ground = Ground::choose(incident.dataplane, kernel)?;
+    let ground = Ground::choose(&incident, kernel)?;
+    tools::check(ground.kernel)?;
     if let Some(instead) = &ground.instead {
         eprintln!("{instead}");
     }

@@ -2,28 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::kernel::Kernel;
+
 /// What installs all of them on Debian and Ubuntu.
 pub const INSTALL: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
     tcpdump nginx-light haproxy unbound nftables";
 
-/// `nsenter`, `setpriv` and `unshare` are part of util-linux, which no Debian lacks.
-const NEEDED: [&str; 15] = [
+/// On either kernel. `nsenter`, `setpriv` and `unshare` are part of util-linux, which no Debian lacks.
+const NEEDED: [&str; 10] = [
+    "ip", "dnsmasq", "tcpdump", "nginx", "haproxy", "unbound", "nft", "nsenter", "setpriv", "unshare",
+];
+
+/// With a kernel of its own.
+const WITH_UML: [&str; 5] = [
     "linux.uml",
     "slirp-fullbolt",
     "xtables-legacy-multi",
     "ipvsadm",
-    "ip",
     "modprobe",
-    "dnsmasq",
-    "tcpdump",
-    "nginx",
-    "haproxy",
-    "unbound",
-    "nft",
-    "nsenter",
-    "setpriv",
-    "unshare",
 ];
+
+/// On this machine's kernel.
+const ON_HOST: [&str; 1] = ["xtables-nft-multi"];
 
 /// Also searched: an ordinary user's `PATH` often lacks them.
 const SYSTEM: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -35,9 +35,14 @@ pub struct Missing {
     missing: Vec<&'static str>,
 }
 
-/// Fails unless everything is there.
-pub fn check() -> Result<(), Missing> {
-    let missing: Vec<_> = NEEDED.into_iter().filter(|tool| find(tool).is_none()).collect();
+/// Fails unless everything is there that a lab on this kernel needs.
+pub fn check(kernel: Kernel) -> Result<(), Missing> {
+    let more: &[&str] = match kernel {
+        Kernel::Uml => &WITH_UML,
+        Kernel::Host => &ON_HOST,
+    };
+    let needed = more.iter().chain(&NEEDED);
+    let missing: Vec<_> = needed.copied().filter(|tool| find(tool).is_none()).collect();
     if missing.is_empty() {
         Ok(())
     } else {

@@ -12,12 +12,14 @@ use crate::{
     parallax::{self, Aggregator},
     publisher::Publisher,
     run_dir::RunDir,
+    tools,
 };
 
 impl Conductor {
     /// Aggregator, machine, cluster, probers. The cluster is shown to forward as it should before anything is probed.
     pub(super) async fn set_up(&mut self, incident: &Incident) -> anyhow::Result<()> {
-        let ground = Ground::choose(incident.dataplane, self.options.kernel)?;
+        let ground = Ground::choose(incident, self.options.kernel)?;
+        tools::check(ground.kernel)?;
         if let Some(instead) = &ground.instead {
             self.screen.line(instead);
         }

@@ -1,0 +1,67 @@
+//! Short trials of what can boot here, by scripts that `tests/check-kernel` runs as well, before anything is built.
+
+use std::{process::Command, sync::OnceLock};
+
+use crate::{incident::Dataplane, packets};
+
+const UML: &str = include_str!("uml-trial.sh");
+const HOST: &str = include_str!("host-trial.sh");
+
+/// Boots user-mode Linux, once in the life of this process. The error is the reason, for people.
+pub(crate) fn uml() -> Result<(), String> {
+    static RESULT: OnceLock<Result<(), String>> = OnceLock::new();
+    RESULT.get_or_init(|| run(UML, &[])).clone()
+}
+
+/// Tries what a data plane needs of this machine's kernel, in namespaces that are gone afterwards. The error is the reason,
+/// for people.
+pub(crate) fn host(dataplane: Dataplane) -> Result<(), String> {
+    let rules = if dataplane.is_nftables() {
+        "nftables"
+    } else {
+        "iptables"
+    };
+    run(HOST, &[rules])
+}
+
+fn run(script: &str, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("running sh: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    Err(match last {
+        Some(line) => packets::printable(line),
+        None => format!("the trial ended with {}", output.status),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_last_line_that_a_trial_writes_without_control_characters() {
+        assert_eq!(run("exit 0", &[]), Ok(()));
+        let reason = run(
+            "echo first >&2; printf 'no \\033 %s\\n\\n' \"$1\" >&2; exit 1",
+            &["root"],
+        )
+        .unwrap_err();
+        assert!(reason.starts_with("no ") && reason.ends_with(" root"), "{reason}");
+        assert!(!reason.contains(char::is_control), "{reason:?}");
+        let silent = run("exit 7", &[]).unwrap_err();
+        assert!(silent.contains('7'), "{silent}");
+    }
+
+    #[test]
+    fn the_trial_of_this_machines_kernel_makes_the_namespaces_that_a_lab_makes() {
+        let made = format!("unshare {} ", crate::host::NAMESPACES.join(" "));
+        assert!(HOST.contains(&made));
+    }
+}
