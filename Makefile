@@ -14,20 +14,34 @@ IMAGE ?=
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
+# Only two programs, with the features of the whole workspace: with -p in place of --workspace, `make test` would have to compile
+# tokio and all that depends on it a second time.
+build-lab = printf '\033[1m▸ building\033[0m (the first time takes about four minutes on two cores)\n' && \
+  cargo build --workspace --locked --bin parallax --bin parallax-lab
+
+# Before anything is built: does user-mode Linux boot here, and if not, what can run on this machine's kernel?
 .PHONY: demo
-demo: lab-tools build ## Boot a small cluster, break it, watch the cause being named (INCIDENT=i7, ONCE=1, LISTEN=…)
-	@target/debug/parallax-lab run $(INCIDENT) --listen $(LISTEN) $(if $(ONCE),--once)
+demo: cargo ## Boot a small cluster, break it, watch the cause being named (INCIDENT=i7, ONCE=1, LISTEN=…)
+	@run=$$(tests/check-kernel $(INCIDENT) $(if $(filter file,$(origin INCIDENT)),--or f3)) && \
+	  $(build-lab) && \
+	  exec target/debug/parallax-lab run $$run --listen $(LISTEN) $(if $(ONCE),--once)
 
 .PHONY: lab
-lab: lab-tools build ## Every incident of the lab, two side by side; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
-	@mkdir -p target/lab
-	@target/debug/parallax-lab run --all --jobs 2 --report target/lab/report.html $(foreach id,$(ONLY),--only $(id))
+lab: cargo ## Every incident of the lab, two side by side; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
+	@run=$$(tests/check-kernel --all $(ONLY)) && \
+	  $(build-lab) && \
+	  mkdir -p target/lab && \
+	  exec target/debug/parallax-lab run $$run --jobs 2 --report target/lab/report.html $(foreach id,$(ONLY),--only $(id))
 
 .PHONY: lab-nightly
-lab-nightly: lab-tools build ## What must stay quiet, ten minutes each, and no alert of a real Prometheus fires
-	@mkdir -p target/lab
+lab-nightly: QUIET := quiet healthy i8-2-short
+lab-nightly: cargo ## What must stay quiet, ten minutes each, and no alert of a real Prometheus fires
 	@tests/install-tools alerts
-	@target/debug/parallax-lab run --all --jobs 2 --alerts --only quiet --only healthy --only i8-2-short --quiet-seconds 600 --report target/lab/nightly.html
+	@run=$$(tests/check-kernel --all $(QUIET)) && \
+	  $(build-lab) && \
+	  mkdir -p target/lab && \
+	  exec target/debug/parallax-lab run $$run --jobs 2 --alerts $(foreach id,$(QUIET),--only $(id)) \
+	    --quiet-seconds 600 --report target/lab/nightly.html
 
 .PHONY: test
 test: ## Everything that must hold: format, lints, unit, integration and lab tests, with the time of each
@@ -57,18 +71,9 @@ bench: cargo ## What a probe costs, against blackbox_exporter; writes docs/perfo
 	@cargo build --release --locked -p parallax-bench
 	@target/release/parallax-bench run --document docs/performance.md
 
-.PHONY: build
-build: cargo
-	@printf '\033[1m▸ building\033[0m (the first time takes about two minutes)\n'
-	@cargo build --workspace --bins --locked
-
 .PHONY: cargo
 cargo:
 	@command -v cargo >/dev/null || { echo 'cargo is missing: install a Rust toolchain (1.95 or newer), for example with rustup' >&2; exit 3; }
-
-.PHONY: lab-tools
-lab-tools:
-	@tests/install-tools lab
 
 .PHONY: bench-diagnosis
 bench-diagnosis: cargo ## The diagnosis at 5 000 nodes and 2 000 targets: rows a second, tick, memory, plan changes
