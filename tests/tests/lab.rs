@@ -6,6 +6,7 @@
 //! builds the workspace first, so that neither is stale.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
+mod boot;
 mod support;
 
 use std::path::Path;
@@ -161,7 +162,7 @@ fn check_on(node: &str, run: String) -> Fault {
 #[tokio::test]
 async fn nftables_mode_serves_pods_whatever_the_policy_by_a_table_of_its_own_on_this_machines_kernel() {
     let mut incident = incident("quiet-nftables");
-    let kernel = kernel(incident.dataplane);
+    let kernel = kernel(&incident);
     // Empty where rules of iptables stand in for it: in user-mode Linux.
     let table = "nft list map ip kube-proxy no-endpoint-services | grep -q '203.0.113.10 . tcp . 80 : drop'";
     incident.faults.push(check_on("n3", table.to_owned()));
@@ -240,7 +241,7 @@ async fn a_lab_on_this_machines_kernel_changes_nothing_of_it_and_leaves_nothing_
         return;
     }
     let _turn = turn();
-    if kernel(incident("f3").dataplane) != Kernel::Host {
+    if kernel(&incident("f3")) != Kernel::Host {
         return killed_when_it_stands("f3").await;
     }
     let before = this_machine();

@@ -1,4 +1,7 @@
 //! What every lab test needs: a lab, and everything about it when the test fails.
+
+pub(crate) mod helper;
+
 use std::{
     collections::BTreeSet,
     fs::{self, File},
@@ -8,7 +11,7 @@ use std::{
 };
 
 use parallax_lab::{
-    incident::{Dataplane, Incident},
+    incident::Incident,
     kernel::{Ground, Kernel},
     lab::Lab,
     run_dir::RunDir,
@@ -22,8 +25,10 @@ pub(crate) fn skipped() -> bool {
         eprintln!("SKIPPED: PARALLAX_LAB=skip, this lab test has shown nothing");
         return true;
     }
-    if let Err(missing) = tools::check() {
-        panic!("{missing} (or leave the lab out with PARALLAX_LAB=skip)");
+    for kernel in [Kernel::Uml, Kernel::Host] {
+        if let Err(missing) = tools::check(kernel) {
+            panic!("{missing} (or leave the lab out with PARALLAX_LAB=skip)");
+        }
     }
     false
 }
@@ -41,10 +46,10 @@ pub(crate) fn lab_binary() -> &'static str {
     env!("CARGO_BIN_EXE_parallax-lab")
 }
 
-/// The kernel that suits a data plane here. What is of nftables is shown in user-mode Linux where this machine's kernel
+/// The kernel that suits an incident here. What is of nftables is shown in user-mode Linux where this machine's kernel
 /// cannot be used, and that is said.
-pub(crate) fn kernel(dataplane: Dataplane) -> Kernel {
-    let ground = Ground::choose(dataplane, None).unwrap();
+pub(crate) fn kernel(incident: &Incident) -> Kernel {
+    let ground = Ground::choose(incident, None).unwrap();
     if let Some(instead) = ground.instead {
         eprintln!("INSTEAD: {instead}");
     }
@@ -53,7 +58,7 @@ pub(crate) fn kernel(dataplane: Dataplane) -> Kernel {
 
 /// Boots a lab.
 pub(crate) async fn boot(incident: Incident) -> Lab {
-    let kernel = kernel(incident.dataplane);
+    let kernel = kernel(&incident);
     Lab::boot(
         Path::new(lab_binary()),
         RunDir::create(false).unwrap(),
@@ -116,6 +121,15 @@ impl Cleanup {
             .map(|(id, line)| (id, String::from_utf8_lossy(&line).replace('\0', " ")))
             .filter(|(_, line)| line.contains(mine))
             .collect()
+    }
+
+    /// Whether a process of the machine has a file of this name mapped.
+    pub(crate) fn maps(&self, name: &str) -> bool {
+        let maps = |(id, _)| fs::read_to_string(format!("/proc/{id}/maps")).unwrap_or_default();
+        self.processes()
+            .into_iter()
+            .map(maps)
+            .any(|maps| maps.contains(name))
     }
 
     pub(crate) fn machine_runs(&self) -> bool {

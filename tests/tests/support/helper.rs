@@ -1,0 +1,31 @@
+//! Helpers in C, which make this machine behave like another one. Compiled when a test asks for them.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A library: `ptrace` as a host kernel with AMX answers it.
+pub(crate) fn large_area(folder: &Path) -> PathBuf {
+    compile("uml-xstate/tests/large_area.c", folder, &["-shared", "-fPIC"])
+}
+
+/// A program that runs another one where `ptrace` is not permitted.
+pub(crate) fn without_ptrace(folder: &Path) -> PathBuf {
+    compile("tests/support/without_ptrace.c", folder, &[])
+}
+
+fn compile(source: &str, folder: &Path, more: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let output = folder.join(source.with_extension("").file_name().unwrap());
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = Command::new(&compiler)
+        .args(["-O1", "-Wall", "-Wextra", "-Werror"])
+        .args(more)
+        .arg("-o")
+        .args([&output, &source])
+        .status();
+    assert!(status.unwrap().success(), "{compiler} {}", source.display());
+    output
+}
