@@ -14,8 +14,7 @@ IMAGE ?=
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
-# Only two programs, with the features of the whole workspace: with -p in place of --workspace, `make test` would have to compile
-# tokio and all that depends on it a second time.
+# Only the two programs, and with the features of the whole workspace: `make test` goes on from what is compiled here.
 build-lab = printf '\033[1m▸ building\033[0m (the first time takes about four minutes on two cores)\n' && \
   cargo build --workspace --locked --bin parallax --bin parallax-lab
 

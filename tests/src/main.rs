@@ -22,6 +22,7 @@ use parallax_lab::{
     run_dir::RunDir,
     suite::{self, Suite},
     tools,
+    uml::InvalidSetting,
 };
 
 /// Incidents with real packets: a small cluster of namespaces in user-mode Linux, or on this machine's kernel.
@@ -198,7 +199,8 @@ async fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("parallax-lab: {error:#}");
-            ExitCode::from(if error.is::<LoadError>() { 2 } else { COULD_NOT })
+            let usage = error.is::<LoadError>() || error.is::<InvalidSetting>();
+            ExitCode::from(if usage { 2 } else { COULD_NOT })
         }
     }
 }

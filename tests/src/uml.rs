@@ -8,6 +8,8 @@ use std::{fs, net::SocketAddr, path::Path, process::Stdio};
 use anyhow::Context;
 use tokio::process::Command;
 
+pub use xstate::InvalidSetting;
+
 use crate::{
     cluster::addresses,
     kernel,

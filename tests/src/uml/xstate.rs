@@ -22,13 +22,18 @@ enum Preload {
     Never,
 }
 
+/// The environment says neither when to preload the library nor when not to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{VARIABLE} is {0:?}: expected always or never, or unset it")]
+pub struct InvalidSetting(String);
+
 impl Preload {
-    fn from_setting(text: Option<&str>) -> anyhow::Result<Self> {
+    fn from_setting(text: Option<&str>) -> Result<Self, InvalidSetting> {
         match text {
             None | Some("") => Ok(Self::WhereNeeded),
             Some("always") => Ok(Self::Always),
             Some("never") => Ok(Self::Never),
-            Some(other) => anyhow::bail!("{VARIABLE} is always or never, not {other:?}"),
+            Some(other) => Err(InvalidSetting(other.to_owned())),
         }
     }
 

@@ -92,6 +92,24 @@ fn on_a_cpu_with_amx_user_mode_linux_dies_without_the_library_and_an_incident_is
     assert!(with.status.success(), "{}", errors(&with));
 }
 
+#[test]
+fn a_setting_that_is_neither_always_nor_never_is_refused() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab_in(folder.path(), &["packets", "i1"])
+        .env(XSTATE, "yes")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("PARALLAX_LAB_XSTATE"),
+        "{}",
+        errors(&output)
+    );
+}
+
 fn check_kernel(wrapper: Option<&Path>, arguments: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("check-kernel");
     let mut words = wrapper.into_iter().map(Path::as_os_str).collect::<Vec<&OsStr>>();

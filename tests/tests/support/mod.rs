@@ -214,7 +214,11 @@ pub(crate) fn this_machine() -> Vec<String> {
     links.sort_unstable();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = mounts.lines().filter(|line| line.contains("netns"));
-    let rules = Command::new("nft").args(["list", "ruleset"]).output().unwrap();
+    // Stateless: without the counters of what else goes on here.
+    let rules = Command::new("nft")
+        .args(["--stateless", "list", "ruleset"])
+        .output()
+        .unwrap();
     assert!(
         rules.status.success(),
         "{}",
