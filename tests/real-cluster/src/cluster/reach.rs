@@ -1,7 +1,7 @@
 //! Ways into a pod's port: its address where this machine has a route, else a port forwarded by its kubelet.
 //!
 //! The API server's pod proxy is none of them: its connections come from outside the namespaces that the installation's
-//! NetworkPolicies let in, and a CNI that enforces these drops them. A forwarded port begins inside the pod.
+//! network policies let in, and a CNI that enforces these drops them. A forwarded port begins inside the pod.
 
 use std::{cell::Cell, time::Duration};
 

@@ -39,7 +39,7 @@ pub struct Ingress {
     pub deployment: String,
     /// Name of the Service, of type LoadBalancer.
     pub service: String,
-    /// The IngressClass that it serves.
+    /// The `IngressClass` that it serves.
     pub class: String,
 }
 

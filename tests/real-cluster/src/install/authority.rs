@@ -112,7 +112,7 @@ mod tests {
             .build()
             .unwrap();
         // 2026-06-01.
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(1_780_272_000));
+        let now = UnixTime::since_unix_epoch(Duration::from_hours(494_520));
         let host = ServerName::try_from("secure.example.com").unwrap();
         let verdict = |kind| {
             let pair = authority.issue("secure.example.com", kind).unwrap();

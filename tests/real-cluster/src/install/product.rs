@@ -172,7 +172,7 @@ impl Product {
         Ok(())
     }
 
-    /// PodMonitors as the product prints them for the Prometheus operator.
+    /// `PodMonitors` as the product prints them for the Prometheus operator.
     ///
     /// # Errors
     /// Values that are refused.
@@ -216,7 +216,7 @@ impl std::fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// A volume for the claim of the installation: that of the default StorageClass, or a folder that the hook makes.
+/// A volume for the claim of the installation: that of the default `StorageClass`, or a folder that the hook makes.
 async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
     let classes = Api::<StorageClass>::all(cluster.client.clone())
         .list(&ListParams::default())

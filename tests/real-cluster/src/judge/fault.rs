@@ -3,7 +3,7 @@
 use super::{Outcome, Seen, Span, Story, Verdict, alerts::gaps};
 use crate::{
     judge::Fired,
-    observe::Incident,
+    observe::{Incident, State},
     step::{Expected, Saying},
 };
 
@@ -107,7 +107,7 @@ fn was(sayings: &[Saying], story: &Story, seen: &Seen) -> bool {
         .filter(|look| look.at >= seen.marks.fault);
     looks
         .filter_map(|look| look.state.as_ref().ok())
-        .flat_map(|state| state.open())
+        .flat_map(State::open)
         .any(|incident| incident.id == story.incident.id && is(sayings, incident))
 }
 

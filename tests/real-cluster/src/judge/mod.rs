@@ -4,6 +4,8 @@ mod alerts;
 mod fault;
 mod ordinary;
 mod stories;
+#[cfg(test)]
+mod tests;
 mod users;
 
 use serde::Serialize;

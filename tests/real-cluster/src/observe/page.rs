@@ -42,10 +42,10 @@ impl Browser {
 
     /// A picture of the page of the aggregator that answers, as PNG; nothing where none does.
     pub async fn picture(&self, cluster: &Cluster, name: &str) -> Option<Vec<u8>> {
-        let ready = aggregators(cluster)
+        let mut ready = aggregators(cluster)
             .into_iter()
             .filter(|pod| pod.ready && !pod.terminating);
-        let address = ready.filter_map(|pod| pod.address).next()?;
+        let address = ready.find_map(|pod| pod.address)?;
         let path = self.folder.join(format!("{}.png", name.replace('/', "-")));
         let taken = Command::new(&self.program)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])

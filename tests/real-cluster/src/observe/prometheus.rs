@@ -1,4 +1,4 @@
-//! A real Prometheus with the shipped rules, which scrapes what the product's own PodMonitors select, labelled as the
+//! A real Prometheus with the shipped rules, which scrapes what the product's own `PodMonitors` select, labelled as the
 //! Prometheus operator labels it.
 
 use std::{
@@ -90,7 +90,7 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// Has it scrape these pods from now on, as far as its PodMonitors select them.
+    /// Has it scrape these pods from now on, as far as its `PodMonitors` select them.
     pub fn find(&self, pods: &[PodView]) {
         self.discovery.renew(pods);
     }
@@ -133,7 +133,7 @@ impl Prometheus {
     }
 }
 
-/// The configuration that the operator would write for the PodMonitors, but for the interval and the way into pods.
+/// The configuration that the operator would write for the `PodMonitors`, but for the interval and the way into pods.
 fn settings(rules: &Path, pods: &Path, monitors: &[Value], proxy: SocketAddr) -> Value {
     let scrapes: Vec<Value> = monitors
         .iter()

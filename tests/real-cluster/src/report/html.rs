@@ -186,3 +186,111 @@ table{border-collapse:collapse;margin:1em 0}td,th{text-align:left;vertical-align
 pre{background:#f4f4f4;padding:.7em;overflow-x:auto;font-size:13px}blockquote{margin:.6em 0;padding:.2em 1em;border-left:4px solid #888}\n\
 .bad td:first-child,.bad>h3{color:#b00020}.good td:first-child,.good>h3{color:#0a7d32}.open td:first-child,.open>h3{color:#8a5a00}\n\
 summary{cursor:pointer}img{max-width:100%;border:1px solid #ccc}figure{margin:1em 0}\n</style></head><body>\n";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{
+        judge::{Marks, Span, Story, Verdict},
+        observe::{ExitCode, Incident, StatusLook},
+        run::{Explained, Picture, Took},
+        step,
+    };
+
+    fn report(outcome: Outcome) -> Report {
+        let steps = step::parse(
+            Path::new("steps/fault-pair.yaml"),
+            "title: two nodes <do> not reach each other\nkind: fault\ndo: []\ncure: [{install: {}}]\nwatch: 1\n\
+             expect: {named: [{cause: [P7]}], felt: [service]}\n",
+        );
+        let mut record = Record::of(&steps.unwrap()[0]);
+        let said = |id: &str, cause: &str| Story {
+            incident: Incident {
+                id: id.to_owned(),
+                cause: cause.to_owned(),
+                region: "pair n1 → n2".to_owned(),
+                sentence: "probes & pods time out".to_owned(),
+                ..Incident::default()
+            },
+            open: vec![Span {
+                from: 110.0,
+                until: 170.0,
+            }],
+            said: vec![(110.0, "first".to_owned()), (120.0, "then".to_owned())],
+            left_open: false,
+        };
+        record.marks = Some(Marks {
+            fault: 100.0,
+            acted: 100.0,
+            cured: Some(160.0),
+            healed: Some(161.0),
+            ended: 200.0,
+        });
+        record.verdict = Verdict {
+            outcome,
+            reasons: vec!["closed late".to_owned()],
+            named_after: Some(10.0),
+            closed_after: Some(9.0),
+            named: vec![said("0a1b", "P7")],
+            extras: vec![said("0c2d", "P3")],
+            statuses: vec![StatusLook {
+                at: 130.0,
+                until: 130.2,
+                code: ExitCode(Some(1)),
+                line: "1 open incident".to_owned(),
+            }],
+            ..Verdict::not_run(String::new())
+        };
+        record.explained = vec![Explained {
+            at: 111.0,
+            id: "0a1b".to_owned(),
+            explanation: serde_json::json!({"evidence": "4 of 4"}),
+        }];
+        record.pictures = vec![Picture {
+            at: 150.0,
+            caption: "just before the cure".to_owned(),
+            png: b"png".to_vec(),
+        }];
+        record.took = vec![Took {
+            pod: "parallax-aggregator-1".to_owned(),
+            memory_mib: 9.5,
+            cpu_milli: 14.0,
+        }];
+        Report {
+            version: "v1.36.2".to_owned(),
+            nodes: vec!["n1".to_owned(), "n2".to_owned(), "n3".to_owned()],
+            began_unix_ms: 1_795_000_000_000,
+            seconds: 360.0,
+            records: vec![record],
+        }
+    }
+
+    #[test]
+    fn the_page_shows_what_was_said_and_when_with_evidence_and_pictures_and_escapes_all_of_it() {
+        let page = page(&report(Outcome::Passed));
+        for words in [
+            "1 of 1 steps as they should be",
+            "two nodes &lt;do&gt; not reach each other",
+            "0a1b P7 (pair n1 → n2, 0.000): probes &amp; pods time out",
+            "open +10 to +70 s",
+            "<td>10 s</td><td>1</td><td>9 s</td>",
+            "+30 to +30 s: 1 (1 open incident)",
+            "Evidence of 0a1b at +11 s",
+            "&quot;evidence&quot;: &quot;4 of 4&quot;",
+            "data:image/png;base64,cG5n",
+            "<td>aggregator</td><td>9.5 MiB</td><td>14 m</td>",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+    }
+
+    #[test]
+    fn what_failed_says_why() {
+        let page = page(&report(Outcome::Failed));
+        assert!(page.contains("0 of 1 steps as they should be"));
+        assert!(page.contains("<section class=\"bad\""));
+        assert!(page.contains("<li>closed late</li>"));
+    }
+}

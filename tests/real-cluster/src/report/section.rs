@@ -6,8 +6,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::html::{Escaped, class, sign};
 use crate::{
-    judge::{Span, Story},
+    judge::{Marks, Span, Story},
     run::Record,
+    step::Kind,
 };
 
 pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
@@ -42,12 +43,31 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
         return Ok(());
     };
     let since = Since(marks.fault);
-    stories(text, "Named", &verdict.named, &since)?;
-    stories(text, "Beside it", &verdict.extras, &since)?;
-    writeln!(
-        text,
-        "<details><summary>What was done, alerts, command line, users</summary>"
-    )?;
+    let (right, wrong) = match record.kind {
+        Kind::Fault => ("Named", "Beside it"),
+        Kind::Ordinary => ("May be said", "Must not be said"),
+    };
+    stories(text, right, &verdict.named, &since)?;
+    stories(text, wrong, &verdict.extras, &since)?;
+    text.push_str("<details><summary>What was done, alerts, command line, users, evidence</summary>");
+    done(text, record, marks, &since)?;
+    seen(text, record, &since)?;
+    text.push_str("</details>\n");
+    for picture in &record.pictures {
+        writeln!(
+            text,
+            "<details><summary>The page at {}: {}</summary><figure><img alt=\"the page\" src=\"data:image/png;base64,{}\"></figure></details>",
+            since.at(picture.at),
+            Escaped(&picture.caption),
+            STANDARD.encode(&picture.png)
+        )?;
+    }
+    text.push_str("</section>\n");
+    Ok(())
+}
+
+/// Every action with its time.
+fn done(text: &mut String, record: &Record, marks: Marks, since: &Since) -> fmt::Result {
     text.push_str("<table>\n");
     for (at, what) in &record.done {
         writeln!(
@@ -64,7 +84,12 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
         text,
         "<tr><td>{}</td><td>the end</td></tr></table>",
         since.at(marks.ended)
-    )?;
+    )
+}
+
+/// Everything that was seen but incidents.
+fn seen(text: &mut String, record: &Record, since: &Since) -> fmt::Result {
+    let verdict = &record.verdict;
     list(
         text,
         "Alerts",
@@ -73,7 +98,7 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
             format!("{}: {}", fired.words(), spans.join(", "))
         }),
     )?;
-    list(text, "parallax status", statuses(record, &since).into_iter())?;
+    list(text, "parallax status", statuses(record, since).into_iter())?;
     list(
         text,
         "Findings and hazards",
@@ -136,17 +161,6 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
             Escaped(&pretty)
         )?;
     }
-    text.push_str("</details>\n");
-    for picture in &record.pictures {
-        writeln!(
-            text,
-            "<details><summary>The page at {}: {}</summary><figure><img alt=\"the page\" src=\"data:image/png;base64,{}\"></figure></details>",
-            since.at(picture.at),
-            Escaped(&picture.caption),
-            STANDARD.encode(&picture.png)
-        )?;
-    }
-    text.push_str("</section>\n");
     Ok(())
 }
 

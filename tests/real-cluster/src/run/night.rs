@@ -40,7 +40,7 @@ impl Suite {
     }
 }
 
-/// A sequence of numbers that depends on its seed only (SplitMix64).
+/// A sequence of numbers that depends on its seed only (`SplitMix64`).
 struct Order(u64);
 
 impl Order {

@@ -176,11 +176,12 @@ impl Report {
         );
         for record in &self.records {
             if record.verdict.outcome == Outcome::NotRun {
-                text.push_str(&format!(
-                    "\nnot run: {}: {}",
-                    record.id,
-                    record.verdict.reasons.join("; ")
-                ));
+                text.extend([
+                    "\nnot run: ",
+                    &record.id,
+                    ": ",
+                    &record.verdict.reasons.join("; "),
+                ]);
             }
         }
         text

@@ -116,13 +116,11 @@ impl Suite {
             }
             Condition::Named => !self.named(step).is_empty(),
             Condition::Firing => {
-                let named = self.named(step);
+                let ids = self.named(step);
                 let timeline = self.observer.timeline.borrow();
                 timeline.alerts_now().iter().any(|alert| {
                     let id = alert.labels.get("incident");
-                    alert.firing
-                        && alert.name == "ParallaxIncident"
-                        && id.is_some_and(|id| named.contains(id))
+                    alert.firing && alert.name == "ParallaxIncident" && id.is_some_and(|id| ids.contains(id))
                 })
             }
             Condition::UsersFail(to) => {
