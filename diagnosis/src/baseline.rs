@@ -159,12 +159,11 @@ impl Baseline {
             usual.status = answer.status;
             usual.last = end;
             match &answer.server {
-                None => usual.anonymous = true,
                 Some(server) if usual.servers.len() < SERVERS => {
                     usual.servers.insert(server.clone());
                 }
-                // Too many to tell anybody by.
-                Some(_) => usual.anonymous = true,
+                // None, or too many to recognize an answer by.
+                _ => usual.anonymous = true,
             }
         }
         if !taught {

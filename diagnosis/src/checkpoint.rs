@@ -93,11 +93,15 @@ pub struct RememberedIncident {
     pub(crate) crossed: u64,
 }
 
+/// Of a target's memory, what does not change with every answer: whether it ever worked, whether a change of its answers was
+/// noticed, and which answers are usual.
+type Essence = (bool, bool, Vec<(AnswerClass, u16)>);
+
 impl Checkpoint {
     /// Whether two checkpoints differ only in what changes with every round, or matters for minutes.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
-        let answers = |checkpoint: &Self| -> BTreeMap<TargetId, (bool, bool, Vec<(AnswerClass, u16)>)> {
+        let answers = |checkpoint: &Self| -> BTreeMap<TargetId, Essence> {
             let each = checkpoint.targets.iter().map(|(target, memory)| {
                 let answers = memory.baseline.iter().flat_map(|baseline| &baseline.answers);
                 let answers = answers.map(|usual| (usual.class, usual.status)).collect();

@@ -80,7 +80,7 @@ impl Links {
                 Some(("vantage", &format!("{node}/pod"))),
             )),
             Subject::Network => links.extend(self.to("mesh", incident, "Dashboard of the mesh", None)),
-            Subject::Front(_) | Subject::Target(_) | Subject::Name(_) => {}
+            Subject::Front(_) | Subject::Service(_) | Subject::Target(_) | Subject::Name(_) => {}
         }
         if let Some(target) = verdict.targets.first() {
             let title = format!("Dashboard of {target}");

@@ -109,6 +109,7 @@ pub(super) fn concerned(
             None
         }
         Subject::Front(front) => topology.service_of(front),
+        Subject::Service(key) => topology.service(key),
         Subject::Target(target) => entry(target, topology),
         Subject::Name(_) | Subject::Network => None,
     };

@@ -189,7 +189,7 @@ fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
             let any = own.or_else(|| all.find(|placed| asks(placed, None)));
             any.map(|placed| placed.target.id.to_string())
         }
-        Subject::Front(_) | Subject::Target(_) => None,
+        Subject::Front(_) | Subject::Service(_) | Subject::Target(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use parallax_model::{EventTime, Micros};
 use super::Engine;
 use crate::ids::NameIx;
 
-/// The negative TTL of CoreDNS (`cache 30`), and two rounds until it has learned of the change.
+/// The negative TTL of `CoreDNS` (`cache 30`), and two rounds until it has learned of the change.
 const NEGATIVE_TTL: Micros = Micros::from_secs(30);
 
 /// Until when each name's absence may be cached.

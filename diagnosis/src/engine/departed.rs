@@ -5,6 +5,7 @@ use parallax_model::{EventTime, Round};
 use super::Engine;
 use crate::{
     block::{Block, Of},
+    cells::Ring,
     incident::{Scope, Tracked},
     judge::Unit,
     region::Region,
@@ -99,7 +100,7 @@ impl Engine {
                 return None;
             };
             let visits = self.blocks.get(&Block::plain(Of::Vip(*front)));
-            let last = visits.and_then(|ring| ring.last()).max(tracked.restored)?;
+            let last = visits.and_then(Ring::last).max(tracked.restored)?;
             let speak = |client| {
                 let vantage = self.world.vantages.name(client);
                 self.matrix.is_reporting(client, at, self.settings) && self.known.contains(vantage)

@@ -146,6 +146,9 @@ impl Quiet {
     }
 }
 
+/// A front and the Service behind it, as far as either is known.
+type ServedFront = (Option<Front>, Option<ServiceKey>);
+
 /// Rounds, cells, verdicts and incidents of one mesh.
 #[derive(Debug)]
 pub struct Engine {
@@ -190,7 +193,7 @@ pub struct Engine {
     /// Addresses of nodes that anybody went to.
     met: usize,
     /// What the topology says of causes, by front and Service, as far as it was asked for.
-    prior_facts: BTreeMap<(Option<Front>, Option<ServiceKey>), Arc<[PriorFact]>>,
+    prior_facts: BTreeMap<ServedFront, Arc<[PriorFact]>>,
     counters: Counters,
     answers: Answers,
     /// Where it took up what another process left.

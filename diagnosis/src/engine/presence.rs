@@ -134,7 +134,7 @@ impl Engine {
         }
         // A connection that stands, and a process that says nothing: the node took the connection.
         let echoes = cells.get(&Block::plain(Of::Mesh)).into_iter();
-        let mut echoes = echoes.flat_map(|cells| cells.iter());
+        let mut echoes = echoes.flat_map(ClosedCells::iter);
         witness.passed |= echoes.any(|(key, counts)| {
             let stands = |kind| {
                 matches!(

@@ -10,6 +10,7 @@ use super::Engine;
 use crate::{
     block::{Block, Of},
     checkpoint::{Checkpoint, FormerAddress, TargetMemory, VERSION},
+    topology::Service,
 };
 
 /// Former addresses of which any cache may still tell somebody.
@@ -173,10 +174,7 @@ impl Engine {
                 }
                 Of::Direct(service, port) => {
                     let service = world.services.name(service);
-                    if topology
-                        .service(service)
-                        .is_some_and(|service| service.is_headless())
-                    {
+                    if topology.service(service).is_some_and(Service::is_headless) {
                         checkpoint.endpoints.insert((service.clone(), port));
                     }
                 }

@@ -171,7 +171,7 @@ fn answer(asked: &Asked) -> DnsAnswer {
     addresses.sort_unstable();
     addresses.dedup();
     // Beside an address the absence of the other family says nothing of how long that address holds.
-    let decides = |reply: &&crate::dns::Reply| addresses.is_empty() || !reply.addresses.is_empty();
+    let decides = |reply: &&dns::Reply| addresses.is_empty() || !reply.addresses.is_empty();
     let ttl_s = replies().filter(decides).filter_map(|reply| reply.ttl).min();
     DnsAnswer {
         resolver: asked.server,

@@ -9,7 +9,8 @@ use parallax_diagnosis::topology::{
 };
 use parallax_model::{
     DnsAnswer, EchoIdentity, FailureKind, Front, HostName, InvalidName, ObjectName, Observation, Outcome,
-    Recorded, RedirectPolicy, ServiceKey, TargetId, TargetSpec, TlsExpectation, TtlEvidence, Vantage,
+    Recorded, RedirectPolicy, ServerProduct, ServiceKey, TargetId, TargetSpec, TlsExpectation, TtlEvidence,
+    Vantage,
 };
 
 use super::Veil;
@@ -324,6 +325,7 @@ impl Veil {
             mut annotations,
             ingress_class,
             guarded_by,
+            echo,
             probe,
         } = service;
         // Of the others nobody knows what they say.
@@ -348,6 +350,7 @@ impl Veil {
             annotations,
             ingress_class: ingress_class.map(|class| self.veiled(class)),
             guarded_by: guarded_by.map(|names| names.into_iter().map(|name| self.veiled(name)).collect()),
+            echo,
             probe: self.service_probe(probe),
         }
     }

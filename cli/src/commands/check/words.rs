@@ -216,6 +216,13 @@ pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
             "it answers though it must not",
             ["a firewall rule or NetworkPolicy is missing"],
         ),
+        K::UnlikeBefore => because(
+            format!("the answer is unlike the one it gives while it works{detail}"),
+            [
+                "an ingress controller or a balancer answers in its place: no route, or no pod behind it",
+                "the application was changed on purpose",
+            ],
+        ),
         K::Other(word) => because(format!("failed: {}", shown(word)), []),
     }
 }
@@ -240,6 +247,10 @@ pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explained {
         OwnFault::NoFamily => (
             "this machine has no route of that address family",
             "nothing is said of the address itself; look from a machine that has one",
+        ),
+        OwnFault::PeerAway => (
+            "the prober that was asked is restarting or has no plan yet",
+            "nothing is said of the network; see the pod of that prober",
         ),
         OwnFault::Stopping => ("stopped before it was asked", "run it again"),
         OwnFault::NoResolver => (

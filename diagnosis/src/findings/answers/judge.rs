@@ -44,7 +44,7 @@ const SEEN: usize = 16;
 /// Longest time an old answer is excused by its TTL, whatever that says.
 const LONGEST_TTL: Micros = Micros::from_secs(3600);
 
-/// TTL of an answer that does not say; the longest that CoreDNS keeps one (`cache 30`, the default of most
+/// TTL of an answer that does not say; the longest that `CoreDNS` keeps one (`cache 30`, the default of most
 /// distributions).
 const USUAL_TTL: u32 = 30;
 

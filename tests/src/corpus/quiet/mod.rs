@@ -285,6 +285,7 @@ fn judge(mesh: &Mesh, drawn: &Drawn, before: usize, rng: &mut Rng, found: &mut F
 fn said(verdict: &Verdict) -> (String, bool) {
     let subject = match &verdict.subject {
         Subject::Front(_) => "a front",
+        Subject::Service(_) => "a Service",
         Subject::Target(_) => "a target",
         Subject::Network => "the network",
         Subject::Node(_) => "a node",

@@ -1,0 +1,108 @@
+//! The control client: what the users of the cluster feel.
+//!
+//! One runs in a pod on every node, and asks each destination once a second: a fresh connection, one HTTP/1.1 request,
+//! names by the C library as any program does. It shares no code with the prober. The suite reads its log, and holds
+//! what Parallax says to it.
+
+mod destination;
+mod log;
+mod request;
+
+use std::{
+    net::{Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    routing::get,
+};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+pub use destination::Destination;
+use log::Log;
+pub use log::{Entry, Page};
+
+/// Time between two requests to one destination.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What the client asks, and where its log is served.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// A destination, as NAME=URL; may be repeated.
+    #[arg(long = "ask", value_name = "NAME=URL", required = true)]
+    destinations: Vec<Destination>,
+    /// Roots to trust, as PEM.
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
+    /// Milliseconds until a request is given up.
+    #[arg(long, default_value_t = 3000, value_name = "MS")]
+    timeout_ms: u64,
+    /// Port of the log.
+    #[arg(long, default_value_t = 8082)]
+    port: u16,
+}
+
+/// Asks until the process is ended.
+///
+/// # Errors
+/// Roots that cannot be read, or a port that cannot be bound.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let tls = request::trust(options.roots.as_deref())?;
+    let log = Arc::new(Log::new());
+    let timeout = Duration::from_millis(options.timeout_ms);
+    for destination in options.destinations {
+        let (tls, log) = (Arc::clone(&tls), Arc::clone(&log));
+        thread::Builder::new()
+            .name(destination.name.clone())
+            .spawn(move || ask_forever(&destination, &tls, &log, timeout))
+            .context("starting a thread")?;
+    }
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, options.port));
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("listening on {address}"))?;
+    let router = Router::new().route("/log", get(page)).with_state(log);
+    axum::serve(listener, router).await.context("serving the log")
+}
+
+/// Which part of the log is wanted.
+#[derive(Debug, Deserialize)]
+struct Wanted {
+    #[serde(default)]
+    after: u64,
+}
+
+async fn page(State(log): State<Arc<Log>>, Query(Wanted { after }): Query<Wanted>) -> Json<Page> {
+    Json(log.page(after))
+}
+
+/// Each request in a thread of its own, so that one that hangs delays no other one.
+fn ask_forever(
+    destination: &Destination,
+    tls: &Arc<rustls::ClientConfig>,
+    log: &Arc<Log>,
+    timeout: Duration,
+) {
+    let mut next = Instant::now();
+    loop {
+        let (destination, tls, log) = (destination.clone(), Arc::clone(tls), Arc::clone(log));
+        let started = thread::Builder::new().spawn(move || {
+            let at = log::unix_ms();
+            let begin = Instant::now();
+            let answer = request::ask(&destination, &tls, timeout);
+            let took = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+            log.push(at, &destination.name, took, answer);
+        });
+        // No thread to be had is this machine's trouble; the log has a gap then, and the suite counts requests.
+        drop(started);
+        next += PERIOD;
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}

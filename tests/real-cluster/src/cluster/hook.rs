@@ -1,0 +1,98 @@
+//! The hook: an executable that does to the cluster what kubectl cannot. docs/testing.md describes its verbs.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use anyhow::{Context, bail};
+use tokio::{process::Command, time::timeout};
+
+/// Exit code of a hook that cannot do what it was asked for.
+const UNSUPPORTED: i32 = 4;
+
+/// The longest that one call takes: an import of images on every node.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// The executable that `PARALLAX_REAL_CLUSTER_HOOK` names, if any.
+#[derive(Debug, Clone)]
+pub struct Hook {
+    program: Option<PathBuf>,
+    kubeconfig: PathBuf,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hooked {
+    /// Done; what it printed.
+    Done(String),
+    /// Not supported here, or there is no hook.
+    Unsupported,
+}
+
+impl Hook {
+    pub(super) const fn new(program: Option<PathBuf>, kubeconfig: PathBuf) -> Self {
+        Self { program, kubeconfig }
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub const fn is_there(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Calls it with a verb and its arguments, and waits for its end.
+    ///
+    /// # Errors
+    /// Another exit code than 0 and 4, with everything that was printed, or no end within five minutes.
+    pub async fn call(&self, arguments: &[impl AsRef<str>]) -> anyhow::Result<Hooked> {
+        let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+        let Some(program) = &self.program else {
+            return Ok(Hooked::Unsupported);
+        };
+        let said = || format!("{} {}", program.display(), arguments.join(" "));
+        let running = Command::new(program)
+            .args(&arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .stdin(Stdio::null())
+            // A Ctrl-C of the terminal goes to the suite, which restores what is broken.
+            .process_group(0)
+            .kill_on_drop(true)
+            .output();
+        let output = timeout(PATIENCE, running)
+            .await
+            .with_context(|| format!("{} has not ended after {PATIENCE:?}", said()))?
+            .with_context(said)?;
+        match output.status.code() {
+            Some(0) => Ok(Hooked::Done(
+                String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            )),
+            Some(UNSUPPORTED) => Ok(Hooked::Unsupported),
+            _ => bail!(
+                "{}: {}: {}",
+                said(),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn exit_code_4_is_no_error_and_any_other_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("hook");
+        fs::write(&program, "#!/bin/sh\necho \"$1 done\"\nexit $2\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let hook = Hook::new(Some(program), PathBuf::from("/dev/null"));
+        let done = Hooked::Done("load done".to_owned());
+        assert_eq!(hook.call(&["load", "0"]).await.unwrap(), done);
+        assert_eq!(hook.call(&["load", "4"]).await.unwrap(), Hooked::Unsupported);
+        assert!(hook.call(&["load", "1"]).await.is_err());
+        let none = Hook::new(None, PathBuf::from("/dev/null"));
+        assert_eq!(none.call(&["load", "0"]).await.unwrap(), Hooked::Unsupported);
+    }
+}

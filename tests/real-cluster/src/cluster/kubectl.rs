@@ -1,0 +1,106 @@
+//! kubectl as an administrator types it.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
+
+/// The longest that a command takes without a limit of its own.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// kubectl of one kubeconfig.
+#[derive(Debug, Clone)]
+pub struct Kubectl {
+    program: OsString,
+    kubeconfig: PathBuf,
+    /// Where it keeps what it has learned of the API server.
+    home: PathBuf,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Exit code 0.
+    pub success: bool,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+}
+
+impl Kubectl {
+    /// `KUBECTL` names the program, `kubectl` of the path otherwise.
+    pub(super) fn new(kubeconfig: PathBuf, home: PathBuf) -> Self {
+        Self {
+            program: env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()),
+            kubeconfig,
+            home,
+        }
+    }
+
+    /// Runs a command to its end; what it printed.
+    ///
+    /// # Errors
+    /// Another exit code than 0, with everything that was printed, or no end within five minutes.
+    pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        self.with_input(arguments, "").await
+    }
+
+    /// The same with something on the standard input.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn with_input(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
+        let output = self.output(arguments, input).await?;
+        if !output.success {
+            bail!(
+                "kubectl {}: {}{}",
+                arguments.join(" "),
+                output.stdout,
+                output.stderr.trim()
+            );
+        }
+        Ok(output.stdout)
+    }
+
+    /// Runs a command to its end, however that is.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not end within five minutes.
+    pub async fn output(&self, arguments: &[&str], input: &str) -> anyhow::Result<Output> {
+        let said = || format!("kubectl {}", arguments.join(" "));
+        let mut child = Command::new(&self.program)
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {}", Path::new(&self.program).display()))?;
+        let mut stdin = child.stdin.take().context("kubectl has no input")?;
+        let ended = async {
+            // A command that does not read its input has closed it.
+            let _ = stdin.write_all(input.as_bytes()).await;
+            drop(stdin);
+            child.wait_with_output().await
+        };
+        let output = timeout(PATIENCE, ended)
+            .await
+            .with_context(|| format!("{} has not ended after {PATIENCE:?}", said()))?
+            .with_context(said)?;
+        Ok(Output {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! The cluster under test: kubectl, the API, the hook, and ways into pods.
+
+mod hook;
+mod kubectl;
+mod pods;
+mod proxy;
+mod reach;
+mod settings;
+
+use std::{collections::BTreeMap, path::PathBuf, rc::Rc};
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::ListParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+pub use hook::{Hook, Hooked};
+pub use kubectl::{Kubectl, Output};
+pub use pods::{PodView, Pods, Port};
+pub use proxy::Proxy;
+pub use reach::{Reach, Way};
+pub use settings::{Dns, Hosts, Ingress, Settings};
+
+/// Which cluster, and what it brings along.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// The kubeconfig of an administrator.
+    pub kubeconfig: PathBuf,
+    /// What does to the cluster what kubectl cannot.
+    pub hook: Option<PathBuf>,
+    /// Names of things that differ between clusters.
+    pub settings: Option<PathBuf>,
+    /// A folder for files of this run.
+    pub folder: PathBuf,
+}
+
+/// The cluster under test.
+pub struct Cluster {
+    /// The API, as an administrator.
+    pub client: Client,
+    /// kubectl, as an administrator.
+    pub kubectl: Kubectl,
+    /// What kubectl cannot do.
+    pub hook: Hook,
+    /// What this cluster calls things.
+    pub settings: Settings,
+    /// Names of the nodes that take ordinary pods, sorted.
+    pub nodes: Vec<String>,
+    /// Version of the API server.
+    pub version: String,
+    /// The kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// The ingress controller's balancer, by names for steps: `ingress.address`, and `ingress.nodePort.80` for each port.
+    pub balancer: BTreeMap<String, String>,
+    /// What runs in the namespaces of interest, renewed once a second.
+    pub pods: Rc<Pods>,
+    /// The way into pods.
+    pub reach: Rc<Reach>,
+}
+
+impl Cluster {
+    /// Looks at the cluster.
+    ///
+    /// # Errors
+    /// No usable kubeconfig, an API server that does not answer, or fewer than three nodes.
+    pub async fn connect(access: &Access) -> anyhow::Result<Self> {
+        let settings = Settings::read(access.settings.as_deref())?;
+        let read = Kubeconfig::read_from(&access.kubeconfig)
+            .with_context(|| format!("reading {}", access.kubeconfig.display()))?;
+        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+            .await
+            .with_context(|| format!("the kubeconfig {}", access.kubeconfig.display()))?;
+        let client = Client::try_from(config).context("a client of the API server")?;
+        let version = client
+            .apiserver_version()
+            .await
+            .context("the API server does not answer")?
+            .git_version;
+        let nodes = Api::<Node>::all(client.clone())
+            .list(&ListParams::default())
+            .await
+            .context("listing nodes")?;
+        let mut nodes: Vec<String> = nodes
+            .items
+            .iter()
+            .filter(|node| takes_pods(node))
+            .map(Node::name_any)
+            .collect();
+        nodes.sort();
+        ensure!(
+            nodes.len() >= 3,
+            "expected three nodes or more that take ordinary pods and are Ready, found {}",
+            nodes.len()
+        );
+        let kubectl = Kubectl::new(access.kubeconfig.clone(), access.folder.clone());
+        kubectl.run(&["version", "--client"]).await?;
+        Ok(Self {
+            kubectl,
+            hook: Hook::new(access.hook.clone(), access.kubeconfig.clone()),
+            reach: Rc::new(Reach::new(client.clone())),
+            pods: Rc::new(Pods::new(client.clone())),
+            balancer: balancer(&client, &settings.ingress).await?,
+            client,
+            settings,
+            nodes,
+            version,
+            kubeconfig: access.kubeconfig.clone(),
+        })
+    }
+}
+
+/// Address and node ports of the ingress controller's Service.
+async fn balancer(client: &Client, ingress: &Ingress) -> anyhow::Result<BTreeMap<String, String>> {
+    let api = Api::<Service>::namespaced(client.clone(), &ingress.namespace);
+    let service = api.get_opt(&ingress.service).await?.with_context(|| {
+        let Ingress { namespace, service, .. } = ingress;
+        format!("there is no Service {namespace}/{service} of an ingress controller; see PARALLAX_REAL_CLUSTER_SETTINGS")
+    })?;
+    let mut names = BTreeMap::new();
+    let status = service.status.and_then(|status| status.load_balancer?.ingress);
+    let address = status.and_then(|entries| entries.into_iter().find_map(|entry| entry.ip));
+    names.extend(address.map(|address| ("ingress.address".to_owned(), address)));
+    for port in service.spec.and_then(|spec| spec.ports).unwrap_or_default() {
+        if let Some(node_port) = port.node_port {
+            names.insert(format!("ingress.nodePort.{}", port.port), node_port.to_string());
+        }
+    }
+    Ok(names)
+}
+
+/// Ready, and without a taint that keeps ordinary pods away.
+fn takes_pods(node: &Node) -> bool {
+    let tainted = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    let tainted = tainted.is_some_and(|taints| taints.iter().any(|taint| taint.effect != "PreferNoSchedule"));
+    ready(node) && !tainted
+}
+
+/// Whether its kubelet says that it is.
+#[must_use]
+pub fn ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
+}

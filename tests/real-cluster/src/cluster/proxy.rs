@@ -1,0 +1,125 @@
+//! A forward proxy on loopback, for programs that know pods by their addresses: Prometheus and a browser.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    rc::Rc,
+};
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, uri::PathAndQuery};
+use http_body_util::Full;
+use hyper::{body::Incoming, server, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use super::{Pods, Reach};
+
+/// The proxy; its connections end when it is dropped.
+pub struct Proxy {
+    listener: TcpListener,
+    address: SocketAddr,
+    pods: Rc<Pods>,
+    reach: Rc<Reach>,
+}
+
+impl Proxy {
+    /// Listens on a free port.
+    ///
+    /// # Errors
+    /// No port to be had.
+    pub async fn bind(pods: Rc<Pods>, reach: Rc<Reach>) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .context("a port for the proxy")?;
+        Ok(Self {
+            address: listener.local_addr().context("the proxy's port")?,
+            listener,
+            pods,
+            reach,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until it is dropped.
+    pub async fn serve(self) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    if let Ok((stream, _)) = accepted {
+                        connections.spawn_local(serve(stream, Rc::clone(&self.pods), Rc::clone(&self.reach)));
+                    }
+                }
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, pods: Rc<Pods>, reach: Rc<Reach>) {
+    let service = service_fn(|request| {
+        let (pods, reach) = (Rc::clone(&pods), Rc::clone(&reach));
+        async move {
+            let answer = pass_on(request, &pods, &reach).await;
+            Ok::<_, hyper::Error>(answer.unwrap_or_else(|error| refused(&error)))
+        }
+    });
+    // A connection that breaks is its client's to see.
+    let _ = server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// Headers of a request that change its answer.
+const PASSED: [&str; 2] = ["accept", "accept-encoding"];
+/// Headers without which an answer cannot be read.
+const RETURNED: [&str; 2] = ["content-type", "content-encoding"];
+
+async fn pass_on(
+    request: Request<Incoming>,
+    pods: &Pods,
+    reach: &Reach,
+) -> anyhow::Result<Response<Full<Bytes>>> {
+    let uri = request.uri();
+    ensure!(request.method() == Method::GET, "only GET is passed on");
+    let address: IpAddr = uri
+        .host()
+        .context("a request without a host")?
+        .trim_matches(['[', ']'])
+        .parse()
+        .with_context(|| format!("{uri}: expected the address of a pod"))?;
+    let pod = pods
+        .at(address)
+        .with_context(|| format!("no pod has the address {address}"))?;
+    let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let headers: Vec<(&str, &str)> = PASSED
+        .into_iter()
+        .filter_map(|name| Some((name, request.headers().get(name)?.to_str().ok()?)))
+        .collect();
+    let answer = reach
+        .get(&pod, uri.port_u16().unwrap_or(80), path, &headers)
+        .await?;
+    let mut passed = Response::new(Full::new(answer.body));
+    *passed.status_mut() = answer.status;
+    for name in RETURNED {
+        if let Some(value) = answer.headers.get(name) {
+            passed.headers_mut().insert(name, value.clone());
+        }
+    }
+    Ok(passed)
+}
+
+fn refused(error: &anyhow::Error) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from(format!("{error:#}\n"))));
+    *answer.status_mut() = StatusCode::BAD_GATEWAY;
+    answer
+}

@@ -1,0 +1,135 @@
+//! The suite's own certificate authority, and certificates that are wrong in one way each.
+
+use anyhow::Context;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+
+use crate::step::CertificateKind;
+
+/// Two authorities: clients and probers know the first one only.
+#[derive(Debug)]
+pub struct Authority {
+    root: String,
+    known: Issuer<'static, KeyPair>,
+    private: Issuer<'static, KeyPair>,
+}
+
+/// A certificate with its key, both as PEM.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Authority {
+    /// Makes both authorities.
+    ///
+    /// # Errors
+    /// No randomness to be had.
+    pub fn new() -> anyhow::Result<Self> {
+        let (root, known) = authority("Parallax real-cluster suite").context("making an authority")?;
+        let (_, private) = authority("A private authority").context("making an authority")?;
+        Ok(Self { root, known, private })
+    }
+
+    /// The root that clients and probers know, as PEM.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// A certificate for a host.
+    ///
+    /// # Errors
+    /// A host that no certificate can name.
+    pub fn issue(&self, host: &str, kind: CertificateKind) -> anyhow::Result<Pair> {
+        let named = if kind == CertificateKind::OtherName {
+            "elsewhere.example.net"
+        } else {
+            host
+        };
+        let mut leaf = CertificateParams::new(vec![named.to_owned()]).with_context(|| named.to_owned())?;
+        leaf.distinguished_name = common_name(named);
+        leaf.not_before = date_time_ymd(2024, 1, 1);
+        leaf.not_after = date_time_ymd(2100, 1, 1);
+        if kind == CertificateKind::Expired {
+            leaf.not_after = date_time_ymd(2025, 1, 1);
+        }
+        let issuer = if kind == CertificateKind::PrivateAuthority {
+            &self.private
+        } else {
+            &self.known
+        };
+        let key = KeyPair::generate()?;
+        Ok(Pair {
+            certificate: leaf.signed_by(&key, issuer)?.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}
+
+fn authority(name: &str) -> Result<(String, Issuer<'static, KeyPair>), rcgen::Error> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = common_name(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    let root = params.self_signed(&key)?.pem();
+    Ok((root, Issuer::new(params, key)))
+}
+
+fn common_name(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use rustls::{
+        RootCertStore,
+        client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+        pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_kind_is_wrong_in_its_own_way() {
+        let authority = Authority::new().unwrap();
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(authority.root().as_bytes()).unwrap())
+            .unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .unwrap();
+        // 2026-06-01.
+        let now = UnixTime::since_unix_epoch(Duration::from_hours(494_520));
+        let host = ServerName::try_from("secure.example.com").unwrap();
+        let verdict = |kind| {
+            let pair = authority.issue("secure.example.com", kind).unwrap();
+            let leaf = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
+            verifier
+                .verify_server_cert(&leaf, &[], &host, &[], now)
+                .map(|_| ())
+                .map_err(|error| format!("{error:?}"))
+        };
+        assert_eq!(verdict(CertificateKind::Valid), Ok(()));
+        for (kind, word) in [
+            (CertificateKind::Expired, "Expired"),
+            (CertificateKind::OtherName, "NotValidForName"),
+            (CertificateKind::PrivateAuthority, "UnknownIssuer"),
+        ] {
+            let error = verdict(kind).unwrap_err();
+            assert!(error.contains(word), "{kind:?}: {error}");
+        }
+    }
+}

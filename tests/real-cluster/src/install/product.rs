@@ -1,0 +1,314 @@
+//! Parallax as users install it: what `parallax manifests` prints, given to `kubectl apply`.
+
+use std::{cell::RefCell, fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context, bail, ensure};
+use k8s_openapi::api::{core::v1::Namespace, storage::v1::StorageClass};
+use kube::{Api, ResourceExt, api::ListParams};
+use serde_json::{Value, json};
+use tokio::{process::Command, time::sleep};
+
+use super::MARK;
+use crate::{
+    cluster::{Cluster, Hooked},
+    step::Installation,
+};
+
+/// Namespace of the installation.
+pub const NAMESPACE: &str = "parallax";
+/// The second namespace, of the overlay `host-vantage`.
+const HOST_NAMESPACE: &str = "parallax-host";
+/// The volume of an installation with a store.
+const VOLUME: &str = "parallax-real-cluster";
+
+/// How Parallax gets into the cluster.
+#[derive(Debug)]
+pub struct Product {
+    /// The product's binary for this machine.
+    pub binary: PathBuf,
+    /// The image by its name.
+    pub image: String,
+    /// The same image under another name; nothing where the image is from a registry.
+    pub upgrade: Option<String>,
+    /// A folder for manifests.
+    pub folder: PathBuf,
+    /// What is applied now.
+    applied: RefCell<Option<Applied>>,
+}
+
+/// An applied installation.
+#[derive(Debug, Clone, PartialEq)]
+struct Applied {
+    values: Value,
+    objects: Vec<Object>,
+}
+
+/// An object by its kind and name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Object {
+    kind: String,
+    namespace: Option<String>,
+    name: String,
+}
+
+impl Product {
+    /// Nothing is applied yet.
+    #[must_use]
+    pub const fn new(binary: PathBuf, image: String, upgrade: Option<String>, folder: PathBuf) -> Self {
+        Self {
+            binary,
+            image,
+            upgrade,
+            folder,
+            applied: RefCell::new(None),
+        }
+    }
+
+    /// Applies an installation over whatever is applied, deletes what belongs to the former one only, and waits until
+    /// all pods are rolled out.
+    ///
+    /// # Errors
+    /// Values that are refused, objects that are refused, or a roll-out that does not end.
+    pub async fn apply(
+        &self,
+        cluster: &Cluster,
+        kind: Installation,
+        more: &Value,
+        upgrade: bool,
+    ) -> anyhow::Result<()> {
+        let mut values = json!({"image": self.image});
+        if upgrade {
+            values["image"] = json!(self.upgrade.as_ref().context("the image has one name only")?);
+        }
+        match kind {
+            Installation::Plain => {}
+            Installation::Store => values["aggregator"] = json!({"volume": {"size": "1Gi"}}),
+            Installation::Two => values["aggregator"] = json!({"replicas": 2}),
+        }
+        merge(&mut values, more);
+        let text = self.manifests(&values).await?;
+        let objects = objects(&text)?;
+        let path = self.folder.join("install.yaml");
+        fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
+        let path = path.to_str().context("a folder whose name is text")?;
+        cluster.kubectl.run(&["apply", "-f", path]).await?;
+        let former = self.applied.replace(Some(Applied {
+            values,
+            objects: objects.clone(),
+        }));
+        let former = former.map(|former| former.objects).unwrap_or_default();
+        for object in former.iter().rev().filter(|object| !objects.contains(object)) {
+            delete(cluster, object).await?;
+        }
+        for namespace in [NAMESPACE, HOST_NAMESPACE] {
+            if objects
+                .iter()
+                .any(|object| object.kind == "Namespace" && object.name == namespace)
+            {
+                let mark = format!("{MARK}=true");
+                cluster
+                    .kubectl
+                    .run(&["label", "namespace", namespace, &mark, "--overwrite"])
+                    .await?;
+                cluster.pods.follow(namespace);
+            }
+        }
+        for object in &objects {
+            if matches!(object.kind.as_str(), "Deployment" | "DaemonSet") {
+                let namespace = object.namespace.as_deref().unwrap_or(NAMESPACE);
+                let workload = format!("{}/{}", object.kind.to_lowercase(), object.name);
+                cluster
+                    .kubectl
+                    .run(&["-n", namespace, "rollout", "status", &workload, "--timeout=180s"])
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is there of a former run or of this one, and applies an installation to a clean cluster.
+    ///
+    /// # Errors
+    /// As [`Self::apply`]; an installation that this suite did not make; [`Unavailable`] where a store has no volume.
+    pub async fn install(&self, cluster: &Cluster, kind: Installation) -> anyhow::Result<()> {
+        self.remove(cluster).await?;
+        if kind == Installation::Store {
+            volume(cluster).await?;
+        }
+        self.apply(cluster, kind, &json!({}), false).await
+    }
+
+    /// Removes the installation.
+    ///
+    /// # Errors
+    /// An installation that this suite did not make.
+    pub async fn remove(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let api = Api::<Namespace>::all(cluster.client.clone());
+        let applied = self.applied.replace(None);
+        for name in [NAMESPACE, HOST_NAMESPACE] {
+            if let Some(found) = api.get_opt(name).await? {
+                ensure!(
+                    found.labels().contains_key(MARK),
+                    "the namespace {name} is there already, and not made by this suite: remove it, or take another cluster"
+                );
+            }
+        }
+        let text = self
+            .manifests(&json!({"hostVantage": true, "aggregator": {"replicas": 2}}))
+            .await?;
+        let mut left = objects(&text)?;
+        left.extend(applied.map(|applied| applied.objects).unwrap_or_default());
+        let cluster_wide = left.iter().filter(|object| object.namespace.is_none());
+        for object in cluster_wide {
+            delete(cluster, object).await?;
+        }
+        for name in [NAMESPACE, HOST_NAMESPACE] {
+            while api.get_opt(name).await?.is_some() {
+                sleep(Duration::from_millis(500)).await;
+            }
+        }
+        let volume = ["delete", "persistentvolume", VOLUME, "--ignore-not-found"];
+        cluster.kubectl.run(&volume).await?;
+        Ok(())
+    }
+
+    /// `PodMonitors` as the product prints them for the Prometheus operator.
+    ///
+    /// # Errors
+    /// Values that are refused.
+    pub async fn pod_monitors(&self) -> anyhow::Result<Vec<Value>> {
+        let text = self
+            .manifests(&json!({"podMonitor": {}, "hostVantage": true}))
+            .await?;
+        let documents = serde_saphyr::from_multiple::<Value>(&text).context("reading the manifests")?;
+        Ok(documents
+            .into_iter()
+            .filter(|document| document["kind"] == "PodMonitor")
+            .collect())
+    }
+
+    async fn manifests(&self, values: &Value) -> anyhow::Result<String> {
+        let path = self.folder.join("values.yaml");
+        // JSON is YAML.
+        fs::write(&path, values.to_string()).with_context(|| format!("writing {}", path.display()))?;
+        let output = Command::new(&self.binary)
+            .args(["manifests", "--values"])
+            .arg(&path)
+            .output()
+            .await
+            .with_context(|| format!("starting {}", self.binary.display()))?;
+        if !output.status.success() {
+            bail!("parallax manifests: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        String::from_utf8(output.stdout).context("manifests that are no text")
+    }
+}
+
+/// A part of the cluster that a step needs is not there.
+#[derive(Debug)]
+pub struct Unavailable(pub String);
+
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// A volume for the claim of the installation: that of the default `StorageClass`, or a folder that the hook makes.
+async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
+    let classes = Api::<StorageClass>::all(cluster.client.clone())
+        .list(&ListParams::default())
+        .await?;
+    let default = "storageclass.kubernetes.io/is-default-class";
+    if classes
+        .items
+        .iter()
+        .any(|class| class.annotations().get(default).is_some_and(|is| is == "true"))
+    {
+        return Ok(());
+    }
+    let Hooked::Done(path) = cluster.hook.call(&["volume", VOLUME]).await? else {
+        return Err(Unavailable(
+            "a volume: there is no default StorageClass, and the hook makes none".to_owned(),
+        )
+        .into());
+    };
+    let object = json!({"apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": VOLUME, "labels": {MARK: "true"}},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": path}, "claimRef": {"namespace": NAMESPACE, "name": "parallax-data"}}});
+    cluster
+        .kubectl
+        .with_input(&["apply", "-f", "-"], &object.to_string())
+        .await?;
+    Ok(())
+}
+
+async fn delete(cluster: &Cluster, object: &Object) -> anyhow::Result<()> {
+    let mut arguments = vec![
+        "delete",
+        &object.kind,
+        &object.name,
+        "--ignore-not-found",
+        "--wait=false",
+    ];
+    if let Some(namespace) = &object.namespace {
+        arguments.extend(["-n", namespace]);
+    }
+    let output = cluster.kubectl.output(&arguments, "").await?;
+    ensure!(
+        output.success || output.stderr.contains("not found"),
+        "kubectl {}: {}",
+        arguments.join(" "),
+        output.stderr.trim()
+    );
+    Ok(())
+}
+
+fn objects(text: &str) -> anyhow::Result<Vec<Object>> {
+    let documents = serde_saphyr::from_multiple::<Value>(text).context("reading the manifests")?;
+    let word = |value: &Value| value.as_str().map(ToOwned::to_owned);
+    documents
+        .iter()
+        .map(|document| {
+            Ok(Object {
+                kind: word(&document["kind"]).context("an object without a kind")?,
+                namespace: word(&document["metadata"]["namespace"]),
+                name: word(&document["metadata"]["name"]).context("an object without a name")?,
+            })
+        })
+        .collect()
+}
+
+/// Lays one document over another.
+fn merge(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(under.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (_, Value::Null) => {}
+        (under, over) => under.clone_from(over),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_step_lie_over_those_of_the_installation() {
+        let mut values = json!({"image": "parallax:1", "aggregator": {"replicas": 2}});
+        merge(
+            &mut values,
+            &json!({"aggregator": {"resources": {}}, "intervalMs": 2000}),
+        );
+        let merged = json!({"image": "parallax:1", "aggregator": {"replicas": 2, "resources": {}}, "intervalMs": 2000});
+        assert_eq!(values, merged);
+        merge(&mut values, &Value::Null);
+        assert_eq!(values, merged);
+    }
+}

@@ -1,0 +1,239 @@
+//! A fault: Parallax must name it soon, say nothing else for as long as it lasts, and be silent soon after its cure.
+
+use super::{Outcome, Seen, Span, Story, Verdict, alerts::gaps};
+use crate::{
+    judge::Fired,
+    observe::{Incident, State},
+    step::{Expected, Saying},
+};
+
+/// Alerts that a fault may raise.
+const OF_FAULTS: [&str; 3] = [
+    "ParallaxIncident",
+    "ParallaxTargetUnreachable",
+    "ParallaxTargetUnreliable",
+];
+
+pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
+    let mut verdict = seen.verdict();
+    let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
+    let mut reasons = Vec::new();
+    let named_at = named_at(&expected.named, seen);
+    let (named, extras): (Vec<Story>, Vec<Story>) = seen
+        .stories
+        .iter()
+        .filter(|story| !is(&expected.may, &story.incident))
+        .cloned()
+        .partition(|story| is(&expected.named, &story.incident) || was(&expected.named, story, seen));
+    match named_at {
+        Some(at) => {
+            let after = at - seen.marks.fault;
+            verdict.named_after = Some(after);
+            if after > seconds(expected.within) {
+                reasons.push(format!(
+                    "named after {after:.0} s only; at most {} are right",
+                    expected.within
+                ));
+            }
+            while_it_lasts(
+                expected,
+                seen,
+                &named,
+                Span {
+                    from: at,
+                    until: cured,
+                },
+                &mut reasons,
+            );
+            let healed = seen.marks.healed.unwrap_or(cured);
+            verdict.closed_after = closed(expected, seen, &named, healed, &mut reasons);
+        }
+        None => reasons.push(format!("not named: expected {}", words(&expected.named))),
+    }
+    if let Some(most) = expected.most_extras
+        && extras.len() > most
+    {
+        reasons.push(format!(
+            "{} other incidents are open beside it; at most {most} are right",
+            extras.len()
+        ));
+    }
+    statuses(expected, seen, &mut reasons);
+    for fired in &seen.fired {
+        if !OF_FAULTS.contains(&fired.name.as_str()) && !expected.alerts.contains(&fired.name) {
+            let after = fired.began() - seen.marks.fault;
+            reasons.push(format!(
+                "{after:.0} s after the fault another alert fires: {}",
+                fired.words()
+            ));
+        }
+    }
+    verdict.named = named;
+    verdict.extras = extras;
+    if !reasons.is_empty() {
+        verdict.outcome = Outcome::Failed;
+    }
+    let outages = seen.users.outages(seen.marks.fault, cured);
+    let unfelt: Vec<&String> = expected
+        .felt
+        .iter()
+        .filter(|to| !outages.contains(&to.as_str()))
+        .collect();
+    if !unfelt.is_empty() {
+        verdict.outcome = Outcome::Unsound;
+        let unfelt: Vec<&str> = unfelt.into_iter().map(String::as_str).collect();
+        reasons.insert(
+            0,
+            format!(
+                "the fault is not there: users are served at {}",
+                unfelt.join(", ")
+            ),
+        );
+    }
+    verdict.reasons = reasons;
+    verdict
+}
+
+fn is(sayings: &[Saying], incident: &Incident) -> bool {
+    sayings.iter().any(|saying| saying.matches(incident))
+}
+
+/// Whether an incident was named right at some time, whatever it was called in the end.
+fn was(sayings: &[Saying], story: &Story, seen: &Seen) -> bool {
+    let looks = seen
+        .timeline
+        .looks
+        .iter()
+        .filter(|look| look.at >= seen.marks.fault);
+    looks
+        .filter_map(|look| look.state.as_ref().ok())
+        .flat_map(State::open)
+        .any(|incident| incident.id == story.incident.id && is(sayings, incident))
+}
+
+/// When an aggregator first had an incident open that is what it should be.
+fn named_at(sayings: &[Saying], seen: &Seen) -> Option<f64> {
+    let ours = |incident: &Incident| seen.stories.iter().any(|story| story.incident.id == incident.id);
+    let looks = seen
+        .timeline
+        .looks
+        .iter()
+        .filter(|look| look.at >= seen.marks.fault);
+    looks
+        .filter_map(|look| Some((look.at, look.state.as_ref().ok()?)))
+        .find(|(_, state)| {
+            state
+                .open()
+                .any(|incident| ours(incident) && is(sayings, incident))
+        })
+        .map(|(at, _)| at)
+}
+
+/// From the name to the cure: it stays open, under its id, and its alert fires all the time.
+fn while_it_lasts(expected: &Expected, seen: &Seen, named: &[Story], lasts: Span, reasons: &mut Vec<String>) {
+    let since = |at: f64| at - seen.marks.fault;
+    let looks = seen.timeline.looks.iter();
+    let closed = looks
+        .filter(|look| look.at > lasts.from && look.at < lasts.until && look.state.is_ok())
+        .find(|look| {
+            let open = named.iter().any(|story| story.is_open_at(look.at));
+            !open && expected.felt.iter().any(|to| seen.users.fail_at(to, look.at))
+        });
+    if let Some(look) = closed {
+        reasons.push(format!(
+            "{:.0} s after the fault no incident says so any more, while users fail",
+            since(look.at)
+        ));
+    }
+    if expected.keeps_id && named.len() > 1 {
+        let ids: Vec<&str> = named.iter().map(|story| story.incident.id.as_str()).collect();
+        reasons.push(format!("one fault has several ids: {}", ids.join(", ")));
+    }
+    if !expected.alert_uninterrupted || seen.timeline.alerts.is_empty() {
+        return;
+    }
+    let of_named = |fired: &&Fired| {
+        let id = fired.labels.get("incident");
+        fired.name == "ParallaxIncident" && named.iter().any(|story| Some(&story.incident.id) == id)
+    };
+    let fired: Vec<&Fired> = seen.fired.iter().filter(of_named).collect();
+    if fired.is_empty() {
+        reasons.push("its alert never fires".to_owned());
+    }
+    let gaps = gaps(&fired, lasts.until);
+    if let Some(first) = gaps.first() {
+        let all: f64 = gaps.iter().map(|gap| gap.until - gap.from).sum();
+        reasons.push(format!(
+            "{:.0} s after the fault its alert resolves while the fault lasts, {} times, for {all:.0} s in all",
+            since(first.from),
+            gaps.len()
+        ));
+    }
+}
+
+/// Seconds from the cure to the end of the incident.
+fn closed(
+    expected: &Expected,
+    seen: &Seen,
+    named: &[Story],
+    healed: f64,
+    reasons: &mut Vec<String>,
+) -> Option<f64> {
+    let left: Vec<&Story> = named.iter().filter(|story| story.left_open).collect();
+    if let Some(story) = left.first() {
+        let waited = seen.marks.ended - healed;
+        reasons.push(format!("{waited:.0} s after the cure it is still open: {story}"));
+        return None;
+    }
+    let ended = named.iter().map(Story::ended).fold(f64::MIN, f64::max);
+    let after = (ended - healed).max(0.0);
+    if after > seconds(expected.closed_within) {
+        reasons.push(format!(
+            "closed {after:.0} s after the cure; at most {} are right",
+            expected.closed_within
+        ));
+    }
+    Some(after)
+}
+
+/// `parallax status` never ends with 0 while users have failed for ten seconds.
+fn statuses(expected: &Expected, seen: &Seen, reasons: &mut Vec<String>) {
+    let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
+    let fine: Vec<f64> = seen
+        .timeline
+        .statuses
+        .iter()
+        .filter(|look| look.code.0 == Some(0) && look.at > seen.marks.fault && look.until < cured)
+        .filter(|look| {
+            let failing =
+                |to: &String| seen.users.have_failed_at(to, look.at) && seen.users.fail_at(to, look.until);
+            expected.felt.iter().any(failing)
+        })
+        .map(|look| look.at - seen.marks.fault)
+        .collect();
+    if let (Some(first), Some(last)) = (fine.first(), fine.last()) {
+        reasons.push(format!(
+            "`parallax status` ends with 0 while users fail, {} times from {first:.0} to {last:.0} s after the fault",
+            fine.len()
+        ));
+    }
+}
+
+fn words(sayings: &[Saying]) -> String {
+    let one = |saying: &Saying| {
+        let parts = [&saying.cause, &saying.region, &saying.about];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .zip(["", "region ", "about "])
+            .filter(|(words, _)| !words.is_empty())
+            .map(|(words, what)| format!("{what}{}", words.join(" or ")))
+            .collect();
+        parts.join(", ")
+    };
+    sayings.iter().map(one).collect::<Vec<_>>().join("; or ")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds of a step")]
+const fn seconds(whole: u64) -> f64 {
+    whole as f64
+}

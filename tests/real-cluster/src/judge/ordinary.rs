@@ -1,0 +1,170 @@
+//! An ordinary event: Parallax must be silent.
+
+use std::collections::BTreeMap;
+
+use super::{Outcome, Red, Seen, Span, Verdict};
+use crate::{
+    observe::{Cell, Severity},
+    step::Expected,
+};
+
+/// Before and after a red cell, failures of users count as the same, in seconds.
+const AROUND: f64 = 15.0;
+/// `parallax status` may end with 3 so long after an aggregator did not answer: its pod is not ready yet.
+const UNREADY: f64 = 15.0;
+/// Red cells that are seen further apart are two.
+const APART: f64 = 5.0;
+
+pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
+    let mut verdict = seen.verdict();
+    let began = seen.marks.fault;
+    let mut reasons = Vec::new();
+    for story in &seen.stories {
+        if expected.may.iter().any(|saying| saying.matches(&story.incident)) {
+            verdict.named.push(story.clone());
+            continue;
+        }
+        let left = if story.left_open {
+            ", and is still open"
+        } else {
+            ""
+        };
+        let times = if story.open.len() > 1 {
+            format!(", {} times", story.open.len())
+        } else {
+            String::new()
+        };
+        reasons.push(format!(
+            "{:.0} s after the event an incident is opened{times}{left}: {story}",
+            story.began() - began
+        ));
+        verdict.extras.push(story.clone());
+    }
+    for fired in &seen.fired {
+        let of_allowed = fired
+            .labels
+            .get("incident")
+            .is_some_and(|id| verdict.named.iter().any(|story| &story.incident.id == id));
+        if !expected.alerts.contains(&fired.name) && !of_allowed {
+            reasons.push(format!(
+                "{:.0} s after the event an alert fires: {}",
+                fired.began() - began,
+                fired.words()
+            ));
+        }
+    }
+    statuses(seen, !verdict.named.is_empty(), &mut reasons);
+    for hint in &verdict.hints {
+        if !hint.hazard && hint.severity > Severity::Notice && !expected.findings.contains(&hint.kind) {
+            reasons.push(format!(
+                "a finding: {} {}: {}",
+                hint.kind, hint.subject, hint.sentence
+            ));
+        }
+    }
+    verdict.red = red(seen);
+    for red in &verdict.red {
+        reasons.push(format!(
+            "{:.0} s after the event {} is red from {} for {:.0} s, and no user felt anything: {}",
+            red.span.from - began,
+            red.target,
+            red.vantage,
+            red.span.until - red.span.from,
+            red.failure
+        ));
+    }
+    if !reasons.is_empty() {
+        verdict.outcome = Outcome::Failed;
+    }
+    let unexpected: Vec<&str> = seen
+        .users
+        .outages(began, seen.marks.ended)
+        .into_iter()
+        .filter(|to| !expected.may_feel.iter().any(|may| may == to))
+        .collect();
+    if !unexpected.is_empty() {
+        verdict.outcome = Outcome::Unsound;
+        reasons.insert(
+            0,
+            format!(
+                "users were not served, so this is no ordinary event: {}",
+                unexpected.join(", ")
+            ),
+        );
+    }
+    verdict.reasons = reasons;
+    verdict
+}
+
+/// Ends of `parallax status`: 0, or 3 while no aggregator or no vantage could say anything.
+fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
+    let mut wrong: BTreeMap<Option<i32>, (f64, usize, &str)> = BTreeMap::new();
+    let looks = seen.timeline.statuses.iter();
+    for look in looks.filter(|look| look.at >= seen.marks.fault && look.until <= seen.marks.ended) {
+        let fine = match look.code.0 {
+            Some(0) => true,
+            Some(1) => incident_allowed,
+            Some(3) => could_not_tell(seen, look.at, look.until),
+            _ => false,
+        };
+        if !fine {
+            wrong.entry(look.code.0).or_insert((look.at, 0, &look.line)).1 += 1;
+        }
+    }
+    for (code, (at, times, line)) in wrong {
+        let after = at - seen.marks.fault;
+        let code = code.map_or("a signal".to_owned(), |code| code.to_string());
+        reasons.push(format!(
+            "{after:.0} s after the event `parallax status` ends with {code}, {times} times: {line}"
+        ));
+    }
+}
+
+/// Whether nobody could have told: the API server or an aggregator did not answer, or no vantage reported.
+fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
+    let around = |at: f64| at > from - UNREADY && at < until + 1.0;
+    let away = seen.timeline.api_server.iter().any(|(at, up)| around(*at) && !up);
+    let mute = seen.timeline.looks.iter().any(|look| {
+        around(look.at)
+            && look
+                .state
+                .as_ref()
+                .map_or(true, |state| state.reporting.is_empty())
+    });
+    let alone = !seen.timeline.looks.iter().any(|look| around(look.at));
+    away || mute || alone
+}
+
+/// Red cells that users did not feel, each stretch once.
+fn red(seen: &Seen) -> Vec<Red> {
+    let mut found: BTreeMap<(&str, &str), Vec<Red>> = BTreeMap::new();
+    let looks = seen.timeline.looks.iter();
+    for look in looks.filter(|look| look.at >= seen.marks.fault && look.at <= seen.marks.ended) {
+        let Ok(state) = &look.state else { continue };
+        for cell in state
+            .red()
+            .filter(|cell| !cell.never_ok && !felt(seen, cell, look.at))
+        {
+            let stretches = found.entry((&cell.target, &cell.vantage)).or_default();
+            match stretches.last_mut() {
+                Some(red) if look.at - red.span.until < APART => red.span.until = look.at,
+                _ => stretches.push(Red {
+                    target: cell.target.clone(),
+                    vantage: cell.vantage.clone(),
+                    failure: cell.failure.clone(),
+                    span: Span {
+                        from: look.at,
+                        until: look.at,
+                    },
+                }),
+            }
+        }
+    }
+    found.into_values().flatten().collect()
+}
+
+fn felt(seen: &Seen, cell: &Cell, at: f64) -> bool {
+    let node = cell.vantage.split('/').next();
+    let to = seen.destinations.of_target(&cell.target);
+    seen.users.any_failed(&to, node, at - AROUND, at + AROUND)
+}

@@ -1,0 +1,228 @@
+//! What became of each incident, over all aggregators.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use serde::Serialize;
+
+use crate::{
+    observe::{Incident, Look},
+    step::Saying,
+};
+
+/// A stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Span {
+    /// Its beginning.
+    pub from: f64,
+    /// Its end, as far as it was seen.
+    pub until: f64,
+}
+
+/// One incident over time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Story {
+    /// The incident as it was said when it was last open.
+    pub incident: Incident,
+    /// Stretches in which an aggregator listed it as open or recovering.
+    pub open: Vec<Span>,
+    /// What was said of it, each different cause, region or sentence once, with the time.
+    pub said: Vec<(f64, String)>,
+    /// It was open still when it was last looked for.
+    pub left_open: bool,
+}
+
+/// The longest that an aggregator's last word counts while it does not answer.
+const WORD: f64 = 3.5;
+
+/// Incidents that were open between two times, and not open before.
+#[must_use]
+pub fn stories(looks: &[Look], from: f64, until: f64) -> Vec<Story> {
+    let mut last: BTreeMap<&str, (f64, BTreeSet<&str>)> = BTreeMap::new();
+    let mut before: BTreeSet<&str> = BTreeSet::new();
+    let mut stories: BTreeMap<&str, Story> = BTreeMap::new();
+    for look in looks.iter().filter(|look| look.at < until) {
+        let Ok(state) = &look.state else { continue };
+        let open: BTreeSet<&str> = state.open().map(|incident| incident.id.as_str()).collect();
+        last.insert(&look.pod, (look.at, open));
+        last.retain(|_, (at, _)| *at > look.at - WORD);
+        let now: BTreeSet<&str> = last.values().flat_map(|(_, open)| open).copied().collect();
+        if look.at < from {
+            before = now;
+            continue;
+        }
+        before.retain(|id| now.contains(id));
+        for incident in state
+            .open()
+            .filter(|incident| !before.contains(incident.id.as_str()))
+        {
+            let story = stories.entry(&incident.id).or_insert_with(|| Story {
+                incident: incident.clone(),
+                open: Vec::new(),
+                said: Vec::new(),
+                left_open: false,
+            });
+            story.see(look.at, incident);
+        }
+        for (id, story) in &mut stories {
+            story.left_open = now.contains(id);
+        }
+    }
+    let mut stories: Vec<Story> = stories.into_values().collect();
+    stories.sort_by(|a, b| a.began().total_cmp(&b.began()));
+    stories
+}
+
+impl Story {
+    fn see(&mut self, at: f64, incident: &Incident) {
+        match self.open.last_mut() {
+            Some(span) if at - span.until < WORD => span.until = at,
+            _ => self.open.push(Span { from: at, until: at }),
+        }
+        let said = format!("{} {}: {}", incident.cause, incident.region, incident.sentence);
+        if self.said.last().is_none_or(|(_, last)| *last != said) && self.said.len() < 20 {
+            self.said.push((at, said));
+        }
+        self.incident = incident.clone();
+    }
+
+    /// When it was first open.
+    #[must_use]
+    pub fn began(&self) -> f64 {
+        self.open.first().map_or(f64::MAX, |span| span.from)
+    }
+
+    /// When it was last open.
+    #[must_use]
+    pub fn ended(&self) -> f64 {
+        self.open.last().map_or(f64::MIN, |span| span.until)
+    }
+
+    /// Whether it was open at a time.
+    #[must_use]
+    pub fn is_open_at(&self, time: f64) -> bool {
+        self.open
+            .iter()
+            .any(|span| span.from <= time && time <= span.until + WORD)
+    }
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Incident {
+            id,
+            cause,
+            region,
+            probability,
+            sentence,
+            ..
+        } = &self.incident;
+        write!(f, "{id} {cause} ({region}, {probability:.3}): {sentence}")
+    }
+}
+
+impl Saying {
+    /// Whether an incident is what it describes.
+    #[must_use]
+    pub fn matches(&self, incident: &Incident) -> bool {
+        let region = incident.region.split(' ').next().unwrap_or_default();
+        let whole = format!(
+            "{} {} {} {} {}",
+            incident.sentence,
+            incident.title,
+            incident.subject,
+            incident.region,
+            incident.targets.join(" ")
+        );
+        let one_of = |wanted: &[String], is: &str| wanted.is_empty() || wanted.iter().any(|word| word == is);
+        one_of(&self.cause, &incident.cause)
+            && one_of(&self.region, region)
+            && self.about.iter().all(|word| whole.contains(word.as_str()))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::observe::State;
+
+    pub(in crate::judge) fn incident(id: &str, cause: &str, state: &str) -> Incident {
+        Incident {
+            id: id.to_owned(),
+            cause: cause.to_owned(),
+            state: state.to_owned(),
+            region: "pair n1 → n2".to_owned(),
+            sentence: format!("{cause} between n1 and n2"),
+            ..Incident::default()
+        }
+    }
+
+    pub(in crate::judge) fn look(at: f64, pod: &str, incidents: &[Incident]) -> Look {
+        Look {
+            at,
+            pod: pod.to_owned(),
+            state: Ok(State {
+                incidents: incidents.to_vec(),
+                reporting: vec!["n1/pod".to_owned()],
+                ..State::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn an_incident_is_open_while_any_aggregator_says_so_and_what_was_open_before_is_left_out() {
+        let old = incident("old", "F1", "open");
+        let new = incident("new", "P7", "open");
+        let looks = [
+            look(1.0, "a", std::slice::from_ref(&old)),
+            look(11.0, "a", &[old.clone(), new.clone()]),
+            look(12.0, "b", std::slice::from_ref(&new)),
+            look(13.0, "a", std::slice::from_ref(&old)),
+            look(14.0, "b", std::slice::from_ref(&new)),
+            look(15.0, "b", &[incident("new", "P7", "closed")]),
+        ];
+        let stories = stories(&looks, 10.0, 100.0);
+        assert_eq!(stories.len(), 1);
+        let spans = [Span {
+            from: 11.0,
+            until: 14.0,
+        }];
+        assert_eq!(
+            (stories[0].open.as_slice(), stories[0].left_open),
+            (spans.as_slice(), false)
+        );
+    }
+
+    #[test]
+    fn what_comes_back_has_two_spans_and_what_was_open_before_and_comes_back_is_new() {
+        let one = incident("one", "P7", "open");
+        let looks = [
+            look(1.0, "a", std::slice::from_ref(&one)),
+            look(11.0, "a", &[]),
+            look(12.0, "a", std::slice::from_ref(&one)),
+            look(13.0, "a", &[]),
+            look(20.0, "a", std::slice::from_ref(&one)),
+        ];
+        let stories = stories(&looks, 10.0, 100.0);
+        assert_eq!(stories[0].open.len(), 2);
+        assert!(stories[0].left_open);
+        assert_eq!(stories[0].said.len(), 1);
+    }
+
+    #[test]
+    fn a_saying_matches_by_cause_region_and_words() {
+        let pair = incident("one", "P7", "open");
+        let saying = |cause: &str, region: &str, about: &str| Saying {
+            cause: vec![cause.to_owned()],
+            region: vec![region.to_owned()],
+            about: vec![about.to_owned()],
+        };
+        assert!(saying("P7", "pair", "n2").matches(&pair));
+        assert!(!saying("P1", "pair", "n2").matches(&pair));
+        assert!(!saying("P7", "zone", "n2").matches(&pair));
+        assert!(!saying("P7", "pair", "n9").matches(&pair));
+        assert!(Saying::default().matches(&pair));
+    }
+}

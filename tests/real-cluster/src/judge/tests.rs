@@ -1,0 +1,445 @@
+//! Verdicts about made-up timelines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Marks, Outcome, judge,
+    stories::tests::{incident, look},
+    users::tests::request,
+};
+use crate::{
+    cluster::Hosts,
+    install::Destinations,
+    observe::{Alert, AlertLook, Cell, ExitCode, Hint, Incident, Severity, StatusLook, Timeline},
+    step::{Step, parse},
+};
+
+/// Something happens at 100 s, is cured at 160 s, and is watched until 220 s.
+const MARKS: Marks = Marks {
+    fault: 100.0,
+    acted: 101.0,
+    cured: Some(160.0),
+    healed: Some(162.0),
+    ended: 220.0,
+};
+
+fn step(text: &str) -> Step {
+    let mut steps = parse(std::path::Path::new("steps/made-up.yaml"), text).unwrap();
+    steps.remove(0)
+}
+
+fn ordinary() -> Step {
+    step("title: t\nkind: ordinary\ndo: []\nwatch: 1\n")
+}
+
+fn fault() -> Step {
+    step(
+        "title: t\nkind: fault\ndo: []\ncure: [{install: {}}]\nwatch: 1\nexpect: {named: [{cause: [P7]}], felt: [service]}\n",
+    )
+}
+
+/// A timeline of one aggregator and one client: `open` says which incidents are open at a second, `fails` whether requests
+/// fail, `firing` for which incidents the alert fires, `code` how `parallax status` ends.
+struct Story<'a> {
+    open: &'a dyn Fn(f64) -> Vec<Incident>,
+    fails: &'a dyn Fn(f64) -> bool,
+    firing: &'a dyn Fn(f64) -> Vec<&'static str>,
+    code: &'a dyn Fn(f64) -> i32,
+}
+
+impl Story<'_> {
+    fn timeline(&self) -> Timeline {
+        let mut timeline = Timeline::default();
+        for second in 60..225 {
+            let at = f64::from(second);
+            timeline.looks.push(look(at, "a", &(self.open)(at)));
+            timeline.requests.push(request(at, "service", (self.fails)(at)));
+            timeline.api_server.push((at, true));
+            let alerts = (self.firing)(at).into_iter().map(|id| Alert {
+                name: "ParallaxIncident".to_owned(),
+                firing: true,
+                labels: BTreeMap::from([("incident".to_owned(), id.to_owned())]),
+            });
+            timeline.alerts.push(AlertLook {
+                at,
+                alerts: alerts.collect::<BTreeSet<_>>(),
+            });
+            timeline.statuses.push(StatusLook {
+                at,
+                until: at + 0.3,
+                code: ExitCode(Some((self.code)(at))),
+                line: "3 of 3 vantages report".to_owned(),
+            });
+        }
+        timeline
+    }
+}
+
+fn never(_: f64) -> bool {
+    false
+}
+
+fn nothing(_: f64) -> Vec<Incident> {
+    Vec::new()
+}
+
+fn no_alert(_: f64) -> Vec<&'static str> {
+    Vec::new()
+}
+
+fn fine(_: f64) -> i32 {
+    0
+}
+
+fn lasts(at: f64) -> bool {
+    (100.0..160.0).contains(&at)
+}
+
+fn destinations() -> Destinations {
+    Destinations::new(&Hosts::default(), "10.96.7.7")
+}
+
+#[test]
+fn an_ordinary_step_in_which_nothing_is_said_passes() {
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &fine,
+    };
+    let verdict = judge(&ordinary(), &quiet.timeline(), MARKS, &destinations());
+    assert_eq!((verdict.outcome, verdict.reasons), (Outcome::Passed, Vec::new()));
+}
+
+#[test]
+fn an_incident_an_alert_and_an_exit_code_each_fail_an_ordinary_step() {
+    let open = |at: f64| {
+        if at > 120.0 {
+            vec![incident("0a", "F14", "open")]
+        } else {
+            Vec::new()
+        }
+    };
+    let firing = |at: f64| if at > 125.0 { vec!["0a"] } else { Vec::new() };
+    let code = |at: f64| i32::from(at > 121.0);
+    let noisy = Story {
+        open: &open,
+        fails: &never,
+        firing: &firing,
+        code: &code,
+    };
+    let verdict = judge(&ordinary(), &noisy.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Failed);
+    let all = verdict.reasons.join("\n");
+    for words in [
+        "21 s after the event an incident is opened, and is still open: 0a F14",
+        "26 s after the event an alert fires: ParallaxIncident (incident 0a)",
+        "22 s after the event `parallax status` ends with 1",
+    ] {
+        assert!(all.contains(words), "{words}: {all}");
+    }
+}
+
+#[test]
+fn what_an_ordinary_step_may_say_passes_with_its_alert_and_its_exit_code() {
+    let open = |at: f64| {
+        if lasts(at) {
+            vec![incident("0a", "F26", "open")]
+        } else {
+            Vec::new()
+        }
+    };
+    let firing = |at: f64| if lasts(at) { vec!["0a"] } else { Vec::new() };
+    let code = |at: f64| i32::from(lasts(at));
+    let said = Story {
+        open: &open,
+        fails: &never,
+        firing: &firing,
+        code: &code,
+    };
+    let step = step("title: t\nkind: ordinary\ndo: []\nwatch: 1\nexpect: {may: [{cause: [F26]}]}\n");
+    let verdict = judge(&step, &said.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.reasons, Vec::<String>::new());
+    assert_eq!(verdict.named.len(), 1);
+}
+
+#[test]
+fn users_that_are_not_served_make_an_ordinary_step_prove_nothing() {
+    let unserved = Story {
+        open: &nothing,
+        fails: &lasts,
+        firing: &no_alert,
+        code: &fine,
+    };
+    let verdict = judge(&ordinary(), &unserved.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Unsound);
+    assert!(verdict.reasons[0].contains("service"), "{:?}", verdict.reasons);
+    let step = step("title: t\nkind: ordinary\ndo: []\nwatch: 1\nexpect: {mayFeel: [service]}\n");
+    let verdict = judge(&step, &unserved.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+#[test]
+fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &fine,
+    };
+    let mut timeline = quiet.timeline();
+    let red = |target: &str| Cell {
+        target: target.to_owned(),
+        vantage: "n1/pod".to_owned(),
+        state: "failing".to_owned(),
+        failure: "refused in connect".to_owned(),
+        never_ok: false,
+    };
+    for look in timeline
+        .looks
+        .iter_mut()
+        .filter(|look| (130.0..140.0).contains(&look.at))
+    {
+        let state = look.state.as_mut().unwrap();
+        state.cells = vec![red("http://10.96.7.7:80/")];
+    }
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!((verdict.outcome, verdict.red.len()), (Outcome::Failed, 1));
+    timeline.requests.push(request(131.0, "service", true));
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!((verdict.outcome, verdict.red.len()), (Outcome::Passed, 0));
+}
+
+#[test]
+fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
+    let hint = |severity: Severity, hazard: bool| Hint {
+        kind: "flapping-answer".to_owned(),
+        severity,
+        subject: "shop".to_owned(),
+        sentence: "it alternates".to_owned(),
+        hazard,
+    };
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &fine,
+    };
+    let outcome = |hint: Hint, from: f64| {
+        let mut timeline = quiet.timeline();
+        for look in timeline.looks.iter_mut().filter(|look| look.at > from) {
+            look.state.as_mut().unwrap().hints = vec![hint.clone()];
+        }
+        let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+        (verdict.outcome, verdict.hints.len())
+    };
+    assert_eq!(
+        outcome(hint(Severity::Warning, false), 110.0),
+        (Outcome::Failed, 1)
+    );
+    assert_eq!(
+        outcome(hint(Severity::Notice, false), 110.0),
+        (Outcome::Passed, 1)
+    );
+    assert_eq!(
+        outcome(hint(Severity::Warning, true), 110.0),
+        (Outcome::Passed, 1)
+    );
+    assert_eq!(
+        outcome(hint(Severity::Warning, false), 80.0),
+        (Outcome::Passed, 0)
+    );
+}
+
+#[test]
+fn status_3_is_right_only_while_nobody_could_tell() {
+    let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &code,
+    };
+    let mut timeline = quiet.timeline();
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Failed);
+    for look in timeline
+        .looks
+        .iter_mut()
+        .filter(|look| (109.0..112.0).contains(&look.at))
+    {
+        look.state = Err("connection refused".to_owned());
+    }
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+fn named(at: f64) -> Vec<Incident> {
+    match at {
+        at if at < 112.0 => Vec::new(),
+        at if at < 175.0 => vec![incident("0a", "P7", "open"), incident("0b", "P3", "open")],
+        _ => vec![incident("0a", "P7", "closed"), incident("0b", "P3", "closed")],
+    }
+}
+
+fn called(at: f64) -> Vec<&'static str> {
+    if (115.0..178.0).contains(&at) {
+        vec!["0a"]
+    } else {
+        Vec::new()
+    }
+}
+
+fn says_no(at: f64) -> i32 {
+    i32::from((112.0..175.0).contains(&at))
+}
+
+#[test]
+fn a_fault_that_is_named_called_and_closed_passes_and_what_is_said_beside_it_is_counted() {
+    let good = Story {
+        open: &named,
+        fails: &lasts,
+        firing: &called,
+        code: &says_no,
+    };
+    let verdict = judge(&fault(), &good.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.reasons, Vec::<String>::new());
+    assert_eq!(
+        (verdict.named_after, verdict.closed_after),
+        (Some(12.0), Some(12.0))
+    );
+    assert_eq!((verdict.named.len(), verdict.extras.len()), (1, 1));
+    let mut alone = fault();
+    alone.expect.most_extras = Some(0);
+    let verdict = judge(&alone, &good.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Failed);
+}
+
+#[test]
+fn a_fault_that_users_do_not_feel_proves_nothing() {
+    let imagined = Story {
+        open: &named,
+        fails: &never,
+        firing: &called,
+        code: &says_no,
+    };
+    let verdict = judge(&fault(), &imagined.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Unsound);
+}
+
+#[test]
+fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
+    let reasons = |story: Story| {
+        let verdict = judge(&fault(), &story.timeline(), MARKS, &destinations());
+        assert_eq!(verdict.outcome, Outcome::Failed);
+        verdict.reasons.join("\n")
+    };
+    let good = || Story {
+        open: &named,
+        fails: &lasts,
+        firing: &called,
+        code: &says_no,
+    };
+    let other = |at: f64| {
+        if lasts(at) {
+            vec![incident("0a", "P1", "open")]
+        } else {
+            Vec::new()
+        }
+    };
+    assert!(
+        reasons(Story {
+            open: &other,
+            ..good()
+        })
+        .contains("not named: expected P7")
+    );
+
+    let late = |at: f64| {
+        if at > 112.0 {
+            vec![incident("0a", "P7", "open")]
+        } else {
+            Vec::new()
+        }
+    };
+    assert!(
+        reasons(Story {
+            open: &late,
+            ..good()
+        })
+        .contains("58 s after the cure it is still open: 0a P7")
+    );
+
+    let gap = |at: f64| {
+        if (130.0..140.0).contains(&at) {
+            Vec::new()
+        } else {
+            named(at)
+        }
+    };
+    let said = reasons(Story { open: &gap, ..good() });
+    assert!(
+        said.contains("no incident says so any more, while users fail"),
+        "{said}"
+    );
+
+    let silent = |at: f64| {
+        if (130.0..140.0).contains(&at) {
+            Vec::new()
+        } else {
+            called(at)
+        }
+    };
+    let said = reasons(Story {
+        firing: &silent,
+        ..good()
+    });
+    assert!(
+        said.contains("30 s after the fault its alert resolves while the fault lasts, 1 times, for 10 s"),
+        "{said}"
+    );
+    assert!(
+        reasons(Story {
+            firing: &no_alert,
+            ..good()
+        })
+        .contains("its alert never fires")
+    );
+
+    let said = reasons(Story {
+        code: &fine,
+        ..good()
+    });
+    assert!(
+        said.contains("`parallax status` ends with 0 while users fail"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_fault_that_comes_back_under_another_id_fails_where_it_keeps_its_id() {
+    let renamed = |at: f64| match at {
+        at if at < 112.0 => Vec::new(),
+        at if at < 130.0 => vec![incident("0a", "P7", "open")],
+        at if at < 175.0 => vec![incident("0c", "P7", "open")],
+        _ => Vec::new(),
+    };
+    let firing = |at: f64| match at {
+        at if at < 115.0 => Vec::new(),
+        at if at < 130.0 => vec!["0a"],
+        at if at < 178.0 => vec!["0c"],
+        _ => Vec::new(),
+    };
+    let story = Story {
+        open: &renamed,
+        fails: &lasts,
+        firing: &firing,
+        code: &says_no,
+    };
+    let mut step = fault();
+    let verdict = judge(&step, &story.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Passed, "{:?}", verdict.reasons);
+    step.expect.keeps_id = true;
+    let verdict = judge(&step, &story.timeline(), MARKS, &destinations());
+    assert_eq!(verdict.reasons, ["one fault has several ids: 0a, 0c"]);
+}

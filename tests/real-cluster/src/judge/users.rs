@@ -1,0 +1,176 @@
+//! What the users of the cluster felt, by the control clients.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::observe::Request;
+
+/// The stretch of time over which requests are counted, in seconds.
+const WINDOW: f64 = 10.0;
+/// Fewer failures within a stretch are an accident.
+const SOME: usize = 3;
+
+/// Requests of all control clients.
+#[derive(Debug)]
+pub struct Users<'a> {
+    requests: &'a [Request],
+}
+
+/// Failures of one client at one destination.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Felt {
+    /// The client's node.
+    pub node: String,
+    /// The destination.
+    pub to: String,
+    /// When the first one began.
+    pub from: f64,
+    /// When the last one began.
+    pub until: f64,
+    /// How many failed.
+    pub failures: usize,
+    /// Of how many within that time.
+    pub requests: usize,
+    /// The last error.
+    pub error: String,
+}
+
+impl<'a> Users<'a> {
+    /// Of these requests.
+    #[must_use]
+    pub const fn new(requests: &'a [Request]) -> Self {
+        Self { requests }
+    }
+
+    /// Whether some client's requests to a destination fail around a time: three in the last ten seconds, and a fifth of
+    /// them.
+    #[must_use]
+    pub fn fail_at(&self, to: &str, time: f64) -> bool {
+        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let recent = self
+            .requests
+            .iter()
+            .filter(|request| request.to == to && request.at > time - WINDOW && request.at <= time);
+        for request in recent {
+            let (all, failed) = counts.entry(&request.node).or_default();
+            *all += 1;
+            *failed += usize::from(request.error.is_some());
+        }
+        counts
+            .values()
+            .any(|(all, failed)| *failed >= SOME && failed * 5 >= *all)
+    }
+
+    /// Whether they fail, and have for ten seconds.
+    #[must_use]
+    pub fn have_failed_at(&self, to: &str, time: f64) -> bool {
+        self.fail_at(to, time) && self.fail_at(to, time - WINDOW)
+    }
+
+    /// Whether any request to one of some destinations failed between two times, from a node or from any.
+    #[must_use]
+    pub fn any_failed(&self, to: &[&str], node: Option<&str>, from: f64, until: f64) -> bool {
+        self.requests.iter().any(|request| {
+            request.error.is_some()
+                && request.at >= from
+                && request.at <= until
+                && to.contains(&request.to.as_str())
+                && node.is_none_or(|node| node == request.node)
+        })
+    }
+
+    /// Destinations at which some client felt an outage between two times.
+    #[must_use]
+    pub fn outages(&self, from: f64, until: f64) -> Vec<&'a str> {
+        let mut found: Vec<&str> = Vec::new();
+        for request in self
+            .requests
+            .iter()
+            .filter(|request| request.at >= from && request.at <= until)
+        {
+            let new = request.error.is_some() && !found.contains(&request.to.as_str());
+            if new && self.fail_at(&request.to, request.at) {
+                found.push(&request.to);
+            }
+        }
+        found
+    }
+
+    /// Requests between two times.
+    #[must_use]
+    pub fn count(&self, from: f64, until: f64) -> usize {
+        let within = self
+            .requests
+            .iter()
+            .filter(|request| request.at >= from && request.at <= until);
+        within.count()
+    }
+
+    /// All failures between two times, by client and destination.
+    #[must_use]
+    pub fn felt(&self, from: f64, until: f64) -> Vec<Felt> {
+        let within = || {
+            self.requests
+                .iter()
+                .filter(|request| request.at >= from && request.at <= until)
+        };
+        let mut felt: BTreeMap<(&str, &str), Felt> = BTreeMap::new();
+        for request in within() {
+            let Some(error) = &request.error else { continue };
+            let entry = felt.entry((&request.node, &request.to)).or_insert_with(|| Felt {
+                node: request.node.clone(),
+                to: request.to.clone(),
+                from: request.at,
+                until: request.at,
+                failures: 0,
+                requests: 0,
+                error: String::new(),
+            });
+            entry.until = entry.until.max(request.at);
+            entry.from = entry.from.min(request.at);
+            entry.failures += 1;
+            entry.error.clone_from(error);
+        }
+        for felt in felt.values_mut() {
+            felt.requests = within()
+                .filter(|request| request.node == felt.node && request.to == felt.to)
+                .filter(|request| request.at >= felt.from && request.at <= felt.until)
+                .count();
+        }
+        felt.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::judge) fn request(at: f64, to: &str, fails: bool) -> Request {
+        Request {
+            at,
+            ms: 1,
+            node: "n1".to_owned(),
+            to: to.to_owned(),
+            error: fails.then(|| "refused".to_owned()),
+        }
+    }
+
+    #[test]
+    fn an_outage_is_three_failures_and_a_fifth_of_the_requests_of_ten_seconds() {
+        let requests: Vec<Request> = (0..30)
+            .map(|second| request(f64::from(second), "host", (10..13).contains(&second)))
+            .collect();
+        let users = Users::new(&requests);
+        assert!(!users.fail_at("host", 11.0));
+        assert!(users.fail_at("host", 12.0));
+        assert!(!users.fail_at("service", 12.0));
+        assert!(!users.fail_at("host", 25.0));
+        assert!(!users.have_failed_at("host", 12.0));
+        assert_eq!(users.outages(0.0, 30.0), ["host"]);
+        let felt = users.felt(0.0, 30.0);
+        assert_eq!((felt[0].failures, felt[0].requests), (3, 3));
+        assert!(users.any_failed(&["host"], Some("n1"), 9.0, 11.0));
+        assert!(!users.any_failed(&["host"], Some("n2"), 9.0, 11.0));
+    }
+}

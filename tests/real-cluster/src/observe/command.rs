@@ -1,0 +1,44 @@
+//! `parallax status`, as a person or a script runs it: a kubeconfig and a forwarded port.
+
+use std::{cell::RefCell, path::Path, process::Stdio, time::Duration};
+
+use tokio::{process::Command, time::timeout};
+
+use super::{Clock, ExitCode, StatusLook, Timeline};
+
+/// The longest that one run takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs it once.
+pub(super) async fn status(binary: &Path, kubeconfig: &Path, clock: Clock, timeline: &RefCell<Timeline>) {
+    let at = clock.now();
+    let running = Command::new(binary)
+        .args(["status", "--kubeconfig"])
+        .arg(kubeconfig)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .output();
+    let (code, line) = match timeout(PATIENCE, running).await {
+        Ok(Ok(output)) => {
+            let printed = if output.stdout.is_empty() {
+                output.stderr
+            } else {
+                output.stdout
+            };
+            let printed = String::from_utf8_lossy(&printed).into_owned();
+            (
+                output.status.code(),
+                printed.lines().next().unwrap_or_default().to_owned(),
+            )
+        }
+        Ok(Err(error)) => (None, error.to_string()),
+        Err(_) => (None, format!("no end within {PATIENCE:?}")),
+    };
+    timeline.borrow_mut().statuses.push(StatusLook {
+        at,
+        until: clock.now(),
+        code: ExitCode(code),
+        line,
+    });
+}

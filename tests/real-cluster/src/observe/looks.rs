@@ -1,0 +1,31 @@
+//! Asking every aggregator what it sees.
+
+use std::cell::RefCell;
+
+use super::{Clock, Look, State, Timeline, aggregators};
+use crate::cluster::{Cluster, PodView};
+
+/// Port of page and API.
+const PORT: u16 = 8080;
+
+/// Asks each of them once, for what it sees by itself and not for what its leader does.
+pub(super) async fn take(cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
+    for pod in aggregators(cluster)
+        .into_iter()
+        .filter(|pod| pod.address.is_some())
+    {
+        let state = ask(cluster, &pod).await.map_err(|error| format!("{error:#}"));
+        timeline.borrow_mut().looks.push(Look {
+            at: clock.now(),
+            pod: pod.name,
+            state,
+        });
+    }
+}
+
+async fn ask(cluster: &Cluster, pod: &PodView) -> anyhow::Result<State> {
+    let headers = [("parallax-forwarded-by", "real-cluster")];
+    let answer = cluster.reach.get(pod, PORT, "/v1/state", &headers).await?;
+    anyhow::ensure!(answer.status.is_success(), "{}", answer.status);
+    Ok(State::read(&answer.body)?)
+}

@@ -1,0 +1,130 @@
+//! What is looked at while steps run: Parallax, its alerts, its command line, the users of the cluster, and what all of it
+//! costs.
+
+mod alerts;
+mod clock;
+mod command;
+mod discovery;
+mod looks;
+mod page;
+mod prometheus;
+mod requests;
+mod state;
+mod timeline;
+mod usage;
+
+use std::{cell::RefCell, path::PathBuf, rc::Rc, time::Duration};
+
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
+};
+
+pub use clock::Clock;
+pub use page::Browser;
+pub use prometheus::Prometheus;
+pub use state::{Cell, Hint, Incident, Severity, State};
+pub use timeline::{Alert, AlertLook, ExitCode, Look, Request, StatusLook, Timeline, Usage};
+
+use crate::cluster::{Cluster, PodView, Proxy};
+use requests::Logs;
+
+/// Labels of the aggregator's pods.
+pub const AGGREGATORS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=aggregator";
+/// Labels of the probers' pods.
+pub const PROBERS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=prober";
+
+/// Looks at everything, each thing at its own pace, until it is dropped.
+#[derive(Debug)]
+pub struct Observer {
+    /// What was seen.
+    pub timeline: Rc<RefCell<Timeline>>,
+    /// The run's clock.
+    pub clock: Clock,
+    tasks: JoinSet<()>,
+}
+
+/// What an observer needs.
+#[derive(Clone)]
+pub struct Sources {
+    /// The cluster.
+    pub cluster: Rc<Cluster>,
+    /// The Prometheus, if there is one.
+    pub prometheus: Option<Rc<Prometheus>>,
+    /// The product's binary.
+    pub binary: PathBuf,
+}
+
+impl Observer {
+    /// Begins to look, and serves the proxy. Must be called within a `LocalSet`.
+    #[must_use]
+    pub fn start(clock: Clock, sources: &Sources, proxy: Proxy) -> Self {
+        let timeline = Rc::new(RefCell::new(Timeline::default()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn_local(proxy.serve());
+        let Sources {
+            cluster,
+            prometheus,
+            binary,
+        } = sources;
+        tasks.spawn_local(repeat(Duration::from_secs(1), {
+            let (cluster, timeline, prometheus) =
+                (Rc::clone(cluster), Rc::clone(&timeline), prometheus.clone());
+            async move || {
+                let up = cluster.pods.renew().await;
+                timeline.borrow_mut().api_server.push((clock.now(), up));
+                if let Some(prometheus) = &prometheus {
+                    prometheus.find(&cluster.pods.all());
+                }
+            }
+        }));
+        tasks.spawn_local(repeat(Duration::from_secs(1), {
+            let (cluster, timeline) = (Rc::clone(cluster), Rc::clone(&timeline));
+            async move || looks::take(&cluster, clock, &timeline).await
+        }));
+        tasks.spawn_local(repeat(Duration::from_secs(2), {
+            let (cluster, timeline, mut logs) = (Rc::clone(cluster), Rc::clone(&timeline), Logs::default());
+            async move || logs.fetch(&cluster, clock, &timeline).await
+        }));
+        tasks.spawn_local(repeat(Duration::from_secs(4), {
+            let (cluster, binary, timeline) = (Rc::clone(cluster), binary.clone(), Rc::clone(&timeline));
+            async move || command::status(&binary, &cluster.kubeconfig, clock, &timeline).await
+        }));
+        tasks.spawn_local(repeat(Duration::from_secs(15), {
+            let (cluster, timeline) = (Rc::clone(cluster), Rc::clone(&timeline));
+            async move || usage::measure(&cluster, clock, &timeline).await
+        }));
+        if let Some(prometheus) = prometheus {
+            tasks.spawn_local(repeat(Duration::from_secs(1), {
+                let (prometheus, timeline) = (Rc::clone(prometheus), Rc::clone(&timeline));
+                async move || alerts::take(&prometheus, clock, &timeline).await
+            }));
+        }
+        Self {
+            timeline,
+            clock,
+            tasks,
+        }
+    }
+
+    /// How many of its tasks run still: all of them, unless one has panicked.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+}
+
+/// The aggregators as they are now.
+#[must_use]
+pub fn aggregators(cluster: &Cluster) -> Vec<PodView> {
+    cluster.pods.of(crate::install::NAMESPACE, AGGREGATORS)
+}
+
+async fn repeat(period: Duration, mut look: impl AsyncFnMut()) {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        look().await;
+    }
+}

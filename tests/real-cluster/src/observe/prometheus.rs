@@ -1,0 +1,226 @@
+//! A real Prometheus with the shipped rules, which scrapes what the product's own `PodMonitors` select, labelled as the
+//! Prometheus operator labels it.
+
+use std::{
+    fs,
+    fs::File,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpStream,
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+use super::discovery::{Discovery, label_name};
+use crate::{cluster::PodView, exchange::exchange};
+
+/// The rules as they are shipped.
+const RULES: &str = include_str!("../../../../dashboards/parallax.rules.yaml");
+
+/// Between two scrapes, and between two evaluations of the rules.
+const INTERVAL: &str = "5s";
+
+/// The longest until it is ready.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest that an answer takes.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// A running Prometheus; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Prometheus {
+    address: SocketAddr,
+    child: Child,
+    discovery: Discovery,
+}
+
+impl Prometheus {
+    /// Starts it in a folder.
+    ///
+    /// # Errors
+    /// It is not installed, or does not get ready.
+    pub async fn start(folder: &Path, monitors: &[Value], proxy: SocketAddr) -> anyhow::Result<Self> {
+        let (rules, config, pods) = (
+            folder.join("rules.yaml"),
+            folder.join("prometheus.yaml"),
+            folder.join("pods.json"),
+        );
+        let data = folder.join("prometheus");
+        // Of a former run.
+        let _ = fs::remove_dir_all(&data);
+        let discovery = Discovery::begin(&pods).with_context(|| format!("writing {}", pods.display()))?;
+        fs::write(&rules, RULES).with_context(|| format!("writing {}", rules.display()))?;
+        let settings = settings(&rules, &pods, monitors, proxy);
+        // JSON is YAML.
+        fs::write(&config, settings.to_string()).with_context(|| format!("writing {}", config.display()))?;
+        let address = free_address()?;
+        let log = folder.join("prometheus.log");
+        let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "--", "prometheus"])
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", data.display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().context("sharing the log file")?)
+            .stderr(out)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting prometheus with setpriv; install it with: tests/install-tools alerts")?;
+        let mut prometheus = Self {
+            address,
+            child,
+            discovery,
+        };
+        prometheus
+            .ready()
+            .await
+            .with_context(|| format!("see {}", log.display()))?;
+        Ok(prometheus)
+    }
+
+    /// Has it scrape these pods from now on, as far as its `PodMonitors` select them.
+    pub fn find(&self, pods: &[PodView]) {
+        self.discovery.renew(pods);
+    }
+
+    /// Where its page is.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        while self.get("/api/v1/status/buildinfo").await.is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("Prometheus has ended: {status}");
+            }
+            if begin.elapsed() > PATIENCE {
+                bail!("Prometheus is not ready after {PATIENCE:?}");
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Asks its API.
+    ///
+    /// # Errors
+    /// No answer within three seconds, or one that is no JSON.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let asked = async {
+            let stream = TcpStream::connect(self.address).await?;
+            let request = Request::get(path)
+                .header("host", "prometheus")
+                .body(Full::new(Bytes::new()))?;
+            anyhow::Ok(serde_json::from_slice(&exchange(stream, request).await?.body)?)
+        };
+        timeout(ANSWER, asked)
+            .await
+            .context("Prometheus does not answer")?
+    }
+}
+
+/// The configuration that the operator would write for the `PodMonitors`, but for the interval and the way into pods.
+fn settings(rules: &Path, pods: &Path, monitors: &[Value], proxy: SocketAddr) -> Value {
+    let scrapes: Vec<Value> = monitors
+        .iter()
+        .flat_map(|monitor| {
+            let endpoints = monitor["spec"]["podMetricsEndpoints"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            endpoints
+                .into_iter()
+                .enumerate()
+                .map(move |(i, endpoint)| scrape(monitor, i, &endpoint, pods, proxy))
+        })
+        .collect();
+    json!({
+        "global": {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL, "scrape_timeout": "4s"},
+        "rule_files": [rules],
+        "scrape_configs": scrapes,
+    })
+}
+
+fn scrape(monitor: &Value, i: usize, endpoint: &Value, pods: &Path, proxy: SocketAddr) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (
+        text(&monitor["metadata"]["namespace"]),
+        text(&monitor["metadata"]["name"]),
+    );
+    let port = text(&endpoint["port"]);
+    let keep =
+        |label: String, value: &str| json!({"action": "keep", "source_labels": [label], "regex": value});
+    let copy = |label: &str, to: &str| json!({"source_labels": [label], "target_label": to});
+    let set = |to: &str, value: String| json!({"target_label": to, "replacement": value});
+    let labels = monitor["spec"]["selector"]["matchLabels"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let mut relabelled: Vec<Value> = labels
+        .iter()
+        .map(|(label, value)| {
+            let label = format!("__meta_kubernetes_pod_label_{}", label_name(label));
+            keep(label, &text(value))
+        })
+        .collect();
+    relabelled.extend([
+        keep("__meta_kubernetes_namespace".to_owned(), &namespace),
+        json!({"action": "drop", "source_labels": ["__meta_kubernetes_pod_phase"], "regex": "(Failed|Succeeded)"}),
+        keep("__meta_kubernetes_pod_container_port_name".to_owned(), &port),
+        copy("__meta_kubernetes_namespace", "namespace"),
+        copy("__meta_kubernetes_pod_container_name", "container"),
+        copy("__meta_kubernetes_pod_name", "pod"),
+        set("job", format!("{namespace}/{name}")),
+        set("endpoint", port),
+    ]);
+    json!({
+        "job_name": format!("podMonitor/{namespace}/{name}/{i}"),
+        "honor_labels": endpoint["honorLabels"].as_bool().unwrap_or(false),
+        "proxy_url": format!("http://{proxy}"),
+        "file_sd_configs": [{"files": [pods]}],
+        "relabel_configs": relabelled,
+    })
+}
+
+fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a free port")?;
+    listener.local_addr().context("a free port")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_monitor_becomes_a_scrape_of_its_pods_with_the_operators_labels() {
+        let monitor = json!({"metadata": {"name": "parallax-aggregator", "namespace": "parallax"}, "spec": {
+            "selector": {"matchLabels": {"app.kubernetes.io/name": "parallax"}}, "podMetricsEndpoints": [{"port": "http"}]}});
+        let made = settings(
+            Path::new("/r.yaml"),
+            Path::new("/pods.json"),
+            &[monitor],
+            SocketAddr::from(([127, 0, 0, 1], 9)),
+        );
+        let scrape = &made["scrape_configs"][0];
+        assert_eq!(scrape["honor_labels"], false);
+        let relabelled = scrape["relabel_configs"].as_array().unwrap();
+        let kept = json!({"action": "keep", "source_labels": ["__meta_kubernetes_pod_label_app_kubernetes_io_name"], "regex": "parallax"});
+        assert!(relabelled.contains(&kept), "{relabelled:?}");
+        let job = json!({"target_label": "job", "replacement": "parallax/parallax-aggregator"});
+        assert!(relabelled.contains(&job), "{relabelled:?}");
+    }
+}

@@ -1,0 +1,242 @@
+//! One step: why it did not pass, what was said and when, and the evidence.
+
+use std::fmt::{self, Write};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use super::html::{Escaped, class, sign};
+use crate::{
+    judge::{Marks, Span, Story},
+    run::Record,
+    step::Kind,
+};
+
+pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
+    let verdict = &record.verdict;
+    writeln!(
+        text,
+        "<section class=\"{}\" id=\"{id}\"><h3>{} {id}: {}</h3>",
+        class(verdict.outcome),
+        sign(verdict.outcome),
+        Escaped(&record.title),
+        id = Escaped(&record.id)
+    )?;
+    if !record.description.is_empty() {
+        writeln!(text, "<p>{}</p>", Escaped(&record.description))?;
+    }
+    if let Some(because) = &record.installed_because {
+        writeln!(
+            text,
+            "<p>Parallax was installed anew before this step: {}</p>",
+            Escaped(because)
+        )?;
+    }
+    if !verdict.reasons.is_empty() {
+        text.push_str("<ul>");
+        for reason in &verdict.reasons {
+            writeln!(text, "<li>{}</li>", Escaped(reason))?;
+        }
+        text.push_str("</ul>\n");
+    }
+    let Some(marks) = record.marks else {
+        text.push_str("</section>\n");
+        return Ok(());
+    };
+    let since = Since(marks.fault);
+    let (right, wrong) = match record.kind {
+        Kind::Fault => ("Named", "Beside it"),
+        Kind::Ordinary => ("May be said", "Must not be said"),
+    };
+    stories(text, right, &verdict.named, &since)?;
+    stories(text, wrong, &verdict.extras, &since)?;
+    text.push_str("<details><summary>What was done, alerts, command line, users, evidence</summary>");
+    done(text, record, marks, &since)?;
+    seen(text, record, &since)?;
+    text.push_str("</details>\n");
+    for picture in &record.pictures {
+        writeln!(
+            text,
+            "<details><summary>The page at {}: {}</summary><figure><img alt=\"the page\" src=\"data:image/png;base64,{}\"></figure></details>",
+            since.at(picture.at),
+            Escaped(&picture.caption),
+            STANDARD.encode(&picture.png)
+        )?;
+    }
+    text.push_str("</section>\n");
+    Ok(())
+}
+
+/// Every action with its time.
+fn done(text: &mut String, record: &Record, marks: Marks, since: &Since) -> fmt::Result {
+    text.push_str("<table>\n");
+    for (at, what) in &record.done {
+        writeln!(
+            text,
+            "<tr><td>{}</td><td>{}</td></tr>",
+            since.at(*at),
+            Escaped(what)
+        )?;
+    }
+    if let Some(cured) = marks.cured {
+        writeln!(text, "<tr><td>{}</td><td><b>cured</b></td></tr>", since.at(cured))?;
+    }
+    writeln!(
+        text,
+        "<tr><td>{}</td><td>the end</td></tr></table>",
+        since.at(marks.ended)
+    )
+}
+
+/// Everything that was seen but incidents.
+fn seen(text: &mut String, record: &Record, since: &Since) -> fmt::Result {
+    let verdict = &record.verdict;
+    list(
+        text,
+        "Alerts",
+        verdict.fired.iter().map(|fired| {
+            let spans: Vec<String> = fired.spans.iter().map(|span| since.span(*span)).collect();
+            format!("{}: {}", fired.words(), spans.join(", "))
+        }),
+    )?;
+    list(text, "parallax status", statuses(record, since).into_iter())?;
+    list(
+        text,
+        "Findings and hazards",
+        verdict.hints.iter().map(|hint| {
+            format!(
+                "{} ({:?}) {}: {}",
+                hint.kind, hint.severity, hint.subject, hint.sentence
+            )
+        }),
+    )?;
+    list(
+        text,
+        "Red without being felt",
+        verdict.red.iter().map(|red| {
+            format!(
+                "{}: {} from {}: {}",
+                since.span(red.span),
+                red.target,
+                red.vantage,
+                red.failure
+            )
+        }),
+    )?;
+    list(
+        text,
+        "Users felt",
+        verdict.felt.iter().map(|felt| {
+            let span = Span {
+                from: felt.from,
+                until: felt.until,
+            };
+            format!(
+                "{}: {} → {}: {} of {} requests: {}",
+                since.span(span),
+                felt.node,
+                felt.to,
+                felt.failures,
+                felt.requests,
+                felt.error
+            )
+        }),
+    )?;
+    list(
+        text,
+        "Memory and CPU",
+        record.took.iter().map(|took| {
+            format!(
+                "{}: {:.1} MiB, {:.0} m",
+                took.pod, took.memory_mib, took.cpu_milli
+            )
+        }),
+    )?;
+    for explained in &record.explained {
+        let pretty = serde_json::to_string_pretty(&explained.explanation).unwrap_or_default();
+        writeln!(
+            text,
+            "<details><summary>Evidence of {} at {}</summary><pre>{}</pre></details>",
+            Escaped(&explained.id),
+            since.at(explained.at),
+            Escaped(&pretty)
+        )?;
+    }
+    Ok(())
+}
+
+fn stories(text: &mut String, title: &str, stories: &[Story], since: &Since) -> fmt::Result {
+    if stories.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "<h4>{title}</h4>")?;
+    for story in stories {
+        let spans: Vec<String> = story.open.iter().map(|span| since.span(*span)).collect();
+        writeln!(
+            text,
+            "<blockquote>{}<br><small>open {}{}; targets {}</small></blockquote>",
+            Escaped(&story.to_string()),
+            spans.join(", "),
+            if story.left_open {
+                ", and still at the end"
+            } else {
+                ""
+            },
+            Escaped(&story.incident.targets.join(", "))
+        )?;
+        if story.said.len() > 1 {
+            list(
+                text,
+                "as it was said over time",
+                story
+                    .said
+                    .iter()
+                    .map(|(at, said)| format!("{}: {said}", since.at(*at))),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Stretches of one exit code.
+fn statuses(record: &Record, since: &Since) -> Vec<String> {
+    let mut stretches: Vec<(Option<i32>, f64, f64, &str)> = Vec::new();
+    for look in &record.verdict.statuses {
+        match stretches.last_mut() {
+            Some((code, _, until, _)) if *code == look.code.0 => *until = look.at,
+            _ => stretches.push((look.code.0, look.at, look.at, &look.line)),
+        }
+    }
+    stretches
+        .into_iter()
+        .map(|(code, from, until, line)| {
+            let code = code.map_or("a signal".to_owned(), |code| code.to_string());
+            format!("{}: {code} ({line})", since.span(Span { from, until }))
+        })
+        .collect()
+}
+
+fn list(text: &mut String, title: &str, items: impl Iterator<Item = String>) -> fmt::Result {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(text, "<p>{}</p><ul>", Escaped(title))?;
+    for item in items {
+        writeln!(text, "<li>{}</li>", Escaped(&item))?;
+    }
+    text.push_str("</ul>\n");
+    Ok(())
+}
+
+/// Times count from the event.
+struct Since(f64);
+
+impl Since {
+    fn at(&self, time: f64) -> String {
+        format!("{:+.0} s", time - self.0)
+    }
+
+    fn span(&self, span: Span) -> String {
+        format!("{:+.0} to {:+.0} s", span.from - self.0, span.until - self.0)
+    }
+}

@@ -1,0 +1,145 @@
+//! Doing what a step says.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, ensure};
+use tokio::time::sleep;
+
+use super::{Suite, live_names::LiveNames};
+use crate::{
+    cluster::{Hooked, PodView},
+    install::{Unavailable, certify},
+    step::{Action, Behave, Certificate, Kill, Step, WhichPods, resolve},
+};
+
+/// Port of the test application for changes of behaviour.
+const CONTROL: u16 = 8081;
+
+impl Suite {
+    /// Does all of it, one after the other.
+    pub(super) async fn act(
+        &self,
+        step: &Step,
+        actions: &[Action],
+        fixed: &BTreeMap<String, String>,
+        done: &mut Vec<(f64, String)>,
+    ) -> anyhow::Result<()> {
+        for action in actions {
+            self.cluster.pods.renew().await;
+            let names = LiveNames { suite: self, fixed };
+            let words = resolve(&action.words(), &names).unwrap_or_else(|_| action.words());
+            done.push((self.observer.clock.now(), words.clone()));
+            if let Action::Repeat(repeat) = action {
+                for _ in 0..repeat.times {
+                    Box::pin(self.act(step, &repeat.actions, fixed, done)).await?;
+                }
+            } else {
+                self.act_once(step, action, &names).await.with_context(|| words)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn act_once(&self, step: &Step, action: &Action, names: &LiveNames<'_>) -> anyhow::Result<()> {
+        let kubectl = &self.cluster.kubectl;
+        match action {
+            Action::Kubectl(arguments) => {
+                let arguments = resolved(arguments, names)?;
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                kubectl.run(&arguments).await?;
+            }
+            Action::Apply(objects) => {
+                kubectl
+                    .with_input(&["apply", "-f", "-"], &resolve(objects, names)?)
+                    .await?;
+            }
+            Action::Delete(objects) => {
+                let arguments = ["delete", "-f", "-", "--ignore-not-found"];
+                kubectl.with_input(&arguments, &resolve(objects, names)?).await?;
+            }
+            Action::Hook(arguments) => self.hook(resolved(arguments, names)?).await?,
+            Action::Behave(behave) => self.behave(behave).await?,
+            Action::Certificate(certificate) => {
+                let Certificate {
+                    namespace,
+                    secret,
+                    host,
+                    kind,
+                } = certificate;
+                let host = resolve(host, names)?;
+                certify(&self.cluster, &self.authority, (namespace, secret), &host, *kind).await?;
+            }
+            Action::Kill(kill) => self.kill(kill, names).await?,
+            Action::Install(install) => {
+                let product = &self.product;
+                product
+                    .apply(&self.cluster, step.installation, &install.values, install.upgrade)
+                    .await?;
+            }
+            Action::Wait(wait) => self.wait(step, wait, names).await?,
+            Action::Hold(hold) => sleep(Duration::from_secs(hold.seconds)).await,
+            Action::Repeat(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Calls the hook, and remembers what it breaks.
+    async fn hook(&self, arguments: Vec<String>) -> anyhow::Result<()> {
+        let unsupported = || Unavailable(format!("the hook: {}", arguments.join(" ")));
+        match self.cluster.hook.call(&arguments).await? {
+            Hooked::Unsupported => Err(unsupported().into()),
+            Hooked::Done(_) => {
+                let mut broken = self.broken.borrow_mut();
+                match arguments.split_first() {
+                    Some((verb, what)) if verb == "break" => broken.push(what.to_vec()),
+                    Some((verb, what)) if verb == "restore" => broken.retain(|known| known != what),
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Restores everything that a step has left broken, the last thing first.
+    pub(super) async fn restore_all(&self) {
+        loop {
+            let Some(what) = self.broken.borrow_mut().pop() else {
+                return;
+            };
+            let mut arguments = vec!["restore".to_owned()];
+            arguments.extend(what);
+            if let Err(error) = self.cluster.hook.call(&arguments).await {
+                crate::say(&format!("    {error:#}"));
+            }
+        }
+    }
+
+    async fn behave(&self, behave: &Behave) -> anyhow::Result<()> {
+        let pods = self.application_pods();
+        ensure!(!pods.is_empty(), "the application has no pod");
+        let those = match behave.pods {
+            WhichPods::All => &pods[..],
+            WhichPods::One => &pods[..1],
+        };
+        for pod in those {
+            let put = self.cluster.reach.put(pod, CONTROL, "/behaviour", &behave.r#as);
+            put.await?;
+        }
+        Ok(())
+    }
+
+    async fn kill(&self, kill: &Kill, names: &LiveNames<'_>) -> anyhow::Result<()> {
+        let wanted = resolve(&kill.pod, names)?;
+        let pods = self.cluster.pods.all();
+        let pod: &PodView = pods
+            .iter()
+            .find(|pod| pod.namespace == kill.namespace && pod.name == wanted)
+            .with_context(|| format!("there is no pod {}/{wanted}", kill.namespace))?;
+        let arguments = ["kill", &pod.node, &pod.container].map(str::to_owned);
+        self.hook(arguments.to_vec()).await
+    }
+}
+
+fn resolved(texts: &[String], names: &LiveNames<'_>) -> anyhow::Result<Vec<String>> {
+    texts.iter().map(|text| resolve(text, names)).collect()
+}

@@ -1,0 +1,174 @@
+//! Running steps one after the other, and leaving the cluster as it was.
+
+mod action;
+mod live_names;
+mod narrator;
+mod night;
+mod options;
+mod play;
+mod quiet;
+mod record;
+mod setup;
+mod wait;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use anyhow::Context;
+use tokio::{signal, task::LocalSet};
+
+pub use options::Options;
+pub use record::{Explained, Picture, Record, Report, Took};
+
+use crate::{
+    cluster::Cluster,
+    install::{Application, Authority, Destinations, Product},
+    judge::Outcome,
+    observe::{Browser, Clock, Observer, Prometheus},
+    say,
+    step::{self, Installation, Step},
+};
+
+/// Everything that a run has.
+pub struct Suite {
+    cluster: Rc<Cluster>,
+    product: Product,
+    application: Application,
+    authority: Authority,
+    destinations: Destinations,
+    observer: Observer,
+    prometheus: Option<Rc<Prometheus>>,
+    browser: Option<Browser>,
+    /// The product's image trusts the suite's root.
+    trusted: bool,
+    /// What is installed; nothing where it must be installed anew.
+    installed: Cell<Option<Installation>>,
+    /// What the hook has broken.
+    broken: RefCell<Vec<Vec<String>>>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Every step that ran passed.
+    Passed,
+    /// A step failed.
+    Failed,
+    /// No step failed, and something could not be told.
+    Unsound,
+    /// Somebody ended it before.
+    Interrupted,
+}
+
+/// Runs the steps that are wanted, and writes the reports.
+///
+/// # Errors
+/// A step file that cannot be read, a cluster that cannot be used, or an installation that fails.
+pub async fn run(options: &Options) -> anyhow::Result<Ended> {
+    let steps = options.select(step::list(&options.steps)?)?;
+    // An error is only that somebody else has chosen the same one before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    LocalSet::new().run_until(run_all(options, steps)).await
+}
+
+async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<Ended> {
+    let clock = Clock::start();
+    let folder = tempfile_in(&options.folder)?;
+    let records = RefCell::new(Vec::new());
+    let setup = setup::Setup::new(options, clock, &folder).await?;
+    let mut interrupted = false;
+    let running = async {
+        let suite = setup.install().await?;
+        let result = match options.night {
+            Some(hours) => suite.night(hours, options.seed, &steps, &records).await,
+            None => suite.each(options, &steps, &records).await,
+        };
+        anyhow::Ok((suite, result))
+    };
+    let ended = tokio::select! {
+        ended = running => Some(ended),
+        _ = signal::ctrl_c() => {
+            interrupted = true;
+            say("interrupted: restoring and removing");
+            None
+        }
+    };
+    let version = setup.cluster.version.clone();
+    let failed = match ended {
+        Some(Ok((suite, result))) => {
+            suite.restore_all().await;
+            result.err()
+        }
+        Some(Err(error)) => Some(error),
+        None => None,
+    };
+    setup.restore_leftovers().await;
+    if options.keep {
+        say("what was installed is kept, as asked for");
+    } else {
+        setup.remove().await.context("removing what was installed")?;
+    }
+    let report = Report {
+        version,
+        nodes: setup.cluster.nodes.clone(),
+        began_unix_ms: clock.began_unix_ms(),
+        seconds: clock.now(),
+        records: records.into_inner(),
+    };
+    options.write(&report)?;
+    say(&report.summary());
+    match failed {
+        Some(error) => Err(error),
+        None if interrupted => Ok(Ended::Interrupted),
+        None => Ok(report.ended()),
+    }
+}
+
+fn tempfile_in(folder: &std::path::Path) -> anyhow::Result<std::path::PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    folder
+        .canonicalize()
+        .with_context(|| format!("finding {}", folder.display()))
+}
+
+impl Suite {
+    async fn each(
+        &self,
+        options: &Options,
+        steps: &[Step],
+        records: &RefCell<Vec<Record>>,
+    ) -> anyhow::Result<()> {
+        let total = steps.len() * usize::try_from(options.repeat).unwrap_or(1);
+        let mut number = 0;
+        for step in steps {
+            for _ in 0..options.repeat {
+                number += 1;
+                say(&format!("▸ {number}/{total} {}: {}", step.id, step.title));
+                let record = self.run(step).await?;
+                say(&record.line());
+                records.borrow_mut().push(record);
+                options.write_partial(&records.borrow())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn ended(&self) -> Ended {
+        let any = |outcome| {
+            self.records
+                .iter()
+                .any(|record| record.verdict.outcome == outcome)
+        };
+        if any(Outcome::Failed) {
+            Ended::Failed
+        } else if any(Outcome::Unsound) {
+            Ended::Unsound
+        } else {
+            Ended::Passed
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What is new while a step runs: on the terminal, with the explanation of each incident and a picture of the page.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::{Explained, Picture, Record, Suite};
+use crate::{observe::Timeline, say};
+
+/// Time between two looks at what was seen.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Pictures of one step.
+const PICTURES: usize = 4;
+/// Explanations of one step.
+const EXPLANATIONS: usize = 12;
+
+/// Tells what is new since the event.
+pub(super) struct Narrator<'a> {
+    suite: &'a Suite,
+    fault: f64,
+    told: BTreeSet<String>,
+}
+
+impl<'a> Narrator<'a> {
+    /// What is said already is no news.
+    pub(super) fn new(suite: &'a Suite, fault: f64) -> Self {
+        let mut narrator = Self {
+            suite,
+            fault,
+            told: BTreeSet::new(),
+        };
+        narrator.told = narrator.news().into_iter().map(|news| news.key).collect();
+        narrator
+    }
+
+    /// Looks for so long, or until something is so.
+    pub(super) async fn watch(
+        &mut self,
+        seconds: u64,
+        record: &mut Record,
+        mut until: impl FnMut(&Timeline) -> bool,
+    ) {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(seconds) {
+            self.tell(record).await;
+            if until(&self.suite.observer.timeline.borrow()) {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Tells what is new.
+    pub(super) async fn tell(&mut self, record: &mut Record) {
+        for news in self.news() {
+            if !self.told.insert(news.key) {
+                continue;
+            }
+            let at = self.suite.observer.clock.now();
+            say(&format!("    {:>4.0} s  {}", at - self.fault, news.text));
+            if let Some(id) = news.incident {
+                if record.explained.len() < EXPLANATIONS {
+                    record.explained.extend(self.suite.explain(&id).await);
+                }
+                self.picture(record, &news.text).await;
+            }
+        }
+    }
+
+    /// Takes a picture of the page, unless there are enough of them.
+    pub(super) async fn picture(&self, record: &mut Record, caption: &str) {
+        let Some(browser) = &self.suite.browser else {
+            return;
+        };
+        if record.pictures.len() >= PICTURES {
+            return;
+        }
+        let at = self.suite.observer.clock.now();
+        let name = format!("{}-{}", record.id, record.pictures.len());
+        if let Some(png) = browser.picture(&self.suite.cluster, &name).await {
+            record.pictures.push(Picture {
+                at,
+                caption: caption.to_owned(),
+                png,
+            });
+        }
+    }
+
+    fn news(&self) -> Vec<News> {
+        let timeline = self.suite.observer.timeline.borrow();
+        let now = self.suite.observer.clock.now();
+        let mut news = Vec::new();
+        for state in timeline.newest(now, 5.0).values() {
+            for incident in &state.incidents {
+                let open = incident.is_open();
+                let text = if open {
+                    format!(
+                        "{} {} ({}): {}",
+                        incident.id, incident.cause, incident.region, incident.sentence
+                    )
+                } else {
+                    format!("{} is closed", incident.id)
+                };
+                news.push(News {
+                    key: format!("{} {open} {}", incident.id, incident.occurrences),
+                    text,
+                    incident: open.then(|| incident.id.clone()),
+                });
+            }
+        }
+        for alert in timeline.alerts_now().iter().filter(|alert| alert.firing) {
+            let about = ["incident", "target", "vantage", "finding", "hazard"];
+            let about: Vec<&str> = about
+                .into_iter()
+                .filter_map(|label| alert.labels.get(label).map(String::as_str))
+                .collect();
+            let text = format!("{} fires ({})", alert.name, about.join(", "));
+            news.push(News {
+                key: text.clone(),
+                text,
+                incident: None,
+            });
+        }
+        if let Some(status) = timeline.statuses.last() {
+            let code = status
+                .code
+                .0
+                .map_or("a signal".to_owned(), |code| code.to_string());
+            if code != "0" {
+                news.push(News {
+                    key: format!("status {code}"),
+                    text: format!("parallax status ends with {code}: {}", status.line),
+                    incident: None,
+                });
+            }
+        }
+        news
+    }
+}
+
+struct News {
+    key: String,
+    text: String,
+    incident: Option<String>,
+}
+
+impl Suite {
+    /// An incident as the aggregator that leads explains it.
+    async fn explain(&self, id: &str) -> Option<Explained> {
+        let at = self.observer.clock.now();
+        let leader = self.leader()?;
+        let path = format!("/v1/incidents/{id}");
+        let answer = self.cluster.reach.get(&leader, 8080, &path, &[]).await.ok()?;
+        let explanation: Value = serde_json::from_slice(&answer.body).ok()?;
+        Some(Explained {
+            at,
+            id: id.to_owned(),
+            explanation,
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! A night: ordinary steps in random order, one after the other. Parallax is installed anew only after it was wrong, so what
+//! an event leaves behind meets the next one.
+
+use std::cell::RefCell;
+
+use super::{Record, Suite};
+use crate::{
+    say,
+    step::{Installation, Kind, Step},
+};
+
+impl Suite {
+    pub(super) async fn night(
+        &self,
+        hours: f64,
+        seed: u64,
+        steps: &[Step],
+        records: &RefCell<Vec<Record>>,
+    ) -> anyhow::Result<()> {
+        let ordinary: Vec<&Step> = steps
+            .iter()
+            .filter(|step| step.kind == Kind::Ordinary && step.installation == Installation::Plain)
+            .collect();
+        anyhow::ensure!(
+            !ordinary.is_empty(),
+            "no ordinary step is among those that are wanted"
+        );
+        let seconds = hours * 3600.0;
+        let begin = self.observer.clock.now();
+        let mut order = Order(seed);
+        while self.observer.clock.now() - begin < seconds {
+            let step = ordinary[order.next(ordinary.len())];
+            let hours = (self.observer.clock.now() - begin) / 3600.0;
+            say(&format!("▸ {hours:.1} h {}: {}", step.id, step.title));
+            let record = self.run(step).await?;
+            say(&record.line());
+            records.borrow_mut().push(record);
+        }
+        Ok(())
+    }
+}
+
+/// A sequence of numbers that depends on its seed only (`SplitMix64`).
+struct Order(u64);
+
+impl Order {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let below = u64::try_from(below).unwrap_or(u64::MAX).max(1);
+        usize::try_from(mixed % below).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_makes_one_order_and_another_one_another() {
+        let take = |seed: u64| {
+            let mut order = Order(seed);
+            (0..20).map(|_| order.next(7)).collect::<Vec<_>>()
+        };
+        assert_eq!(take(1), take(1));
+        assert_ne!(take(1), take(2));
+        let mut seen = take(3);
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() > 4, "{seen:?}");
+    }
+}

@@ -1,0 +1,190 @@
+//! One step from its beginning to its end.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+
+use super::{Record, Suite, narrator::Narrator, quiet::Settled, record::took, wait::Unmet};
+use crate::{
+    install::Unavailable,
+    judge::{Marks, Outcome, Users, Verdict, judge},
+    say,
+    step::{Kind, Need, Step},
+};
+
+/// Beyond the time within which a fault must be named, it is waited for so much longer: late is worth knowing, too.
+const LATE: u64 = 45;
+/// The longest that the end of an incident is waited for after the cure.
+const CLOSING: u64 = 150;
+/// After everything is closed, Parallax is watched for so long: what comes back, comes back soon.
+const AFTERWARDS: u64 = 30;
+/// What came before a step is kept for so long, for what was open then.
+const BEFORE: f64 = 60.0;
+
+impl Suite {
+    /// Runs a step. That it cannot be run, or goes otherwise than it says, is a verdict.
+    ///
+    /// # Errors
+    /// The suite itself cannot go on.
+    pub(super) async fn run(&self, step: &Step) -> anyhow::Result<Record> {
+        let mut record = Record::of(step);
+        let begin = self.observer.clock.now();
+        if let Some(missing) = self.missing(step) {
+            record.verdict = Verdict::not_run(missing);
+            return Ok(record);
+        }
+        self.observer.timeline.borrow_mut().forget_before(begin - BEFORE);
+        let mut fixed = BTreeMap::new();
+        if let Err(error) = self.play(step, &mut fixed, &mut record).await {
+            record.verdict = match error.downcast_ref::<Unavailable>() {
+                Some(missing) => Verdict::not_run(missing.to_string()),
+                None => Verdict::unsound(format!("{error:#}")),
+            };
+        }
+        self.restore_all().await;
+        let mut done = Vec::new();
+        for action in &step.clean {
+            let cleaned = self
+                .act(step, std::slice::from_ref(action), &fixed, &mut done)
+                .await;
+            if let Err(error) = cleaned {
+                say(&format!("    cleaning up: {error:#}"));
+                // What is not as it was, is not known.
+                self.installed.set(None);
+            }
+        }
+        let now = self.observer.clock.now();
+        record.seconds = now - begin;
+        let timeline = self.observer.timeline.borrow();
+        let from = record.marks.map_or(begin, |marks| marks.fault);
+        record.requests = Users::new(&timeline.requests).count(from, now);
+        let usage: Vec<_> = timeline
+            .usage
+            .iter()
+            .filter(|usage| usage.at >= begin)
+            .cloned()
+            .collect();
+        record.took = took(&usage);
+        Ok(record)
+    }
+
+    fn missing(&self, step: &Step) -> Option<String> {
+        if (step.uses_hook() || step.needs.contains(&Need::Hook)) && !self.cluster.hook.is_there() {
+            return Some("a hook; set PARALLAX_REAL_CLUSTER_HOOK".to_owned());
+        }
+        if step.needs.contains(&Need::TrustedRoot) && !self.trusted {
+            return Some(
+                "an image that trusts the suite's root; unset PARALLAX_REAL_CLUSTER_IMAGE".to_owned(),
+            );
+        }
+        None
+    }
+
+    async fn play(
+        &self,
+        step: &Step,
+        fixed: &mut BTreeMap<String, String>,
+        record: &mut Record,
+    ) -> anyhow::Result<()> {
+        let clock = self.observer.clock;
+        match self
+            .settle(step.installation)
+            .await
+            .context("installing Parallax")?
+        {
+            Settled::Quiet(because) => record.installed_because = because,
+            Settled::Noisy(noise) => {
+                // A new installation on a healthy cluster that does not get quiet is a fault of its own.
+                self.installed.set(None);
+                record.verdict = Verdict::unsound(format!("not quiet before the event: {noise}"));
+                record.verdict.outcome = Outcome::Failed;
+                return Ok(());
+            }
+        }
+        *fixed = self.fixed_names();
+        let step = &Step {
+            expect: step.expect.resolved(fixed)?,
+            ..step.clone()
+        };
+        if !step.prepare.is_empty() {
+            self.act(step, &step.prepare, fixed, &mut record.done).await?;
+            if let Some(noise) = self.quiet_within(std::time::Duration::from_mins(3)).await {
+                anyhow::bail!("not quiet after what prepares the step: {noise}");
+            }
+        }
+        let mut marks = Marks {
+            fault: clock.now(),
+            acted: clock.now(),
+            cured: None,
+            healed: None,
+            ended: clock.now(),
+        };
+        let mut narrator = Narrator::new(self, marks.fault);
+        let acted = self.act(step, &step.actions, fixed, &mut record.done).await;
+        marks.acted = clock.now();
+        let acted = match acted {
+            Ok(()) if step.kind == Kind::Fault => {
+                self.fault(step, fixed, &mut narrator, record, &mut marks).await
+            }
+            Ok(()) => {
+                narrator.watch(step.watch, record, |_| false).await;
+                let cured = self.act(step, &step.cure, fixed, &mut record.done).await;
+                if !step.cure.is_empty() {
+                    narrator.watch(step.watch, record, |_| false).await;
+                }
+                cured
+            }
+            Err(error) => Err(error),
+        };
+        narrator.tell(record).await;
+        marks.ended = clock.now();
+        record.marks = Some(marks);
+        record.verdict = judge(step, &self.observer.timeline.borrow(), marks, &self.destinations);
+        if record.verdict.outcome != Outcome::Passed {
+            narrator.picture(record, "at the end").await;
+        }
+        match acted {
+            Ok(()) => Ok(()),
+            // What was seen until then is worth keeping.
+            Err(error) if error.downcast_ref::<Unavailable>().is_none() => {
+                let failed = error.downcast_ref::<Unmet>().is_some();
+                record.verdict.outcome = if failed { Outcome::Failed } else { Outcome::Unsound };
+                record.verdict.reasons.insert(0, format!("{error:#}"));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// From the fault to its name, its end, and the end of the incident.
+    async fn fault(
+        &self,
+        step: &Step,
+        fixed: &BTreeMap<String, String>,
+        narrator: &mut Narrator<'_>,
+        record: &mut Record,
+        marks: &mut Marks,
+    ) -> anyhow::Result<()> {
+        let clock = self.observer.clock;
+        let patience = step.expect.within + LATE;
+        narrator
+            .watch(patience, record, |_| !self.named(step).is_empty())
+            .await;
+        if !step.then.is_empty() {
+            self.act(step, &step.then, fixed, &mut record.done).await?;
+        }
+        narrator.watch(step.watch, record, |_| false).await;
+        narrator.picture(record, "just before the cure").await;
+        marks.cured = Some(clock.now());
+        self.act(step, &step.cure, fixed, &mut record.done).await?;
+        marks.healed = Some(clock.now());
+        let quiet = |timeline: &crate::observe::Timeline| {
+            let newest = timeline.newest(clock.now(), 3.0);
+            let open = newest.values().any(|state| state.open().next().is_some());
+            !newest.is_empty() && !open
+        };
+        narrator.watch(CLOSING, record, quiet).await;
+        narrator.watch(AFTERWARDS, record, |_| false).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Before a step the cluster is healthy, and Parallax knows it and says nothing.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::Suite;
+use crate::{observe::aggregators, say, step::Installation};
+
+/// How long remains of a former step are waited for before Parallax is installed anew.
+const REMAINS: Duration = Duration::from_secs(75);
+/// How long a new installation may take until it is quiet; two minutes of it are its warm-up.
+const NEW: Duration = Duration::from_mins(5);
+/// How long it must have been quiet.
+const STILL: Duration = Duration::from_secs(10);
+
+impl Suite {
+    /// Has an installation ready and quiet. Says why it had to be made anew.
+    ///
+    /// # Errors
+    /// The installation fails.
+    pub(super) async fn settle(&self, kind: Installation) -> anyhow::Result<Settled> {
+        let because = if self.installed.get() == Some(kind) {
+            match self.quiet_within(REMAINS).await {
+                None => return Ok(Settled::Quiet(None)),
+                Some(noise) => Some(noise),
+            }
+        } else {
+            None
+        };
+        if let Some(because) = &because {
+            say(&format!("    installing Parallax anew: {because}"));
+        }
+        self.installed.set(None);
+        self.product.install(&self.cluster, kind).await?;
+        self.installed.set(Some(kind));
+        Ok(match self.quiet_within(NEW).await {
+            None => Settled::Quiet(because),
+            Some(noise) => Settled::Noisy(noise),
+        })
+    }
+
+    /// Waits until it has been quiet for a while; what is noisy at the end otherwise.
+    pub(super) async fn quiet_within(&self, patience: Duration) -> Option<String> {
+        let begin = Instant::now();
+        let mut since = None;
+        loop {
+            match self.noise() {
+                None if since.get_or_insert_with(Instant::now).elapsed() >= STILL => return None,
+                None => {}
+                Some(noise) => {
+                    since = None;
+                    if begin.elapsed() > patience {
+                        return Some(noise);
+                    }
+                }
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// The first thing that is not quiet.
+    fn noise(&self) -> Option<String> {
+        if let Some(complaint) = self.users_complain() {
+            return Some(complaint);
+        }
+        if !self.all_report() {
+            return Some("not every vantage reports".to_owned());
+        }
+        let pods = aggregators(&self.cluster);
+        if pods.iter().any(|pod| !pod.ready || pod.terminating) {
+            return Some("an aggregator is not ready".to_owned());
+        }
+        let timeline = self.observer.timeline.borrow();
+        for (pod, state) in timeline.newest(self.observer.clock.now(), 3.0) {
+            if let Some(incident) = state.open().next() {
+                return Some(format!("open: {} {}", incident.cause, incident.sentence));
+            }
+            if let Some(cell) = state.red().find(|cell| !cell.never_ok) {
+                return Some(format!("{} is red from {}", cell.target, cell.vantage));
+            }
+            if state.warming {
+                return Some(format!("{pod} is warming up"));
+            }
+            if let Some(error) = &state.topology_error {
+                return Some(error.clone());
+            }
+        }
+        let alerts = timeline.alerts_now();
+        let firing = alerts.iter().find(|alert| alert.firing);
+        firing.map(|alert| format!("{} fires", alert.name))
+    }
+}
+
+/// Whether an installation is as quiet as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It is; why it was made anew, if it was.
+    Quiet(Option<String>),
+    /// It is not, although nothing is wrong.
+    Noisy(String),
+}

@@ -1,0 +1,167 @@
+//! What is there before the first step: images on the nodes, the application, the observers.
+
+use std::{
+    cell::{Cell, RefCell},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use anyhow::Context;
+
+use super::{Options, Suite};
+use crate::{
+    cluster::{Access, Cluster, Hooked, Proxy},
+    image,
+    install::{Application, Authority, CLIENTS, Product},
+    observe::{Browser, Clock, Observer, Prometheus, Sources},
+    say,
+};
+
+/// What a run needs before anything is installed, and to remove it again.
+pub(super) struct Setup<'a> {
+    pub(super) cluster: Rc<Cluster>,
+    options: &'a Options,
+    clock: Clock,
+    folder: PathBuf,
+}
+
+impl<'a> Setup<'a> {
+    pub(super) async fn new(options: &'a Options, clock: Clock, folder: &Path) -> anyhow::Result<Self> {
+        let access = Access {
+            kubeconfig: options.kubeconfig.canonicalize().with_context(|| {
+                format!(
+                    "PARALLAX_REAL_CLUSTER: there is no {}",
+                    options.kubeconfig.display()
+                )
+            })?,
+            hook: options.hook.clone(),
+            settings: options.settings.clone(),
+            folder: folder.to_owned(),
+        };
+        let cluster = Cluster::connect(&access).await?;
+        say(&format!(
+            "Kubernetes {}, nodes {}{}",
+            cluster.version,
+            cluster.nodes.join(", "),
+            if cluster.hook.is_there() {
+                ""
+            } else {
+                "; no hook, so what kubectl cannot do is not run"
+            }
+        ));
+        Ok(Self {
+            cluster: Rc::new(cluster),
+            options,
+            clock,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Brings images and objects into the cluster, and begins to look.
+    pub(super) async fn install(&self) -> anyhow::Result<Suite> {
+        let authority = Authority::new()?;
+        let (product, suite) = self.images(&authority).await?;
+        let cluster = &self.cluster;
+        // Of a former run that was killed.
+        product.remove(cluster).await?;
+        say("installing the application and the control clients");
+        let application = Application { image: suite };
+        let destinations = application.install(cluster, &authority).await?;
+        cluster.pods.renew().await;
+        let clients = cluster.pods.of(CLIENTS, "app=shopper");
+        let first = clients.first().context("no control client runs")?;
+        let way = cluster.reach.choose(first, 8082).await;
+        say(&format!(
+            "pods are reached {}",
+            match way {
+                crate::cluster::Way::Direct => "by their addresses",
+                crate::cluster::Way::Forwarded => "by forwarded ports",
+            }
+        ));
+        let proxy = Proxy::bind(Rc::clone(&cluster.pods), Rc::clone(&cluster.reach)).await?;
+        let proxy_address = proxy.address();
+        let monitors = product.pod_monitors().await?;
+        let prometheus = Prometheus::start(&self.folder, &monitors, proxy_address);
+        // It waits for nothing that comes through the proxy.
+        let prometheus = Rc::new(prometheus.await?);
+        let browser = Browser::find(&self.folder, proxy_address);
+        if browser.is_none() {
+            say("no pictures: there is no chromium");
+        }
+        let sources = Sources {
+            cluster: Rc::clone(cluster),
+            prometheus: Some(Rc::clone(&prometheus)),
+            binary: product.binary.clone(),
+        };
+        let observer = Observer::start(self.clock, &sources, proxy);
+        Ok(Suite {
+            cluster: Rc::clone(cluster),
+            trusted: self.options.image.is_none(),
+            product,
+            application,
+            authority,
+            destinations,
+            observer,
+            prometheus: Some(prometheus),
+            browser,
+            installed: Cell::new(None),
+            broken: RefCell::default(),
+        })
+    }
+
+    /// The product and the name of the suite's image, on the nodes or in a registry.
+    async fn images(&self, authority: &Authority) -> anyhow::Result<(Product, String)> {
+        let options = self.options;
+        if let (Some(image), Some(suite)) = (&options.image, &options.suite_image) {
+            let binary = image::command_line(options.binary.as_deref())?;
+            let product = Product::new(binary, image.clone(), None, self.folder.clone());
+            return Ok((product, suite.clone()));
+        }
+        anyhow::ensure!(
+            self.cluster.hook.is_there(),
+            "no way for images into the cluster: name a hook (PARALLAX_REAL_CLUSTER_HOOK), or images in a registry \
+             (PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE)"
+        );
+        say("building images");
+        let built = image::build(
+            &self.folder,
+            options.binary.as_deref(),
+            authority.root(),
+            options.suite_image.is_none(),
+        )
+        .await?;
+        say("loading images");
+        let mut arguments = vec!["load".to_owned()];
+        arguments.extend(built.archives.iter().map(|path| path.display().to_string()));
+        anyhow::ensure!(
+            matches!(self.cluster.hook.call(&arguments).await?, Hooked::Done(_)),
+            "the hook cannot load images: name PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE instead"
+        );
+        let image = options.image.clone().unwrap_or_else(|| image::PRODUCT.to_owned());
+        let upgrade = options.image.is_none().then(|| image::UPGRADE.to_owned());
+        let suite = options
+            .suite_image
+            .clone()
+            .unwrap_or_else(|| image::SUITE.to_owned());
+        Ok((
+            Product::new(built.product, image, upgrade, self.folder.clone()),
+            suite,
+        ))
+    }
+
+    /// Has the hook restore everything that it knows to be broken.
+    pub(super) async fn restore_leftovers(&self) {
+        if let Err(error) = self.cluster.hook.call(&["restore", "all"]).await {
+            say(&format!("restoring: {error:#}"));
+        }
+    }
+
+    /// Removes everything.
+    pub(super) async fn remove(&self) -> anyhow::Result<()> {
+        say("removing everything");
+        Application::remove(&self.cluster).await?;
+        let binary = image::command_line(self.options.binary.as_deref())?;
+        let product = Product::new(binary, image::PRODUCT.to_owned(), None, self.folder.clone());
+        product.remove(&self.cluster).await
+    }
+}

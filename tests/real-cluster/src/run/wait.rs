@@ -1,0 +1,185 @@
+//! Waiting until something is so.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{Namespace, Node},
+};
+use kube::Api;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Suite, live_names::LiveNames};
+use crate::{
+    cluster::ready,
+    install::{NAMESPACE, Unavailable},
+    judge::Users,
+    observe::aggregators,
+    step::{Condition, Step, Wait, resolve},
+};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The longest that one question to the API server takes.
+const ANSWER: Duration = Duration::from_secs(4);
+
+/// Parallax has not done what it should.
+#[derive(Debug)]
+pub(super) struct Unmet(String);
+
+impl std::fmt::Display for Unmet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unmet {}
+
+impl Suite {
+    pub(super) async fn wait(&self, step: &Step, wait: &Wait, names: &LiveNames<'_>) -> anyhow::Result<()> {
+        if let Condition::Rollout(rollout) = &wait.r#for {
+            let patience = format!("--timeout={}s", wait.within);
+            let (namespace, of) = (resolve(&rollout.namespace, names)?, resolve(&rollout.of, names)?);
+            let arguments = ["-n", &namespace, "rollout", "status", &of, &patience];
+            self.cluster.kubectl.run(&arguments).await?;
+            return Ok(());
+        }
+        if matches!(wait.r#for, Condition::Firing) && self.prometheus.is_none() {
+            return Err(Unavailable("a Prometheus".to_owned()).into());
+        }
+        let begin = Instant::now();
+        loop {
+            // An API server that does not answer says nothing about the condition.
+            let holds = timeout(ANSWER, self.holds(step, &wait.r#for, names)).await;
+            if matches!(holds, Ok(Ok(true))) {
+                return Ok(());
+            }
+            if begin.elapsed() > Duration::from_secs(wait.within) {
+                let words = format!("not so after {} s", wait.within);
+                return Err(match holds {
+                    _ if wait.by_parallax => Unmet(words).into(),
+                    Ok(Err(error)) => error.context(words),
+                    _ => anyhow::anyhow!(words),
+                });
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn holds(&self, step: &Step, condition: &Condition, names: &LiveNames<'_>) -> anyhow::Result<bool> {
+        let client = &self.cluster.client;
+        Ok(match condition {
+            Condition::Rollout(_) => false,
+            Condition::Pods(pods) => {
+                self.cluster.pods.follow(&resolve(&pods.namespace, names)?);
+                self.cluster.pods.renew().await;
+                let found = self
+                    .cluster
+                    .pods
+                    .of(&resolve(&pods.namespace, names)?, &pods.selector);
+                found.len() == pods.count && found.iter().all(|pod| pod.ready && !pod.terminating)
+            }
+            Condition::Complete(job) => {
+                let api = Api::<Job>::namespaced(client.clone(), &job.namespace);
+                let status = api.get(&job.name).await?.status;
+                status.and_then(|status| status.succeeded).unwrap_or_default() > 0
+            }
+            Condition::NamespaceGone(name) => {
+                let api = Api::<Namespace>::all(client.clone());
+                api.get_opt(&resolve(name, names)?).await?.is_none()
+            }
+            Condition::ApiServer => self.cluster.pods.renew().await,
+            Condition::NodeReady(name) => {
+                let api = Api::<Node>::all(client.clone());
+                let node = api.get_opt(&resolve(name, names)?).await?;
+                node.is_some_and(|node| ready(&node))
+            }
+            Condition::NodeNotReady(name) => {
+                let api = Api::<Node>::all(client.clone());
+                let node = api.get_opt(&resolve(name, names)?).await?;
+                !node.is_some_and(|node| ready(&node))
+            }
+            Condition::Reporting => self.all_report(),
+            Condition::Vantages(count) => {
+                let timeline = self.observer.timeline.borrow();
+                let newest = timeline.newest(self.observer.clock.now(), 3.0);
+                let fine = newest
+                    .values()
+                    .all(|state| state.reporting.len() == *count && state.silent.is_empty());
+                fine && !newest.is_empty()
+            }
+            Condition::StandBy => {
+                let timeline = self.observer.timeline.borrow();
+                let newest = timeline.newest(self.observer.clock.now(), 3.0);
+                let parts: Vec<&str> = newest.values().map(|state| state.part.as_str()).collect();
+                parts.contains(&"leads") && parts.contains(&"stands_by")
+            }
+            Condition::Named => !self.named(step).is_empty(),
+            Condition::Firing => {
+                let ids = self.named(step);
+                let timeline = self.observer.timeline.borrow();
+                timeline.alerts_now().iter().any(|alert| {
+                    let id = alert.labels.get("incident");
+                    alert.firing && alert.name == "ParallaxIncident" && id.is_some_and(|id| ids.contains(id))
+                })
+            }
+            Condition::UsersFail(to) => {
+                let timeline = self.observer.timeline.borrow();
+                Users::new(&timeline.requests).fail_at(to, self.observer.clock.now() - 2.0)
+            }
+            Condition::UsersServed => self.users_complain().is_none(),
+        })
+    }
+
+    /// Ids of open incidents that are what the step expects.
+    pub(super) fn named(&self, step: &Step) -> Vec<String> {
+        let timeline = self.observer.timeline.borrow();
+        let newest = timeline.newest(self.observer.clock.now(), 3.0);
+        let open = newest.values().flat_map(|state| state.open());
+        open.filter(|incident| step.expect.named.iter().any(|saying| saying.matches(incident)))
+            .map(|incident| incident.id.clone())
+            .collect()
+    }
+
+    /// Whether every aggregator hears a vantage on every node.
+    pub(super) fn all_report(&self) -> bool {
+        let running = aggregators(&self.cluster);
+        let timeline = self.observer.timeline.borrow();
+        let newest = timeline.newest(self.observer.clock.now(), 3.0);
+        let everybody = |pods: usize| pods > 0 && newest.len() >= pods;
+        everybody(running.iter().filter(|pod| !pod.terminating).count())
+            && newest.values().all(|state| {
+                let from = |node: &String| format!("{node}/pod");
+                let nodes = self.cluster.nodes.iter();
+                nodes.map(from).all(|vantage| state.reporting.contains(&vantage)) && state.silent.is_empty()
+            })
+            && running.iter().all(|pod| pod.namespace == NAMESPACE)
+    }
+
+    /// Why not all requests of the last ten seconds of every client succeeded, if they did not.
+    pub(super) fn users_complain(&self) -> Option<String> {
+        let now = self.observer.clock.now();
+        let timeline = self.observer.timeline.borrow();
+        let recent = timeline
+            .requests
+            .iter()
+            .rev()
+            .filter(|request| request.at > now - 10.0);
+        let mut nodes = BTreeSet::new();
+        for request in recent {
+            nodes.insert(request.node.as_str());
+            if let Some(error) = &request.error {
+                return Some(format!(
+                    "users on {} are not served at {}: {error}",
+                    request.node, request.to
+                ));
+            }
+        }
+        let silent = self
+            .cluster
+            .nodes
+            .iter()
+            .find(|node| !nodes.contains(node.as_str()));
+        silent.map(|node| format!("nothing is heard of the control client on {node}"))
+    }
+}

@@ -1,0 +1,190 @@
+//! Step files: how they are read.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use super::{Kind, Step};
+
+/// Why a step file cannot be used.
+#[derive(Debug)]
+pub struct StepError {
+    path: PathBuf,
+    line: u64,
+    message: String,
+}
+
+impl std::fmt::Display for StepError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.message)
+    }
+}
+
+impl std::error::Error for StepError {}
+
+/// The part of a file that is read before its names are replaced.
+#[derive(Debug, Deserialize)]
+struct Variants {
+    #[serde(default)]
+    variants: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// All steps of a folder, by id.
+///
+/// # Errors
+/// A folder that cannot be read, or the first file that is no step.
+pub fn list(folder: &Path) -> Result<Vec<Step>, StepError> {
+    let failed = |path: &Path, error: std::io::Error| StepError {
+        path: path.to_owned(),
+        line: 0,
+        message: error.to_string(),
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
+        let path = entry.map_err(|error| failed(folder, error))?.path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut steps = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        steps.extend(parse(&path, &text)?);
+    }
+    Ok(steps)
+}
+
+/// The steps of a file's text: one, or one a variant. `path` gives the id and stands in messages.
+///
+/// # Errors
+/// A text that is no step, with the line.
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Step>, StepError> {
+    let id = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let Variants { variants } = read(path, text)?;
+    if variants.is_empty() {
+        return Ok(vec![step(path, text, id)?]);
+    }
+    variants
+        .iter()
+        .map(|(variant, values)| {
+            let text = values.iter().fold(text.to_owned(), |text, (key, value)| {
+                text.replace(&format!("${{{key}}}"), value)
+            });
+            step(path, &text, format!("{id}/{variant}"))
+        })
+        .collect()
+}
+
+fn step(path: &Path, text: &str, id: String) -> Result<Step, StepError> {
+    let step = Step {
+        id,
+        ..read::<Step>(path, text)?
+    };
+    let wrong = |field: &str, message: &str| {
+        let line = text
+            .lines()
+            .position(|line| line.starts_with(field))
+            .unwrap_or_default();
+        Err(StepError {
+            path: path.to_owned(),
+            line: u64::try_from(line).unwrap_or_default() + 1,
+            message: message.to_owned(),
+        })
+    };
+    match step.kind {
+        Kind::Ordinary if !step.expect.named.is_empty() || !step.then.is_empty() => {
+            wrong("expect", "an ordinary step names nothing and has no `then`")
+        }
+        Kind::Fault if step.expect.named.is_empty() => wrong("expect", "a fault needs `named`"),
+        Kind::Fault if step.cure.is_empty() => wrong("kind", "a fault needs `cure`"),
+        Kind::Fault if step.expect.felt.is_empty() => {
+            wrong("expect", "a fault needs `felt`: what shows that it is there")
+        }
+        _ => Ok(step),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, StepError> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let plain = error.without_snippet();
+        StepError {
+            path: path.to_owned(),
+            line: plain.location().map_or(0, |location| location.line()),
+            message: plain.to_string(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Action, Installation};
+
+    const FAULT: &str = "\
+title: the shop is scaled to 0
+kind: fault
+installation: ${installation}
+do:
+- kubectl: [-n, shop, scale, deployment/shop, --replicas=0]
+watch: 30
+cure:
+- kubectl: [-n, shop, scale, deployment/shop, --replicas=3]
+expect:
+  named: [{cause: [F26]}]
+  felt: [host]
+variants:
+  plain: {installation: plain}
+  two: {installation: two}
+";
+
+    #[test]
+    fn each_variant_is_a_step_with_its_values_in_place() {
+        let steps = parse(Path::new("steps/scaled.yaml"), FAULT).unwrap();
+        let ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
+        assert_eq!(ids, ["scaled/plain", "scaled/two"]);
+        assert_eq!(steps[1].installation, Installation::Two);
+        assert!(matches!(&steps[0].actions[0], Action::Kubectl(arguments) if arguments.len() == 5));
+        assert!(!steps[0].uses_hook());
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_file_and_line() {
+        let text = FAULT.replace("  felt: [host]", "  flet: [host]");
+        let error = parse(Path::new("steps/scaled.yaml"), &text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("steps/scaled.yaml:11: "), "{error}");
+        assert!(error.contains("flet"), "{error}");
+    }
+
+    #[test]
+    fn a_fault_says_how_it_ends_and_what_shows_that_it_is_there() {
+        let text = FAULT.replace("  felt: [host]\n", "");
+        let error = parse(Path::new("steps/scaled.yaml"), &text)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("steps/scaled.yaml:9: a fault needs `felt`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_step_of_the_project_can_be_read_and_ids_are_unique() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("steps");
+        let steps = list(&folder).unwrap();
+        let mut ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), steps.len());
+        assert!(!steps.is_empty());
+    }
+}

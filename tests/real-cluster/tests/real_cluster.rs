@@ -1,0 +1,43 @@
+//! All steps on the cluster that `PARALLAX_REAL_CLUSTER` names.
+
+use std::env;
+
+use clap::Parser;
+use parallax_real_cluster::{
+    run::{self, Ended, Options},
+    say,
+};
+
+/// The command line of `parallax-real-cluster run`, which takes its values from the environment too.
+#[derive(Debug, Parser)]
+struct Run {
+    #[command(flatten)]
+    options: Options,
+}
+
+#[test]
+fn parallax_says_what_it_should_on_a_real_cluster() {
+    if env::var_os("PARALLAX_REAL_CLUSTER").is_none_or(|named| named.is_empty()) {
+        say(
+            "SKIPPED: parallax_says_what_it_should_on_a_real_cluster has shown nothing: PARALLAX_REAL_CLUSTER names no \
+             kubeconfig of a cluster that may be broken (docs/testing.md says how)",
+        );
+        return;
+    }
+    let only = env::var("PARALLAX_REAL_CLUSTER_ONLY").unwrap_or_default();
+    let only = only.split_whitespace().flat_map(|start| ["--only", start]);
+    let Run { mut options } = Run::try_parse_from(["real-cluster"].into_iter().chain(only)).unwrap();
+    options.report = Some(options.folder.join("report.html"));
+    options.json = Some(options.folder.join("report.json"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ended = runtime.block_on(run::run(&options)).unwrap();
+    assert_eq!(
+        ended,
+        Ended::Passed,
+        "see {}",
+        options.folder.join("report.html").display()
+    );
+}
