@@ -13,7 +13,10 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 
 use super::{
     Pace, Watched,
@@ -111,6 +114,7 @@ impl<S: Watched> Reflector<S> {
 
     /// One complete list, if that can be had, and the version it is of.
     async fn list(&self, silent: Duration, backoff: &mut Backoff) -> Result<Option<String>, Deaf> {
+        let began = Instant::now();
         match self.pages().await {
             Ok((things, unreadable, version)) => {
                 self.tell(Told::All(things, unreadable)).await?;
@@ -123,7 +127,7 @@ impl<S: Watched> Reflector<S> {
                 Ok(None)
             }
             Err(Refused::Failed(mut failure)) => {
-                failure.silent += silent;
+                failure.silent += silent + began.elapsed();
                 if failure.reason == Reason::Forbidden
                     && self.source.is_optional()
                     && self.is_undefined().await
@@ -246,7 +250,9 @@ impl<S: Watched> Reflector<S> {
             Ok(Err(error)) => return Ok(self.ended(&error)),
             Err(_) => {
                 let message = format!("no watch within {} s", self.pace.patience.as_secs_f64());
-                return Ok(Ended::Failed(self.failure(Reason::Timeout, &message)));
+                let mut failure = self.failure(Reason::Timeout, &message);
+                failure.silent = self.pace.patience;
+                return Ok(Ended::Failed(failure));
             }
         };
         tokio::pin!(events);

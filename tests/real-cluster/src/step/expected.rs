@@ -88,3 +88,11 @@ pub struct Saying {
     /// The sentence, a cause's title, the subject, the region's members or the targets contain each of these.
     pub about: Vec<String>,
 }
+
+impl Saying {
+    /// Whether one of its words stands in the name of a target.
+    #[must_use]
+    pub fn names(&self, target: &str) -> bool {
+        self.about.iter().any(|word| target.contains(word.as_str()))
+    }
+}
