@@ -274,6 +274,7 @@ impl Aggregator {
             notifications: notifications.clone(),
             clock,
             handling: handling.clone(),
+            evidence: outlook.evidence.clone(),
             views: outlook.views.clone(),
             topology: topology_out.clone(),
             forecasts: forecasts_out.clone(),

@@ -12,6 +12,7 @@ mod api_client;
 #[path = "../tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
 mod api_server;
+mod catch_up;
 mod cert_manager;
 mod certificates;
 pub mod challenges;

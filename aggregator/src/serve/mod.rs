@@ -13,6 +13,7 @@ mod history;
 pub(crate) mod openapi;
 mod page;
 mod runs;
+mod summary;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,6 +25,7 @@ use axum::{
     response::Response,
     routing::{any, get, post},
 };
+use parallax_diagnosis::view::View;
 use parallax_model::{Micros, Vantage};
 use prometheus_client::registry::Registry;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -38,9 +40,11 @@ pub(crate) use error::ApiError;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::Forwarder;
 pub(crate) use gate::Gate;
+use summary::Summary;
 
 use crate::{
     access::{Access, Deed},
+    catch_up::is_catching_up,
     cert_manager::Picture,
     challenges::api::WaitingChallenge,
     clock::Clock,
@@ -96,6 +100,13 @@ impl Shared {
     /// How many bodies may be read at one time.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(BODIES))
+    }
+
+    /// Whether all is well, as page and API say it.
+    fn summary(&self, view: &View) -> Summary {
+        let evidence = *self.outlook.evidence.borrow();
+        let catching_up = is_catching_up(view, self.clock.now(), self.clock.start(), evidence);
+        Summary::of(view, catching_up)
     }
 
     /// What is said of this replica.

@@ -185,7 +185,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/v1/state",
             "Everything the page shows: matrix, incidents, findings, hazards, vantages, store",
             object(
-                "The view of the diagnosis, with `targets`, `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
+                "The view of the diagnosis, with `targets`, `summary` (whether all is well: `status` is ok, failing or unknown, as `parallax status` exits 0, 1 or 3; `tone`, `text` and `detail` are the headline of the page), `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
             ),
         ),
         Operation {

@@ -7,8 +7,9 @@ use parallax_diagnosis::{
 };
 use parallax_model::{EventTime, Probability};
 
-use super::{headline::is_open, words};
+use super::words;
 use crate::{
+    serve::summary::is_open,
     config::{Link, Links},
     severity::Severity,
 };

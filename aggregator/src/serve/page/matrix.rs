@@ -56,6 +56,7 @@ pub(super) struct Row {
     pub(super) label: String,
     pub(super) note: String,
     pub(super) never_ok: bool,
+    pub(super) pending: bool,
     pub(super) cells: Vec<Cell>,
     rank: Rank,
 }
@@ -229,6 +230,7 @@ impl Group {
                 note: words::count(rows.len(), "host"),
                 label,
                 never_ok: rows.iter().all(|row| row.never_ok),
+                pending: rows.iter().all(|row| row.pending),
                 cells: layout.cells(rows, view),
                 rank: members.iter().map(|row| row.rank).min().unwrap_or(Rank::Unknown),
             },
@@ -244,6 +246,7 @@ impl Row {
             label: row.target.to_string(),
             note: fronts.join(", "),
             never_ok: row.never_ok,
+            pending: row.pending,
             cells: layout.cells(&[row], view),
             rank: Rank::of(row),
         }

@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut table = Table::new(&columns);
     for row in &rows {
         let (word, colour) = match worst(row) {
+            _ if row.never_ok && row.pending => ("pending", "90"),
             _ if row.never_ok => ("never ok", "1;31"),
             CellState::Failing => ("failing", "1;31"),
             CellState::Flaky => ("flaky", "33"),
