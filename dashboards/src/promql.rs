@@ -24,7 +24,8 @@ const ABSENCE: &str = "[1h:10s]";
 /// saying nothing.
 #[must_use]
 pub fn ready() -> String {
-    "(parallax_aggregator_leader == 1 unless on (job, instance) parallax_aggregator_catching_up == 1)".to_owned()
+    "(parallax_aggregator_leader == 1 unless on (job, instance) parallax_aggregator_catching_up == 1)"
+        .to_owned()
 }
 
 /// As [`once`], for series that exist while something lasts; while no ready aggregator leads, also what the last ready one

@@ -147,11 +147,7 @@ impl Collector for Live {
         }
         let evidence = *self.evidence.borrow();
         let catching_up = is_catching_up(&view, now, self.clock.start(), evidence);
-        gauge(
-            encoder,
-            families::CATCHING_UP,
-            f64::from(u8::from(catching_up)),
-        )?;
+        gauge(encoder, families::CATCHING_UP, f64::from(u8::from(catching_up)))?;
         gauges(
             encoder,
             families::CHALLENGES_WAITING,

@@ -1,6 +1,7 @@
 //! What the aggregator answers: API, page, metrics.
 
 mod api;
+mod baseline;
 mod challenges;
 mod connections;
 mod error;
@@ -35,6 +36,7 @@ use tower_http::{
     timeout::TimeoutLayer,
 };
 
+pub use baseline::{BaselineResetAnswer, BaselineResetRequest};
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
 pub(crate) use forms::FormKey;
@@ -51,7 +53,7 @@ use crate::{
     config::Links,
     forecast::Forecasts,
     handling,
-    hub::Outlook,
+    hub::{BaselineReset, Outlook},
     ingest::{self, Report},
     metrics::{self, Metrics},
     notify,
@@ -87,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
+    /// Baselines to reset.
+    pub(crate) resets: mpsc::Sender<BaselineReset>,
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
     pub(crate) registry: Arc<Registry>,
@@ -206,6 +210,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/incidents/{id}/acknowledge", post(handle::acknowledge))
         .route("/v1/incidents/{id}/silence", post(handle::silence))
         .route("/v1/incidents/{id}/verify", post(handle::verify))
+        .route("/v1/baselines/reset", post(baseline::reset))
         .route("/v1/notifications", get(api::notifications))
         .route("/v1/maintenance", get(handle::windows).post(handle::open))
         .route("/v1/maintenance/{id}/end", post(handle::end))

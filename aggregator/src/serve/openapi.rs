@@ -8,6 +8,7 @@ use axum::{
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
 use crate::{
     access::Deed,
     challenges::api::Challenges,
@@ -299,6 +300,19 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 Deed::Handle,
                 of::<WindowRequest>(generator),
                 Value::Null,
+            )
+        },
+        Operation {
+            refusals: &[
+                ("404", "No target has this id."),
+                ("415", "Not application/json."),
+            ],
+            ..Operation::write(
+                "/v1/baselines/reset",
+                "Forget what a target answers while it works: what it answers from now on is what counts as working",
+                Deed::Handle,
+                of::<BaselineResetRequest>(generator),
+                of::<BaselineResetAnswer>(generator),
             )
         },
         Operation::write(

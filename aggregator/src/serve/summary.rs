@@ -253,7 +253,11 @@ fn reachable(view: &View) -> Summary {
         count(view.matrix.len(), "target"),
         count(view.vantages.len(), "vantage")
     );
-    let pending = view.matrix.iter().filter(|row| row.never_ok && row.pending).count();
+    let pending = view
+        .matrix
+        .iter()
+        .filter(|row| row.never_ok && row.pending)
+        .count();
     if pending > 0 {
         let _ = write!(detail, "; {} not in service yet", count(pending, "target"));
     }
@@ -265,7 +269,10 @@ fn reachable(view: &View) -> Summary {
     }
     detail.push('.');
     let reachable = "All targets reachable";
-    let found = view.findings.iter().any(|finding| finding.severity > Severity::Notice);
+    let found = view
+        .findings
+        .iter()
+        .any(|finding| finding.severity > Severity::Notice);
     let (tone, text) = if found {
         let found = count(view.findings.len(), "finding");
         (Tone::Warning, format!("{reachable}, and {found}"))

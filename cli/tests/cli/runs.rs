@@ -136,7 +136,7 @@ fn without_a_cluster_no_renewal_is_foreseen_and_that_is_said_and_never_fine() {
 }
 
 /// The first answer of `parallax status` that is not "catching up", which it says with exit code 3.
-fn until_caught_up(up: &Up) -> std::process::Output {
+fn until_caught_up(up: &Up) -> Output {
     let begin = std::time::Instant::now();
     loop {
         let status = ask(up, &["status"]);
@@ -153,7 +153,7 @@ fn until_caught_up(up: &Up) -> std::process::Output {
 #[test]
 fn status_ends_with_1_while_a_target_fails_that_has_never_worked_unless_it_is_not_in_service_yet() {
     let server = Server::start();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let dead = free.local_addr().unwrap();
     drop(free);
     let url = format!("http://{}/", server.address);
@@ -184,7 +184,10 @@ fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines
     assert_eq!(status.status.code(), Some(0), "{}", text(&status.stdout));
     let said = text(&status.stdout);
     assert!(said.starts_with("1 of 1 vantages report"), "{said}");
-    assert!(said.contains("✓ All targets reachable: 1 target from 1 vantage"), "{said}");
+    assert!(
+        said.contains("✓ All targets reachable: 1 target from 1 vantage"),
+        "{said}"
+    );
     let wide = text(&ask(&up, &["status", "-o", "wide"]).stdout);
     assert!(wide.contains("VANTAGE") && wide.contains("reporting"), "{wide}");
     let targets = text(&ask(&up, &["targets"]).stdout);

@@ -25,7 +25,9 @@ fn recording() -> Recording {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage() {
-    if left_out("an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage") {
+    if left_out(
+        "an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage",
+    ) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -41,15 +43,24 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     let ready = format!(
         "{leader} == 1 and max(parallax_aggregator_catching_up{{job=\"parallax/parallax-aggregator\"}}) == 0"
     );
-    until("the aggregator is ready", async || monitoring.value(&ready, None).await).await;
+    until("the aggregator is ready", async || {
+        monitoring.value(&ready, None).await
+    })
+    .await;
     told.know(&broken);
     teller.state.send_replace(State::Broken);
-    until("the incident's alert fires", async || monitoring.value(FIRING, None).await).await;
+    until("the incident's alert fires", async || {
+        monitoring.value(FIRING, None).await
+    })
+    .await;
     let incident = told.incident(&client).await.unwrap();
     let fired = Instant::now();
     // The rules look back in steps of ten seconds: what opened since the last one is not remembered.
     let settled = format!("min_over_time(({FIRING})[12s:1s]) and count_over_time(({FIRING})[12s:1s]) >= 11");
-    until("the alert has fired for a while", async || monitoring.value(&settled, None).await).await;
+    until("the alert has fired for a while", async || {
+        monitoring.value(&settled, None).await
+    })
+    .await;
 
     teller.stop().await;
     told.kill();
@@ -67,13 +78,23 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     );
     told.start_again(&client).await;
     let teller = Teller::starting_with(State::Broken, recording(), told.url(), client.clone());
-    until("the successor is ready", async || monitoring.value(&ready, None).await).await;
-    until("the successor has the incident", async || told.incident(&client).await).await;
+    until("the successor is ready", async || {
+        monitoring.value(&ready, None).await
+    })
+    .await;
+    until("the successor has the incident", async || {
+        told.incident(&client).await
+    })
+    .await;
     let seconds = fired.elapsed().as_secs();
     let window = format!("[{}s:1s]", seconds.saturating_sub(2));
-    let looked = monitoring.value(&format!("count_over_time(({FIRING}){window})"), None).await;
+    let looked = monitoring
+        .value(&format!("count_over_time(({FIRING}){window})"), None)
+        .await;
     let absent = "absent(ALERTS{alertname=\"ParallaxIncident\",alertstate=\"firing\"})";
-    let silent = monitoring.value(&format!("count_over_time({absent}{window})"), None).await;
+    let silent = monitoring
+        .value(&format!("count_over_time({absent}{window})"), None)
+        .await;
     say(&format!(
         "MEASURED over {seconds} s with the aggregator away for more than {AWAY} s: {looked:?} looks, {silent:?} without the alert"
     ));

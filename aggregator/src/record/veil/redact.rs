@@ -30,7 +30,7 @@ impl Veil {
         })
     }
 
-    fn target(&mut self, target: &TargetId) -> TargetId {
+    pub(in crate::record) fn target(&mut self, target: &TargetId) -> TargetId {
         let id = self.id(target.as_str());
         TargetId::new(id).unwrap_or_else(|_| {
             let word = self.word(target.as_str());

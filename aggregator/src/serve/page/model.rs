@@ -21,13 +21,13 @@ use super::{
     words,
 };
 use crate::{
-    serve::summary::{Summary, is_open},
     challenges::api::WaitingChallenge,
     config::Links,
     forecast::Forecasts,
     ingest::ProberView,
     notify::api::{Notifications, Standing},
     replicas::ReplicaView,
+    serve::summary::{Summary, is_open},
     store::{Status, StoreState},
     watch::TopologyState,
 };

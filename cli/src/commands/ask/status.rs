@@ -34,7 +34,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (state, view) = state(&client)?;
     let summary = Summary::of(&state)?;
     if !Output::document(args.output, &state)? {
-        print(&shown(&view, (&state, &summary), args.output == Some(Output::Wide)))?;
+        print(&shown(
+            &view,
+            (&state, &summary),
+            args.output == Some(Output::Wide),
+        ))?;
     }
     match &*summary.status {
         "ok" => Ok(()),

@@ -102,7 +102,9 @@ impl Wish {
                     .collect::<Result<_, _>>()?;
             }
             _ => {
-                return Err("one of the annotations probe, path, expect, interval, pending and sample".to_owned());
+                return Err(
+                    "one of the annotations probe, path, expect, interval, pending and sample".to_owned(),
+                );
             }
         }
         Ok(())
@@ -171,7 +173,11 @@ mod tests {
             ("interval", "1ms", "from 200ms to 60m"),
             ("interval", "99999999999999999999s", "expected a time"),
             ("sample", "*.example.test", "expected host names"),
-            ("pending", "maybe", "expected \"true\" or \"false\", got \"maybe\""),
+            (
+                "pending",
+                "maybe",
+                "expected \"true\" or \"false\", got \"maybe\"",
+            ),
             ("prob", "true", "expected one of the annotations"),
         ] {
             let (wish, notes) =
