@@ -1,6 +1,6 @@
 //! `parallax run` and its neighbours against a mesh of one machine.
 
-use std::{net::TcpListener, process::Output};
+use std::{net::TcpListener, process::Output, time::Instant};
 
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ fn without_a_cluster_no_renewal_is_foreseen_and_that_is_said_and_never_fine() {
 
 /// The first answer of `parallax status` that is not "catching up", which it says with exit code 3.
 fn until_caught_up(up: &Up) -> Output {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     loop {
         let status = ask(up, &["status"]);
         let said = text(&status.stdout);
@@ -195,6 +195,28 @@ fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines
     assert!(
         lines[0].starts_with("TARGET") && lines[1].starts_with(&url) && lines[1].contains("   ok   "),
         "{targets}"
+    );
+    // Six rounds with an answer are a baseline.
+    let baseline = format!("{}   200", server.address);
+    let begin = Instant::now();
+    loop {
+        let wide = text(&ask(&up, &["targets", "-o", "wide"]).stdout);
+        if wide.contains("BASELINE") && wide.contains(&baseline) {
+            break;
+        }
+        assert!(begin.elapsed().as_secs() < 60, "{wide}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let reset = ask(&up, &["baseline", "reset", &url]);
+    assert_eq!(
+        text(&reset.stdout),
+        format!("{url}: baseline reset; it is learned again from the next rounds\n")
+    );
+    assert_eq!(
+        ask(&up, &["baseline", "reset", "http://nobody.example.test/"])
+            .status
+            .code(),
+        Some(2)
     );
     let document = text(&ask(&up, &["targets", "-o", "json"]).stdout);
     assert_eq!(
