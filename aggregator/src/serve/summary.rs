@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use parallax_diagnosis::{
     findings::{Finding, Severity},
-    verdict::{Incident, IncidentState},
+    verdict::{Incident, IncidentState, Subject},
     view::{CellState, MatrixRow, VantageState, View},
 };
 
@@ -132,10 +132,15 @@ impl Summary {
                 detail: detail.to_owned(),
             })
         };
-        if !view.investigating.is_empty() {
+        let investigated = view
+            .investigating
+            .iter()
+            .filter(|open| !is_pending(view, &open.subject));
+        let investigated = investigated.count();
+        if investigated > 0 {
             return failing(
                 Tone::Warning,
-                format!("Investigating {}", count(view.investigating.len(), "failure")),
+                format!("Investigating {}", count(investigated, "failure")),
                 "Something fails; no cause is named yet.",
             );
         }
@@ -246,6 +251,17 @@ impl Summary {
     }
 }
 
+/// Whether a subject concerns nothing but targets that are not in service yet and have never worked.
+fn is_pending(view: &View, subject: &Subject) -> bool {
+    let concerned = |row: &&MatrixRow| match subject {
+        Subject::Front(front) => row.fronts.contains(front),
+        Subject::Target(target) => row.target == *target,
+        _ => false,
+    };
+    let mut rows = view.matrix.iter().filter(concerned).peekable();
+    rows.peek().is_some() && rows.all(|row| row.never_ok && row.pending)
+}
+
 /// Every probe succeeds. What was found besides still counts, and a pass inside is none outside.
 fn reachable(view: &View) -> Summary {
     let mut detail = format!(
@@ -295,4 +311,82 @@ fn fails(row: &MatrixRow) -> bool {
     row.cells
         .iter()
         .any(|cell| matches!(cell.state, CellState::Failing | CellState::Flaky))
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::view::Investigation;
+
+    use super::*;
+    use crate::fixtures::{healthy, outage, row, vantage};
+
+    fn status(view: &View) -> Status {
+        Summary::of(view, false).status
+    }
+
+    #[test]
+    fn a_failure_is_one_whether_its_cause_is_named_or_not() {
+        assert_eq!(status(&healthy()), Status::Ok);
+        assert_eq!(status(&outage()), Status::Failing);
+        for state in [CellState::Failing, CellState::Flaky] {
+            let mut view = healthy();
+            view.matrix[0].cells[0].state = state;
+            assert_eq!(status(&view), Status::Failing, "{state:?}");
+            // Catching up and missing vantages are no excuse.
+            view.vantages[1] = vantage("n2/pod", VantageState::Silent);
+            assert_eq!(Summary::of(&view, true).status, Status::Failing, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
+        let mut view = healthy();
+        let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
+        never.never_ok = true;
+        view.matrix.push(never);
+        let said = Summary::of(&view, false);
+        assert_eq!(
+            (said.status, &*said.text),
+            (Status::Failing, "1 target never worked")
+        );
+        if let Some(row) = view.matrix.last_mut() {
+            row.pending = true;
+        }
+        view.investigating.push(Investigation {
+            subject: Subject::Target("https://new.example.test/".parse().unwrap()),
+            sentence: "failing, cause not yet known".to_owned(),
+            since: view.at,
+        });
+        let said = Summary::of(&view, false);
+        assert_eq!(said.status, Status::Ok);
+        assert!(
+            said.detail.contains("1 target not in service yet"),
+            "{}",
+            said.detail
+        );
+        // Whoever has worked is in service, whatever was said before.
+        if let Some(row) = view.matrix.last_mut() {
+            row.never_ok = false;
+        }
+        assert_eq!(status(&view), Status::Failing);
+    }
+
+    #[test]
+    fn lost_coverage_and_catching_up_are_never_ok() {
+        assert_eq!(Summary::of(&healthy(), true).status, Status::Unknown);
+        for state in [VantageState::Silent, VantageState::Waiting] {
+            let mut view = healthy();
+            view.vantages[1] = vantage("n2/pod", state);
+            assert_eq!(status(&view), Status::Unknown, "{state:?}");
+        }
+        let mut view = healthy();
+        for cell in &mut view.matrix[0].cells {
+            cell.state = CellState::Unknown;
+        }
+        assert_eq!(status(&view), Status::Unknown);
+        view.matrix.clear();
+        assert_eq!(status(&view), Status::Unknown);
+        view.vantages.clear();
+        assert_eq!(status(&view), Status::Unknown);
+    }
 }

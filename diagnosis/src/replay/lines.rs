@@ -164,7 +164,6 @@ pub struct RecordProgress {
 /// A line for the recorder to write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "written one at a time, never kept")]
 pub enum RecordLine<'a> {
     /// First line of a segment.
     Settings(&'a RecordSettings),
