@@ -69,6 +69,10 @@ fn post(aggregator: &Running, path: &str, body: &Value) -> RequestBuilder {
         .body(body.to_string())
 }
 
+fn reset_path() -> String {
+    "/v1/baselines/reset".to_owned()
+}
+
 #[tokio::test]
 async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_open() {
     let (aggregator, id) = failing("store: {path: history.db}\n").await;
@@ -112,10 +116,28 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
         ("/v1/incidents/i-none/acknowledge".to_owned(), json!({}), 404),
         ("/v1/maintenance/m-none/end".to_owned(), json!({}), 404),
         ("/v1/maintenance".to_owned(), json!({"for_s": 1}), 400),
+        (
+            reset_path(),
+            json!({"target": "http://nobody.example.test/"}),
+            404,
+        ),
+        (
+            reset_path(),
+            json!({"target": "http://a.example.test/", "why": 1}),
+            400,
+        ),
+        (reset_path(), json!({}), 400),
     ] {
         let answer = post(&aggregator, &path, &body).send().await.unwrap();
         assert_eq!(answer.status(), status, "{path} {body}");
     }
+    let target = json!({"target": "http://a.example.test/"});
+    let reset = post(&aggregator, &reset_path(), &target).send().await.unwrap();
+    assert_eq!(reset.status(), 200);
+    assert_eq!(
+        read(reset).await,
+        json!({"target": "http://a.example.test/", "known": false})
+    );
     let window = post(
         &aggregator,
         "/v1/maintenance",
