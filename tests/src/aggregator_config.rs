@@ -7,12 +7,12 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec};
-use parallax_model::{HostName, ObjectName, TargetSpec};
+use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec, Readiness};
+use parallax_model::{HostName, ObjectName, PodName, TargetSpec};
 use serde::Serialize;
 
 use crate::{
-    cluster::{Cluster, addresses},
+    cluster::{self, Cluster, addresses},
     incident::{Dataplane, Incident, IpMode, PublishedBy, ServicePort, TrafficPolicy},
     objects,
     run_dir::RunDir,
@@ -80,6 +80,11 @@ struct Node<'a> {
     addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prober: Option<Prober<'a>>,
+    /// Said where the node controller has not heard of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    readiness: Option<Readiness>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cordoned: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -120,6 +125,26 @@ struct Endpoint<'a> {
     pod: &'a str,
     address: Ipv4Addr,
     node: &'a str,
+    /// Said where it is not simply ready.
+    #[serde(flatten)]
+    conditions: Option<EndpointConditions>,
+}
+
+#[derive(Debug, Serialize)]
+struct EndpointConditions {
+    ready: bool,
+    serving: bool,
+    terminating: bool,
+}
+
+/// What an endpoint's conditions are, unless it is simply ready.
+fn conditions(service: &cluster::Service, pod: &PodName) -> Option<EndpointConditions> {
+    let told = service.conditions(pod);
+    (!told.ready).then_some(EndpointConditions {
+        ready: told.ready,
+        serving: told.serving,
+        terminating: told.terminating,
+    })
 }
 
 #[derive(Debug, Serialize)]
@@ -151,6 +176,8 @@ impl<'a> Topology<'a> {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
                     }),
+                    readiness: (!node.ready).then_some(Readiness::NotReady),
+                    cordoned: node.cordoned,
                 })
                 .collect(),
             services: cluster
@@ -164,7 +191,10 @@ impl<'a> Topology<'a> {
                     } else {
                         "ClusterIP"
                     },
-                    cluster_ips: both(cluster, service.cluster_ip),
+                    cluster_ips: service
+                        .cluster_ip
+                        .map(|ip| both(cluster, ip))
+                        .unwrap_or_default(),
                     load_balancer: service
                         .load_balancer_ip
                         .map(|ip| both(cluster, ip))
@@ -187,6 +217,7 @@ impl<'a> Topology<'a> {
                             pod: pod.name.as_str(),
                             address: pod.address,
                             node: pod.node.as_str(),
+                            conditions: conditions(service, &pod.name),
                         })
                         .collect(),
                 })
@@ -196,6 +227,7 @@ impl<'a> Topology<'a> {
                 .iter()
                 .filter(|ingress| is_published(ingress))
                 .flat_map(published)
+                .chain(cluster.services.iter().flat_map(headless))
                 .collect(),
             ingresses: cluster
                 .ingresses
@@ -239,6 +271,19 @@ fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = Publish
         port: 80,
         class: ingress.class.clone(),
         origin: ingress.origin.clone(),
+    })
+}
+
+/// A headless Service is asked by its name, as the watch of an API server has it asked.
+fn headless(service: &cluster::Service) -> impl Iterator<Item = PublishedSpec> {
+    let ports = service.ports.iter().filter(|_| service.cluster_ip.is_none());
+    let name = format!("{}.{}.svc", service.key.name, service.key.namespace);
+    ports.map(move |port| PublishedSpec {
+        target: TargetSpec::of(format!("http://{name}:{}/", port.target_port)),
+        service: service.key.clone(),
+        port: port.port,
+        class: None,
+        origin: None,
     })
 }
 

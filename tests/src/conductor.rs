@@ -3,14 +3,16 @@
 mod alarmed;
 mod api_server;
 mod faults;
+mod node_controller;
 mod preflight;
 mod report;
 mod setting_up;
 mod status;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
+use parallax_model::NodeName;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep},
@@ -113,6 +115,8 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         instead: None,
         preflights: Vec::new(),
         known_revision: 0,
+        silent: BTreeMap::new(),
+        lives: 1,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
@@ -152,6 +156,10 @@ struct Conductor {
     preflights: Vec<Shown>,
     /// Of the topology, when the API server went away.
     known_revision: u64,
+    /// Nodes that are cut off, and when the node controller takes notice.
+    silent: BTreeMap<NodeName, Instant>,
+    /// Aggregators so far.
+    lives: u32,
 }
 
 impl Conductor {
@@ -300,6 +308,7 @@ impl Conductor {
         let start = Instant::now();
         let mut looks = 0_u32;
         loop {
+            self.check_nodes().await?;
             let state = self.state().await?;
             let judgement = judge(&state);
             if !matches!(judgement, Judgement::Waiting(_)) || start.elapsed() >= longest {

@@ -39,22 +39,77 @@ pub fn outside_resolv_conf() -> String {
     format!("nameserver {}\n", addresses::PUBLIC_DNS)
 }
 
-/// One resolver of the cluster: the hosts of the Ingresses, and no other name exists.
+/// One resolver of the cluster: the hosts of the Ingresses and the names of Services, and no other name exists. Of one that
+/// caches it is what is behind the cache.
 #[must_use]
 pub fn resolver(cluster: &Cluster, resolver: &Resolver) -> Workload {
     let pod = &resolver.pod;
     let answers = cluster.answers(&pod.name);
     let path = format!("/run/{}.conf", pod.name);
     match resolver.software {
-        ResolverSoftware::Dnsmasq => dnsmasq(Some(pod.name.as_str()), &path, answers, ""),
+        ResolverSoftware::Dnsmasq => {
+            let hosts = service_names_path(pod);
+            let listen = match resolver.cache_seconds {
+                Some(seconds) => format!(
+                    "port={}\nlisten-address=127.0.0.1\nbind-interfaces\nlocal-ttl={seconds}\n",
+                    addresses::NAMES_PORT
+                ),
+                None => "port=53\nlocal-ttl=5\n".to_owned(),
+            };
+            let more = format!("{listen}addn-hosts={hosts}\n");
+            let mut workload = dnsmasq(Some(pod.name.as_str()), &path, answers, &more);
+            workload.files.push((hosts, service_names(cluster)));
+            workload
+        }
         ResolverSoftware::Unbound => unbound(pod, &path, answers),
     }
+}
+
+/// The cache in front of a resolver's names, where it has one.
+///
+/// dnsmasq gives no SOA record with a negative answer, so the cache is told how long to keep one.
+#[must_use]
+pub fn resolver_cache(resolver: &Resolver) -> Option<Workload> {
+    let seconds = resolver.cache_seconds?;
+    let pod = resolver.pod.name.as_str();
+    let path = format!("/run/{pod}-cache.conf");
+    let text = format!(
+        "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nserver=127.0.0.1#{}\nneg-ttl={seconds}\n\
+         max-cache-ttl={seconds}\ncache-size=1000\n",
+        addresses::NAMES_PORT
+    );
+    Some(Workload {
+        command: Cmd::within(
+            pod,
+            ["dnsmasq", "--keep-in-foreground", &format!("--conf-file={path}")],
+        ),
+        files: vec![(path, text)],
+    })
+}
+
+/// Where a resolver has the names of Services from.
+#[must_use]
+pub fn service_names_path(pod: &Pod) -> String {
+    format!("/run/{}.hosts", pod.name)
+}
+
+/// The names of Services, as in `hosts(5)`.
+#[must_use]
+pub fn service_names(cluster: &Cluster) -> String {
+    let all = cluster.service_names();
+    let lines = all
+        .iter()
+        .flat_map(|(name, addresses)| addresses.iter().map(move |ip| format!("{ip} {name}\n")));
+    lines.collect()
 }
 
 /// The resolver outside.
 #[must_use]
 pub fn public_resolver(cluster: &Cluster, name: &PodName) -> Workload {
-    let listen = format!("listen-address={}\nbind-interfaces\n", addresses::PUBLIC_DNS);
+    let listen = format!(
+        "port=53\nlocal-ttl=5\nlisten-address={}\nbind-interfaces\n",
+        addresses::PUBLIC_DNS
+    );
     dnsmasq(None, "/run/public.conf", cluster.answers(name), &listen)
 }
 
@@ -65,7 +120,7 @@ fn dnsmasq<'a>(
     more: &str,
 ) -> Workload {
     let mut text = format!(
-        "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal-ttl=5\nlocal=/#/\n{more}"
+        "user=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal=/#/\n{more}"
     );
     for (host, addresses) in answers {
         for address in addresses.iter() {

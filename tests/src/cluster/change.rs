@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use parallax_model::{NodeName, PodName, ServiceKey, Vantage};
 
-use super::{Cluster, Node, Pod, Service, addresses};
+use super::{Cluster, Node, Pod, PodState, Service, addresses};
 use crate::incident::{Behind, Op, Serves};
 
 /// A change does not fit the cluster.
@@ -47,6 +47,20 @@ pub enum OpError {
     /// No balancer.
     #[error("the Service {0} has no balancer address")]
     NoBalancer(ServiceKey),
+    /// Not one that is created later.
+    #[error("there is no Service {0} that is absent")]
+    NoAbsentService(ServiceKey),
+    /// Pods are behind it.
+    #[error("the Service {0} has endpoints: its pods must go first")]
+    StillServed(ServiceKey),
+    /// A pod is elsewhere in its life.
+    #[error("the pod {pod} is not {wanted}")]
+    State {
+        /// The pod.
+        pod: PodName,
+        /// What it should be.
+        wanted: &'static str,
+    },
     /// A vantage on a node is no client outside.
     #[error(
         "{0} is no client outside: expected internet:NAME or vpc:NAME, with a name of lower-case letters"
@@ -68,6 +82,8 @@ pub enum OpError {
 pub enum Effect {
     /// A pod starts.
     Started(Pod),
+    /// A pod is there, and nothing runs in it yet.
+    Placed(Pod),
     /// A pod is gone.
     Stopped(Pod),
     /// Its process ends, and nobody takes notice.
@@ -186,7 +202,19 @@ impl Cluster {
             Op::ResumeProber { node } => self.prober(node, ProberChange::Resume),
             Op::JoinNode { node } => self.set_present(node, true),
             Op::LeaveNode { node } => self.set_present(node, false),
-            Op::RestartAggregator {} | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
+            Op::StartPod { .. }
+            | Op::ReadyPod { .. }
+            | Op::TerminatePod { .. }
+            | Op::CreateService { .. }
+            | Op::DeleteService { .. }
+            | Op::StopProber { .. }
+            | Op::StartProber { .. }
+            | Op::DeleteProber { .. }
+            | Op::CreateProber { .. }
+            | Op::CordonNode { .. }
+            | Op::CrashNode { .. }
+            | Op::RecoverNode { .. } => self.lifecycle(op),
+            Op::RestartAggregator { .. } | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
             Op::Hairpin { .. }
             | Op::BridgeNf { .. }
             | Op::BreakNode { .. }
@@ -203,11 +231,12 @@ impl Cluster {
         let service = self.service_mut(service)?;
         let at = position(service, pod)?;
         let pod = service.endpoints.remove(at);
+        service.states.remove(&pod.name);
         self.gone.insert(pod.name.clone());
         Ok(Effect::Stopped(pod))
     }
 
-    fn add(&mut self, service: &ServiceKey, pod: &PodName, node: &NodeName) -> Result<Effect, OpError> {
+    pub(super) fn add(&mut self, service: &ServiceKey, pod: &PodName, node: &NodeName) -> Result<Effect, OpError> {
         self.service_mut(service)?;
         if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
             return Err(OpError::Taken(pod.clone()));
@@ -232,8 +261,7 @@ impl Cluster {
     }
 
     fn set_present(&mut self, name: &NodeName, present: bool) -> Result<Effect, OpError> {
-        let node = self.nodes.iter_mut().find(|node| node.name == *name);
-        let node = node.ok_or_else(|| OpError::NoNode(name.clone()))?;
+        let node = self.node_mut(name)?;
         if node.present == present {
             return Err(OpError::Presence {
                 node: name.clone(),
@@ -260,7 +288,7 @@ impl Cluster {
 
     fn prober(&self, node: &NodeName, change: ProberChange) -> Result<Effect, OpError> {
         let known = self.known(node)?;
-        if !known.present || !known.probes {
+        if !known.present || !known.probes || !known.prober_ready {
             return Err(OpError::Presence {
                 node: node.clone(),
                 state: "without a prober",
@@ -374,11 +402,14 @@ impl Cluster {
 /// Of the sort that the machine's kernel has.
 const FILTER: &str = "iptables";
 
+/// Those in which a server runs.
 fn pods_of(service: &Service) -> Vec<PodName> {
-    service.endpoints.iter().map(|pod| pod.name.clone()).collect()
+    let running = service.endpoints.iter();
+    let running = running.filter(|pod| service.states.get(&pod.name) != Some(&PodState::Starting));
+    running.map(|pod| pod.name.clone()).collect()
 }
 
-fn position(service: &Service, pod: &PodName) -> Result<usize, OpError> {
+pub(super) fn position(service: &Service, pod: &PodName) -> Result<usize, OpError> {
     service
         .endpoints
         .iter()

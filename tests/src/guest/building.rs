@@ -16,7 +16,7 @@ use super::{
     processes::{Local, Processes, Table},
 };
 use crate::{
-    cluster::{Cluster, Node, Service, addresses},
+    cluster::{Cluster, Node, Resolver, Service, addresses},
     command::{Cmd, run_all},
     control::Event,
     dataplane::{self, Rules, balancer},
@@ -72,7 +72,10 @@ impl Guest {
         let cluster = &built.cluster;
         for resolver in &cluster.resolvers {
             let workload = workloads::resolver(cluster, resolver);
-            start(&mut self.processes, &resolver.pod.name, &workload)?;
+            start(&mut self.processes, &names_process(resolver)?, &workload)?;
+            if let Some(cache) = workloads::resolver_cache(resolver) {
+                start(&mut self.processes, &resolver.pod.name, &cache)?;
+            }
         }
         let public = public_name()?;
         start(
@@ -86,6 +89,7 @@ impl Guest {
             self.servers.insert(pod.name.clone(), workload.command);
         }
         for resolver in &cluster.resolvers {
+            wait_for_names(&mut self.processes, resolver)?;
             self.processes
                 .wait_until_listening(&resolver.pod.name, Table::Udp, Local::Port(53))?;
         }
@@ -209,6 +213,19 @@ pub(super) fn public_name() -> anyhow::Result<PodName> {
     process_name(addresses::PUBLIC_RESOLVER)
 }
 
+/// The process that knows a resolver's names: the resolver itself, or what is behind its cache.
+pub(super) fn names_process(resolver: &Resolver) -> anyhow::Result<PodName> {
+    match resolver.cache_seconds {
+        Some(_) => process_name(&format!("{}-names", resolver.pod.name)),
+        None => Ok(resolver.pod.name.clone()),
+    }
+}
+
+pub(super) fn wait_for_names(processes: &mut Processes, resolver: &Resolver) -> anyhow::Result<()> {
+    let port = resolver.cache_seconds.map_or(53, |_| addresses::NAMES_PORT);
+    processes.wait_until_listening(&names_process(resolver)?, Table::Udp, Local::Port(port))
+}
+
 pub(super) fn host_prober_name(node: &Node) -> anyhow::Result<PodName> {
     process_name(&format!("prober-host-{}", node.name))
 }
@@ -243,7 +260,7 @@ pub(super) fn start_prober(
 }
 
 pub(super) fn stop_prober(processes: &mut Processes, node: &Node) -> anyhow::Result<()> {
-    if node.probes {
+    if node.probes && processes.runs(&node.prober.name) {
         processes.stop(&node.prober.name)?;
     }
     if node.host_prober {
