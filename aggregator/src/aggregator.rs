@@ -5,7 +5,7 @@ use std::{hash::BuildHasher, io, net::SocketAddr, sync::Arc};
 use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
 use tokio::{
     net::TcpListener,
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api_client::ApiClient,
     certificates::CertManager,
+    checkpoint::{CheckpointOptions, CheckpointTask, HubCheckpoint, NonceSource, Storage},
     clock::Clock,
     config::{Config, TopologySource},
     crd::{self, Targets},
@@ -68,6 +69,12 @@ pub enum StartError {
     /// There is no API server to ask for the Lease.
     #[error("replicas: expected an API server that keeps the Lease; run in a cluster, or set KUBECONFIG")]
     Leaseless,
+    /// There is no API server that keeps the `ConfigMap`.
+    #[error(
+        "checkpoint.configMap: expected an API server that keeps the ConfigMap; run in a cluster, set KUBECONFIG, or \
+         name a file in its place"
+    )]
+    CheckpointNowhere,
     /// Any other reason.
     #[error("cannot listen on {address}: {source}; set another `listen` address")]
     Listen {
@@ -100,6 +107,7 @@ pub struct Aggregator {
     hub: Hub,
     writer: Option<Writer>,
     keeping: Option<Worker>,
+    checkpoints: CheckpointTask,
     shared: Shared,
     staff: Staff,
     door: Door,
@@ -141,7 +149,11 @@ impl Aggregator {
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
-        let (replica, election) = seat(&config, &door, local, &metrics, epoch)?;
+        let (replica, seat) = seat(&config, &door, local, &metrics, epoch)?;
+        let (nonce, election) = match seat {
+            Seat::Elected(election) => (NonceSource::Election, Some(*election)),
+            Seat::Only(nonce) => (nonce, None),
+        };
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
         let (cert_manager, certificates) = CertManager::of(&config);
@@ -177,7 +189,22 @@ impl Aggregator {
             },
             owned: owned_out,
         };
-        let (mut hub, outlook) = Hub::new(settings, clock, metrics.clone(), topology_out.clone(), reports_in);
+        let (restored, restored_in) = oneshot::channel();
+        let (latest, latest_out) = watch::channel(None);
+        let (ready, _) = watch::channel(false);
+        let hub_checkpoint = HubCheckpoint {
+            restored: restored_in,
+            latest: (config.checkpoint.is_some() || config.store.is_some()).then_some(latest),
+            ready,
+        };
+        let (mut hub, outlook) = Hub::new(
+            settings,
+            clock,
+            metrics.clone(),
+            topology_out.clone(),
+            reports_in,
+            hub_checkpoint,
+        );
         let writer = match &config.record {
             Some(options) => {
                 let (recorder, writer) =
@@ -197,6 +224,16 @@ impl Aggregator {
                 (Some(worker), handle)
             }
             None => (None, StoreHandle::off()),
+        };
+        let checkpoints = CheckpointTask {
+            storage: storage(&config, &door, &store, hold.as_ref())?,
+            nonce,
+            clock,
+            replica: replica.clone(),
+            metrics: metrics.clone(),
+            topology: topology_out.clone(),
+            restored,
+            latest: latest_out,
         };
         let runs = Arc::new(Desk::new(
             clock,
@@ -276,6 +313,7 @@ impl Aggregator {
             hub,
             writer,
             keeping,
+            checkpoints,
             shared,
             staff,
             door,
@@ -328,6 +366,8 @@ impl Aggregator {
         let mut names = Vec::new();
         let mut start = |name, handle: tokio::task::AbortHandle| names.push((handle.id(), name));
         start("diagnosis", parts.spawn(self.hub.run(stopping.clone())));
+        // Ends once the hub has dropped its end and its last word is kept.
+        start("checkpoint", parts.spawn(self.checkpoints.run(stopping.clone())));
         if let Some(writer) = self.writer {
             // Ends once the hub has dropped its end of the queue and everything in it is written.
             start("recording", parts.spawn_blocking(move || writer.run()));
@@ -419,6 +459,35 @@ fn vault(config: &Config, door: &Door, store: &StoreHandle, hold: Option<Arc<Hol
     }
 }
 
+/// Where what must survive a restart is kept: where the configuration says, otherwise in the store.
+fn storage(
+    config: &Config,
+    door: &Door,
+    store: &StoreHandle,
+    hold: Option<&Arc<Hold>>,
+) -> Result<Storage, StartError> {
+    Ok(match (&config.checkpoint, hold) {
+        (Some(CheckpointOptions::ConfigMap(key)), _) => Storage::ConfigMap {
+            client: door.client().cloned().ok_or(StartError::CheckpointNowhere)?,
+            key: key.clone(),
+        },
+        (Some(CheckpointOptions::File(path)), _) => Storage::File(path.clone()),
+        (None, Some(hold)) => Storage::Store {
+            store: store.clone(),
+            _hold: Arc::clone(hold),
+        },
+        (None, None) => Storage::Nowhere,
+    })
+}
+
+/// What decides whether this aggregator leads, and what echoes answer to.
+enum Seat {
+    /// It is one of several.
+    Elected(Box<Election>),
+    /// There is no other one.
+    Only(NonceSource),
+}
+
 /// Whether this aggregator is one of several, and what decides which of them leads.
 fn seat(
     config: &Config,
@@ -426,10 +495,12 @@ fn seat(
     local: SocketAddr,
     metrics: &Metrics,
     epoch: u64,
-) -> Result<(Replica, Option<Election>), StartError> {
+) -> Result<(Replica, Seat), StartError> {
     let Some(options) = &config.replicas else {
         metrics.leads(true);
-        return Ok((Replica::alone(epoch, &nonce()), None));
+        let (replica, part) = Replica::starting();
+        let fresh = Arc::from(nonce());
+        return Ok((replica, Seat::Only(NonceSource::Storage { epoch, fresh, part })));
     };
     let client = door.client().ok_or(StartError::Leaseless)?;
     let name = config.own.name.as_deref().ok_or(StartError::Nameless)?;
@@ -439,10 +510,10 @@ fn seat(
         .or_else(|| Some(local.ip()).filter(|own| !own.is_unspecified()));
     let page = address.map(|address| SocketAddr::new(address, local.port()).to_string());
     let (election, replica) = Election::new(client.clone(), options, name, page, metrics.clone());
-    Ok((replica, Some(election)))
+    Ok((replica, Seat::Elected(Box::new(election))))
 }
 
-/// A number nobody can guess, new at each start: an echo must not answer to strangers, nor to yesterday's mesh.
+/// A number nobody can guess, for a mesh of which none is kept: an echo must not answer to strangers.
 /// The standard library seeds its hashers from the system's random numbers.
 fn nonce() -> String {
     format!("{:016x}{:016x}", random(), random())

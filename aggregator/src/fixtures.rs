@@ -51,6 +51,7 @@ pub(crate) fn row(target: &str, front: Option<&str>, states: &[CellState]) -> Ma
         target: target.parse().unwrap(),
         fronts: front.iter().map(|f| f.parse::<Front>().unwrap()).collect(),
         never_ok: false,
+        baseline: Vec::new(),
         cells: states
             .iter()
             .enumerate()
@@ -162,6 +163,7 @@ fn local_policy(hosts: &[String]) -> Incident {
         since: ago(252),
         opened: ago(240),
         occurrences: 2,
+        departed: None,
         verdict: Verdict {
             subject: Subject::Front("203.0.113.10:80".parse().unwrap()),
             region: region("nolocal", &[]),

@@ -2,8 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parallax_diagnosis::{Engine, Settings, replay::RecordProgress, topology::Topology, view::View};
-use parallax_model::{EventTime, Incarnation, Recorded, ReportAnswer};
+use parallax_diagnosis::{
+    Checkpoint, Engine, Settings, replay::RecordProgress, topology::Topology, verdict::IncidentState,
+    view::View,
+};
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportAnswer};
 use tokio::{
     sync::{mpsc, watch},
     time::{MissedTickBehavior, interval},
@@ -11,6 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    checkpoint::HubCheckpoint,
     clock::Clock,
     facts::Reported,
     ingest::{Answer, Lives, ProberView, Receipt, Report},
@@ -26,6 +30,9 @@ use crate::{
 /// Longest time between two views.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
+/// Shortest time between two checkpoints, unless an incident opens, changes or closes.
+const CHECKPOINT_PACE: Micros = Micros::from_secs(5);
+
 /// Reports that may wait. Beyond it their senders wait, and after a while are asked to come again.
 pub(crate) const QUEUE: usize = 256;
 
@@ -38,6 +45,8 @@ pub(crate) struct Outlook {
     pub(crate) asks: watch::Receiver<Asked>,
     /// From when on the probers' observations are known.
     pub(crate) evidence: watch::Receiver<EventTime>,
+    /// Whether the engine has taken up what was kept.
+    pub(crate) restored: watch::Receiver<bool>,
 }
 
 /// The engine and what belongs to it.
@@ -66,6 +75,9 @@ pub(crate) struct Hub {
     asks: watch::Sender<Asked>,
     evidence: watch::Sender<EventTime>,
     warming: Warming,
+    checkpoint: HubCheckpoint,
+    /// When the last checkpoint was handed out, and what stood open then.
+    handed: Option<(EventTime, Vec<(String, IncidentState, u32)>)>,
 }
 
 impl Hub {
@@ -75,6 +87,7 @@ impl Hub {
         metrics: Metrics,
         mut topology: watch::Receiver<TopologyState>,
         reports: mpsc::Receiver<Report>,
+        checkpoint: HubCheckpoint,
     ) -> (Self, Outlook) {
         let (current, unread) = {
             let state = topology.borrow_and_update();
@@ -88,6 +101,7 @@ impl Hub {
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let (asks, asks_out) = watch::channel(Asked::default());
         let (evidence, evidence_out) = watch::channel(clock.start());
+        let restored = checkpoint.ready.subscribe();
         let hub = Self {
             engine,
             settings,
@@ -107,12 +121,15 @@ impl Hub {
             asks,
             evidence,
             warming: Warming::new(life(), clock.start()),
+            checkpoint,
+            handed: None,
         };
         let outlook = Outlook {
             views: views_out,
             probers: probers_out,
             asks: asks_out,
             evidence: evidence_out,
+            restored,
         };
         (hub, outlook)
     }
@@ -142,6 +159,19 @@ impl Hub {
 
     /// Runs until cancelled, or until nobody can report any more.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
+        // Nothing is judged, and no report is taken, before it is known what stood open.
+        tokio::select! {
+            () = cancelled.cancelled() => return,
+            checkpoint = &mut self.checkpoint.restored => match checkpoint {
+                Ok(checkpoint) => self.restore(checkpoint),
+                Err(_) => return,
+            },
+        }
+        self.watch(&cancelled).await;
+        self.hand_out(self.clock.now());
+    }
+
+    async fn watch(&mut self, cancelled: &CancellationToken) {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -166,6 +196,43 @@ impl Hub {
                     None => return,
                 },
             }
+        }
+    }
+
+    /// Takes up what another process left.
+    fn restore(&mut self, checkpoint: Checkpoint) {
+        let now = self.clock.now();
+        self.engine.restore(&checkpoint, now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.restored(now, checkpoint, &self.held);
+        }
+        self.publish(now);
+        self.checkpoint.ready.send_replace(true);
+    }
+
+    /// Hands out what has to outlive the process.
+    fn hand_out(&self, now: EventTime) {
+        if let Some(latest) = &self.checkpoint.latest {
+            latest.send_replace(Some(Arc::new(self.engine.checkpoint(now))));
+        }
+    }
+
+    /// The same, at its pace or because of an incident.
+    fn hand_out_if_due(&mut self, view: &View) {
+        if self.checkpoint.latest.is_none() {
+            return;
+        }
+        let stand = || {
+            let incidents = view.incidents.iter();
+            let stand = incidents.map(|incident| (incident.id.clone(), incident.state, incident.occurrences));
+            stand.collect::<Vec<_>>()
+        };
+        let due = self.handed.as_ref().is_none_or(|(at, before)| {
+            view.at - *at >= CHECKPOINT_PACE || before.len() != view.incidents.len() || *before != stand()
+        });
+        if due {
+            self.handed = Some((view.at, stand()));
+            self.hand_out(view.at);
         }
     }
 
@@ -362,6 +429,7 @@ impl Hub {
         if let Some(keeper) = &mut self.keeper {
             keeper.published(&view);
         }
+        self.hand_out_if_due(&view);
         self.views.send_replace(view);
         self.probers.send_replace(Arc::new(self.lives.views()));
         self.asks
@@ -377,7 +445,7 @@ fn life() -> Incarnation {
 
 #[cfg(test)]
 mod tests {
-    use parallax_model::Micros;
+    use tokio::sync::oneshot;
 
     use super::*;
 
@@ -390,7 +458,21 @@ mod tests {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
         };
-        let (hub, mut outlook) = Hub::new(settings, Clock::system(), Metrics::new(), topology, reports);
+        let (restored, restored_in) = oneshot::channel();
+        let checkpoint = HubCheckpoint {
+            restored: restored_in,
+            latest: None,
+            ready: watch::channel(false).0,
+        };
+        let (hub, mut outlook) = Hub::new(
+            settings,
+            Clock::system(),
+            Metrics::new(),
+            topology,
+            reports,
+            checkpoint,
+        );
+        restored.send(Checkpoint::default()).unwrap();
         let cancelled = CancellationToken::new();
         let running = tokio::spawn(hub.run(cancelled.clone()));
         assert_eq!(outlook.views.borrow().interval, settings.interval);

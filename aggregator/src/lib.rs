@@ -15,6 +15,7 @@ mod api_server;
 mod cert_manager;
 mod certificates;
 pub mod challenges;
+mod checkpoint;
 mod clock;
 mod config;
 mod config_map;

@@ -98,6 +98,30 @@ pub struct RememberedIncident {
 type Essence = (bool, bool, Vec<(AnswerClass, u16)>);
 
 impl Checkpoint {
+    /// Takes in the parts of another one; what both hold is as the other one says.
+    pub fn absorb(&mut self, other: Self) {
+        let Self {
+            version,
+            judged,
+            targets,
+            fronts,
+            endpoints,
+            names,
+            nodes,
+            former,
+            incidents,
+        } = other;
+        self.version = self.version.max(version);
+        self.judged = judged.or(self.judged);
+        self.targets.extend(targets);
+        self.fronts.extend(fronts);
+        self.endpoints.extend(endpoints);
+        self.names.extend(names);
+        self.nodes.extend(nodes);
+        self.former.extend(former);
+        self.incidents.extend(incidents);
+    }
+
     /// Whether two checkpoints differ only in what changes with every round, or matters for minutes.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {

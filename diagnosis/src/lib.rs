@@ -59,5 +59,5 @@ mod weights;
 #[cfg(test)]
 mod worked_example;
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, VERSION as CHECKPOINT_VERSION};
 pub use engine::{Booked, Engine, Settings};

@@ -2,6 +2,7 @@
 
 mod access;
 mod challenges;
+mod checkpoint;
 mod document;
 mod error;
 mod forecast;
@@ -44,6 +45,7 @@ use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, Raw
 use crate::{
     api_client::ApiClient,
     cert_manager::Mode,
+    checkpoint::CheckpointOptions,
     identity::Pods,
     notify::NotifyOptions,
     record::RecordOptions,
@@ -93,6 +95,8 @@ pub struct Config {
     pub(crate) handling: Option<ObjectKey>,
     /// Who is told of incidents.
     pub(crate) notify: NotifyOptions,
+    /// Where what must survive a restart is kept; in the store where absent, if there is one.
+    pub checkpoint: Option<CheckpointOptions>,
     /// Time between two looks at a name whose certificate will be renewed; nothing where nobody looks.
     pub(crate) forecast: Option<Micros>,
     /// What makes this one of several aggregators; the only one without.
@@ -215,6 +219,9 @@ impl Config {
                 .map_err(|error: InvalidName| wrong("handling.configMap", error.to_string()))
                 .ok()
         });
+        let checkpoint = raw
+            .checkpoint
+            .and_then(|raw| checkpoint::checkpoint(raw, folder, &mut wrong));
         let forecast = forecast::checked(raw.forecast, &mut wrong);
         let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
         let notify = raw
@@ -268,6 +275,7 @@ impl Config {
                 links,
                 handling,
                 notify,
+                checkpoint,
                 forecast,
                 replicas,
                 own: Own::default(),
@@ -301,6 +309,7 @@ impl Config {
             links: Links::default(),
             handling: None,
             notify: NotifyOptions::default(),
+            checkpoint: None,
             forecast: Some(forecast::USUAL),
             replicas: None,
             own: Own::default(),
@@ -362,6 +371,15 @@ impl Config {
     #[must_use]
     pub fn with_store(mut self, store: Option<StoreOptions>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// Keeps what must survive a restart in a file, where one is given.
+    #[must_use]
+    pub fn with_checkpoint_file(mut self, file: Option<PathBuf>) -> Self {
+        if let Some(file) = file {
+            self.checkpoint = Some(CheckpointOptions::File(file));
+        }
         self
     }
 

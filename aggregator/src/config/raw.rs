@@ -11,6 +11,7 @@ use serde::{
 
 use super::{
     challenges::RawChallenges,
+    checkpoint::RawCheckpoint,
     forecast::RawForecast,
     links::RawLinks,
     notify::RawNotify,
@@ -57,6 +58,8 @@ pub(super) struct RawConfig<T> {
     pub(super) notify: Option<RawNotify>,
     /// Where what people did about incidents outlives the aggregator that was told.
     pub(super) handling: Option<RawHandling>,
+    /// Where what worked and which incidents are open survives a restart.
+    pub(super) checkpoint: Option<RawCheckpoint>,
     /// How often names are looked at whose certificates will be renewed.
     pub(super) forecast: Option<RawForecast>,
     /// Where history is kept; in memory only without.

@@ -156,6 +156,8 @@ families! {
             "Lines for the recording (--record), written or lost because the disk was too slow or took none.";
         RECORD_FAILING = Gauge "record_failing" []
             "1 while the recording cannot be written, else 0.";
+        CHECKPOINT_WRITES = Counter "checkpoint_writes" ["result"]
+            "Writes of the checkpoint, from which a restarted aggregator goes on: written, or failed.";
         STORE_UP = Gauge "store_up" []
             "1 while the store takes what it is given, 0 while it cannot be used; absent without a store.";
         STORE_BYTES = Gauge "store_bytes" []

@@ -144,6 +144,24 @@ impl RecordResult {
     }
 }
 
+/// What became of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckpointResult {
+    Written,
+    Failed,
+}
+
+impl CheckpointResult {
+    const ALL: [Self; 2] = [Self::Written, Self::Failed];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What became of a line of a report.
 const LINE_RESULTS: [&str; 8] = [
     "counted",
@@ -167,6 +185,7 @@ pub(crate) struct Metrics {
     reports: Family<ResultLabel, Counter>,
     recorded: Family<ResultLabel, Counter>,
     record_failing: Gauge,
+    checkpoints: Family<ResultLabel, Counter>,
     identity_refused: Family<ReasonLabel, Counter>,
     ca_unpublished: Gauge,
     leader: Gauge,
@@ -199,6 +218,7 @@ impl Metrics {
             lines: Family::default(),
             reports: Family::default(),
             recorded: Family::default(),
+            checkpoints: Family::default(),
             record_failing: Gauge::default(),
             identity_refused: Family::default(),
             ca_unpublished: Gauge::default(),
@@ -220,6 +240,9 @@ impl Metrics {
         }
         for result in RecordResult::ALL.map(RecordResult::label) {
             drop(metrics.recorded.get_or_create(&ResultLabel { result }));
+        }
+        for result in CheckpointResult::ALL.map(CheckpointResult::label) {
+            drop(metrics.checkpoints.get_or_create(&ResultLabel { result }));
         }
         for reason in Reason::ALL.map(Reason::label) {
             drop(metrics.identity_refused.get_or_create(&ReasonLabel { reason }));
@@ -250,6 +273,7 @@ impl Metrics {
             REPORTS: reports;
             RECORD_LINES: recorded;
             RECORD_FAILING: record_failing;
+            CHECKPOINT_WRITES: checkpoints;
             IDENTITY_REFUSED: identity_refused;
             CA_UNPUBLISHED: ca_unpublished;
             LEADER: leader;
@@ -379,6 +403,12 @@ impl Metrics {
         self.recorded.get_or_create(&ResultLabel { result }).inc_by(lines);
     }
 
+    /// Counts writes of the checkpoint.
+    pub(crate) fn checkpoint(&self, result: CheckpointResult) {
+        let result = result.label();
+        self.checkpoints.get_or_create(&ResultLabel { result }).inc();
+    }
+
     /// What the gauge says.
     #[cfg(test)]
     pub(crate) fn record_is_failing(&self) -> i64 {
@@ -474,6 +504,8 @@ pub(crate) async fn exposition(
     State(shared): State<Shared>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    // Without the incidents that were open before, a scrape would end their alerts.
+    shared.expect_restored()?;
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "the metrics cannot be written");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written")

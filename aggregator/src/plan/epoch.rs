@@ -14,12 +14,17 @@ use crate::{
 
 /// A plan is asked of a replica that makes none. The prober asks the next one; a connection kept would lead here again.
 pub(super) fn elsewhere(part: &Part) -> Response {
-    let leader = match part {
-        Part::StandsBy { leader: Some(leader) } => leader.name.as_str(),
-        _ => "",
+    let (error, leader) = match part {
+        Part::Starting => ("this aggregator is starting; come again", ""),
+        Part::StandsBy { leader } => (
+            "this aggregator stands by and makes no plans; ask the one that leads",
+            leader.as_ref().map_or("", |leader| leader.name.as_str()),
+        ),
+        // It came to lead since.
+        Part::Alone { .. } | Part::Leads { .. } => ("this aggregator has just come to lead; come again", ""),
     };
     let body = serde_json::json!({
-        "error": "this aggregator stands by and makes no plans; ask the one that leads",
+        "error": error,
         "leader": leader,
     });
     let mut response = ApiError::with_body(StatusCode::SERVICE_UNAVAILABLE, body).into_response();

@@ -23,7 +23,7 @@ use std::{
 };
 
 use parallax_diagnosis::{
-    Settings,
+    Checkpoint, Settings,
     replay::{RecordClock, RecordProgress, RecordSettings},
     topology::Topology,
 };
@@ -81,6 +81,8 @@ enum Event {
     Topology,
     /// `topology_unread`.
     Unread,
+    /// `restore`.
+    Restored(Box<Checkpoint>),
     /// `observe` for each, then `progress`.
     Report {
         observations: Vec<Recorded>,
@@ -109,7 +111,7 @@ impl Entry {
     fn lines(&self) -> u64 {
         let event = match &self.event {
             Event::Advance => 0,
-            Event::Settings | Event::Topology | Event::Unread => 1,
+            Event::Settings | Event::Topology | Event::Unread | Event::Restored(_) => 1,
             Event::Report {
                 observations,
                 progress,
@@ -193,6 +195,11 @@ impl Recorder {
     pub(crate) fn unread(&mut self, at: EventTime, since: Option<EventTime>, topology: &Arc<Topology>) {
         self.unread = since;
         self.send(at, topology, Event::Unread);
+    }
+
+    /// After `engine.restore(checkpoint, at)`.
+    pub(crate) fn restored(&mut self, at: EventTime, checkpoint: Checkpoint, topology: &Arc<Topology>) {
+        self.send(at, topology, Event::Restored(Box::new(checkpoint)));
     }
 
     /// After a report was booked.

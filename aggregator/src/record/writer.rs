@@ -10,9 +10,9 @@ use std::{
 };
 
 use parallax_diagnosis::{
-    Settings,
+    Checkpoint, Settings,
     replay::{
-        RecordLine, RecordProgress, RecordSettings, RecordSettingsChanged, RecordTopology,
+        RecordLine, RecordProgress, RecordRestored, RecordSettings, RecordSettingsChanged, RecordTopology,
         RecordTopologyUnread,
     },
     topology::Topology,
@@ -171,6 +171,22 @@ impl Writer {
         if self.unread != entry.unread {
             self.unread = entry.unread;
             self.source(entry.at)?;
+        }
+        if let Event::Restored(checkpoint) = &entry.event {
+            // It is full of names. Without them incidents of before are not known, but no round is judged twice.
+            let veiled = Checkpoint {
+                judged: checkpoint.judged,
+                ..Checkpoint::default()
+            };
+            let checkpoint = if self.veil.is_some() {
+                &veiled
+            } else {
+                &**checkpoint
+            };
+            self.write(&RecordLine::Restored(RecordRestored {
+                at: entry.at,
+                checkpoint: std::borrow::Cow::Borrowed(checkpoint),
+            }))?;
         }
         if let Event::Report {
             observations,

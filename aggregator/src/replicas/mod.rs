@@ -40,6 +40,8 @@ pub(crate) struct ReplicaOptions {
 /// What this aggregator is at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
+    /// What it answers echoes to is still being read.
+    Starting,
     /// There is no other one.
     Alone {
         /// Its start, in seconds.
@@ -74,6 +76,7 @@ impl Part {
     /// The word for it, in API and page.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
+            Self::Starting => "starting",
             Self::Alone { .. } => "alone",
             Self::Leads { .. } => "leads",
             Self::StandsBy { .. } => "stands_by",
@@ -84,7 +87,7 @@ impl Part {
     pub(crate) fn planning(&self) -> Option<(u64, Arc<str>)> {
         match self {
             Self::Alone { epoch, nonce } | Self::Leads { epoch, nonce } => Some((*epoch, nonce.clone())),
-            Self::StandsBy { .. } => None,
+            Self::Starting | Self::StandsBy { .. } => None,
         }
     }
 }
@@ -100,6 +103,7 @@ pub(crate) struct Replica {
 
 impl Replica {
     /// The only one.
+    #[cfg(test)]
     pub(crate) fn alone(epoch: u64, nonce: &str) -> Self {
         let nonce = Arc::from(nonce);
         // The value stays readable after the sender is gone.
@@ -109,6 +113,17 @@ impl Replica {
             part,
             until: Arc::default(),
         }
+    }
+
+    /// The only one, which is so once that is said.
+    pub(crate) fn starting() -> (Self, watch::Sender<Part>) {
+        let (told, part) = watch::channel(Part::Starting);
+        let replica = Self {
+            name: Arc::from(""),
+            part,
+            until: Arc::default(),
+        };
+        (replica, told)
     }
 
     /// One whose part a test decides, and that never runs out.
@@ -168,9 +183,9 @@ impl Changes {
     }
 }
 
-/// The nonce of a mesh with several aggregators: of the Lease's own uid, which the API server made and nobody else on the
-/// network can know.
-fn nonce_of(uid: &str) -> Arc<str> {
+/// The nonce of a mesh that outlives an aggregator: of the uid of the Lease or the `ConfigMap`, which the API server made and
+/// nobody else on the network can know.
+pub(crate) fn nonce_of(uid: &str) -> Arc<str> {
     let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());
     Arc::from(hex(&tag.as_ref()[..16]))
 }

@@ -15,7 +15,7 @@ pub(crate) struct ReplicaView {
     /// Its name; absent where it is the only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// `alone`, `leads` or `stands_by`.
+    /// `starting`, `alone`, `leads` or `stands_by`.
     pub(crate) part: &'static str,
     /// Who leads, as far as is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ impl Replica {
         ReplicaView {
             part: part.word(),
             leader: match &part {
-                Part::Alone { .. } => None,
+                Part::Starting | Part::Alone { .. } => None,
                 Part::Leads { .. } => own.clone(),
                 Part::StandsBy { leader } => leader.as_ref().map(|leader| leader.name.clone()),
             },

@@ -102,6 +102,7 @@ pub(crate) async fn healthz() -> &'static str {
 
 /// `GET /readyz`: the engine moves on. A stuck one would show an old view as the present state.
 pub(crate) async fn readyz(State(shared): State<Shared>) -> Result<&'static str, ApiError> {
+    shared.expect_restored()?;
     let age = shared.clock.now() - shared.outlook.views.borrow().at;
     if age > Micros::from(hub::TICK * 20) {
         return Err(ApiError::unavailable(format!(

@@ -104,6 +104,16 @@ impl Shared {
             .view(self.clock.now(), *self.outlook.evidence.borrow(), interval)
     }
 
+    /// Refuses an answer that would be wrong while the engine has not taken up what was kept.
+    pub(crate) fn expect_restored(&self) -> Result<(), ApiError> {
+        if *self.outlook.restored.borrow() {
+            return Ok(());
+        }
+        Err(ApiError::unavailable(
+            "this aggregator is starting: it has not read its checkpoint yet; come again".to_owned(),
+        ))
+    }
+
     /// Refuses a vantage that the topology does not name. One that is who it says may only have come before the
     /// topology did: it is asked to come again.
     pub(crate) fn expect_vantage(&self, vantage: &Vantage) -> Result<(), ApiError> {

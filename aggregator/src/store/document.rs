@@ -14,6 +14,8 @@ pub(crate) enum Paper {
     Run,
     /// What is still to be told to whom.
     Outbox,
+    /// What the engine must not forget.
+    Checkpoint,
 }
 
 impl Paper {
@@ -23,6 +25,7 @@ impl Paper {
             Self::Window => "window",
             Self::Run => "run",
             Self::Outbox => "outbox",
+            Self::Checkpoint => "checkpoint",
         }
     }
 }

@@ -5,6 +5,7 @@
 //! {"type":"topology_spec", …}    second line of each segment, and whenever the topology changes
 //! {"type":"settings_changed", …} rounds are others from here on
 //! {"type":"topology_unread", …}  the topology's source could not be read, or is read again
+//! {"type":"restored", …}         the engine took up what another process left
 //! {"type":"observation", …}      one probe, in event time
 //! {"type":"progress", …}         a vantage has reported everything up to a time
 //! {"type":"advance", …}          rounds that were over at this time were closed and judged
@@ -18,7 +19,10 @@ use std::borrow::Cow;
 use parallax_model::{EventTime, Micros, Recorded, Vantage};
 use serde::{Deserialize, Serialize};
 
-use crate::topology::{Topology, TopologySpec};
+use crate::{
+    checkpoint::Checkpoint,
+    topology::{Topology, TopologySpec},
+};
 
 /// What closes the rounds of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -126,6 +130,16 @@ pub struct RecordTopologyUnread {
     pub since: Option<EventTime>,
 }
 
+/// The engine took up what another process left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordRestored<'a> {
+    /// When.
+    #[serde(rename = "t_us")]
+    pub at: EventTime,
+    /// What it took up.
+    pub checkpoint: Cow<'a, Checkpoint>,
+}
+
 /// A vantage has reported everything that it started before a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProgress {
@@ -149,6 +163,8 @@ pub enum RecordLine<'a> {
     TopologySpec(RecordTopology<'a>),
     /// Whether the topology's source can be read.
     TopologyUnread(RecordTopologyUnread),
+    /// What the engine started with.
+    Restored(RecordRestored<'a>),
     /// An observation.
     Observation(&'a Recorded),
     /// The progress of a vantage.

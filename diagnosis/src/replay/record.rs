@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{
     Count, Line,
     lines::{
-        AdvanceLine, GapLine, RecordClock, RecordProgress, RecordSettings, RecordSettingsChanged,
-        RecordTopology, RecordTopologyUnread,
+        AdvanceLine, GapLine, RecordClock, RecordProgress, RecordRestored, RecordSettings,
+        RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
     },
 };
 use crate::{
@@ -89,6 +89,11 @@ impl Recording {
                     "topology_unread" => {
                         let line: RecordTopologyUnread = read(value)?;
                         engine.topology_unread(line.since);
+                        line.at
+                    }
+                    "restored" => {
+                        let line: RecordRestored<'_> = read(value)?;
+                        engine.restore(&line.checkpoint, line.at);
                         line.at
                     }
                     "progress" => {

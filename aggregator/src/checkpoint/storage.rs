@@ -1,0 +1,233 @@
+//! The places: a `ConfigMap`, a file, a document of the store, or none.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
+use kube::{Api, api::PostParams};
+use parallax_diagnosis::Checkpoint;
+use parallax_model::EventTime;
+
+use super::document::{Document, MOST_BYTES};
+use crate::{
+    api_client::ApiClient,
+    config::ObjectKey,
+    config_map::{Trouble, within},
+    replicas::nonce_of,
+    store::{self, AskError, Hold, Paper, StoreHandle},
+};
+
+/// A call of the API server that takes longer failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+const GET: &str = "get it; apply the manifests (its Role names configmaps)";
+const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
+/// The key in the `ConfigMap`, and the document in the store.
+const KEY: &str = "checkpoint.json.gz";
+const DOCUMENT: &str = "checkpoint";
+/// A `ConfigMap` holds 1 MiB.
+const MOST_IN_CONFIG_MAP: usize = 900 << 10;
+/// Writes in a row while another replica writes in between.
+const TRIES: u32 = 3;
+
+/// One of the places.
+#[derive(Debug)]
+pub(crate) enum Storage {
+    ConfigMap {
+        client: ApiClient,
+        key: ObjectKey,
+    },
+    File(PathBuf),
+    /// The store, which must not close before the last checkpoint is in it.
+    Store {
+        store: StoreHandle,
+        /// Held, not asked.
+        _hold: Arc<Hold>,
+    },
+    /// Memory only.
+    Nowhere,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) checkpoint: Checkpoint,
+    /// What echoes answer to, if the place knows.
+    pub(super) nonce: Option<Arc<str>>,
+}
+
+/// Why nothing could be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// Another try may find it.
+    #[error("{0}")]
+    Transient(String),
+    /// It stays so until somebody does something about it.
+    #[error("{0}")]
+    Lasting(String),
+}
+
+impl Storage {
+    pub(crate) const fn keeps(&self) -> bool {
+        !matches!(self, Self::Nowhere)
+    }
+
+    /// Where it is, for people.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::ConfigMap { key, .. } => format!("ConfigMap {key}"),
+            Self::File(path) => path.display().to_string(),
+            Self::Store { .. } => "the store".to_owned(),
+            Self::Nowhere => "memory".to_owned(),
+        }
+    }
+
+    /// What was kept; empty where nothing was yet.
+    pub(super) async fn read(&self) -> Result<Found, ReadError> {
+        match self {
+            Self::Nowhere => Ok(Found::default()),
+            Self::ConfigMap { client, key } => read_map(client, key).await,
+            Self::File(path) => {
+                let path = path.clone();
+                let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
+                read.map_err(|error| ReadError::Lasting(error.to_string()))?
+                    .map(Found::from)
+                    .map_err(ReadError::Lasting)
+            }
+            Self::Store { store, .. } => {
+                let kept = store
+                    .ask(|store| store.document(Paper::Checkpoint, DOCUMENT))
+                    .await;
+                match kept {
+                    Ok(None) | Err(AskError::Off) => Ok(Found::default()),
+                    Ok(Some(document)) => Document::from_value(document.value)
+                        .map(Found::from)
+                        .map_err(ReadError::Lasting),
+                    Err(error) => Err(ReadError::Transient(error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Keeps it in place of what was there.
+    pub(super) async fn write(
+        &self,
+        checkpoint: &Checkpoint,
+        nonce: &str,
+        now: EventTime,
+    ) -> Result<(), String> {
+        let document = Document {
+            nonce: Some(nonce.to_owned()),
+            checkpoint: checkpoint.clone(),
+        };
+        match self {
+            Self::Nowhere => Ok(()),
+            Self::ConfigMap { client, key } => write_map(client, key, document)
+                .await
+                .map_err(|error| error.to_string()),
+            Self::File(path) => {
+                let path = path.clone();
+                let written = tokio::task::spawn_blocking(move || write_file(&path, &document)).await;
+                written
+                    .map_err(|error| error.to_string())?
+                    .map_err(|error| error.to_string())
+            }
+            Self::Store { store, .. } => {
+                let document = store::Document {
+                    sort: Paper::Checkpoint,
+                    id: DOCUMENT.to_owned(),
+                    at: now,
+                    value: document.to_value(),
+                };
+                let kept = store.ask(move |store| store.put(&document)).await;
+                kept.map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+impl From<Document> for Found {
+    fn from(document: Document) -> Self {
+        Self {
+            checkpoint: document.checkpoint,
+            nonce: document.nonce.map(Arc::from),
+        }
+    }
+}
+
+async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<Found, ReadError> {
+    let map = within(PATIENCE, GET, api(client, key).get(key.name.as_str())).await;
+    let map = map.map_err(|trouble| match trouble {
+        Trouble::Missing | Trouble::Forbidden(_) => ReadError::Lasting(trouble.to_string()),
+        Trouble::Conflict | Trouble::Silent | Trouble::Other(_) => ReadError::Transient(trouble.to_string()),
+    })?;
+    let nonce = map.metadata.uid.as_deref().map(nonce_of);
+    let bytes = map.binary_data.as_ref().and_then(|data| data.get(KEY));
+    let checkpoint = match bytes.map(|ByteString(bytes)| Document::decompressed(bytes)) {
+        None => Checkpoint::default(),
+        Some(Ok(document)) => document.checkpoint,
+        Some(Err(reason)) => {
+            // The nonce is good all the same.
+            tracing::warn!(place = %key, %reason, "the checkpoint cannot be read; starting without it");
+            Checkpoint::default()
+        }
+    };
+    Ok(Found { checkpoint, nonce })
+}
+
+/// Writes over what was read just before, so that of two writers one is refused and looks again.
+async fn write_map(client: &ApiClient, key: &ObjectKey, mut document: Document) -> Result<(), Trouble> {
+    // Its uid serves.
+    document.nonce = None;
+    let bytes = document
+        .compressed_within(MOST_IN_CONFIG_MAP)
+        .map_err(|error| Trouble::Other(kube::Error::Service(error.into())))?;
+    let (api, name) = (api(client, key), key.name.as_str());
+    for _ in 0..TRIES {
+        let mut map = within(PATIENCE, GET, api.get(name)).await?;
+        map.binary_data
+            .get_or_insert_default()
+            .insert(KEY.to_owned(), ByteString(bytes.clone()));
+        match within(PATIENCE, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
+            Err(Trouble::Conflict) => {}
+            done => return done.map(|_| ()),
+        }
+    }
+    Err(Trouble::Conflict)
+}
+
+fn api(client: &ApiClient, key: &ObjectKey) -> Api<ConfigMap> {
+    Api::namespaced(client.0.clone(), key.namespace.as_str())
+}
+
+/// The document in the file; an empty one where there is no file yet.
+fn read_file(path: &Path) -> Result<Document, String> {
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Document::default()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    Document::from_slice(&bytes)
+}
+
+/// Beside the file first, then in its place: whoever reads sees one or the other, whole.
+fn write_file(path: &Path, document: &Document) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    // Readable by its owner only, as temporary files are.
+    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer(&mut beside, document)?;
+    beside.flush()?;
+    beside.as_file().sync_all()?;
+    beside.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
