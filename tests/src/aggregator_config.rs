@@ -1,5 +1,7 @@
 //! What the lab gives the aggregator to read: its configuration, and the topology as the Kubernetes API would show it.
 
+mod published;
+
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -18,8 +20,11 @@ use crate::{
     run_dir::RunDir,
 };
 
+use published::{headless, is_published, published};
+
 const CONFIG: &str = "parallax.yaml";
 const TOPOLOGY: &str = "topology.yaml";
+const CHECKPOINT: &str = "checkpoint.json";
 
 /// The kubeconfig in the run's folder, where an API server publishes.
 pub const KUBECONFIG: &str = "kubeconfig.yaml";
@@ -39,6 +44,13 @@ struct Config<'a> {
     resolvers: Resolvers,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     balancers: Vec<BalancerSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<Checkpoint>,
+}
+
+#[derive(Debug, Serialize)]
+struct Checkpoint {
+    file: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -191,10 +203,7 @@ impl<'a> Topology<'a> {
                     } else {
                         "ClusterIP"
                     },
-                    cluster_ips: service
-                        .cluster_ip
-                        .map(|ip| both(cluster, ip))
-                        .unwrap_or_default(),
+                    cluster_ips: service.cluster_ip.map(|ip| both(cluster, ip)).unwrap_or_default(),
                     load_balancer: service
                         .load_balancer_ip
                         .map(|ip| both(cluster, ip))
@@ -255,38 +264,6 @@ fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
     [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
 }
 
-/// Whether it says more than the file's Ingresses can.
-const fn is_published(ingress: &crate::incident::Ingress) -> bool {
-    ingress.expect_status.is_some() || ingress.origin.is_some()
-}
-
-/// An Ingress knows no status and no Service behind its controller; a target that enters through its Service does.
-fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = PublishedSpec> {
-    ingress.hosts.names().iter().map(|host| PublishedSpec {
-        target: TargetSpec {
-            expect_status: ingress.expect_status.clone(),
-            ..TargetSpec::of(format!("http://{host}/"))
-        },
-        service: ingress.service.clone(),
-        port: 80,
-        class: ingress.class.clone(),
-        origin: ingress.origin.clone(),
-    })
-}
-
-/// A headless Service is asked by its name, as the watch of an API server has it asked.
-fn headless(service: &cluster::Service) -> impl Iterator<Item = PublishedSpec> {
-    let ports = service.ports.iter().filter(|_| service.cluster_ip.is_none());
-    let name = format!("{}.{}.svc", service.key.name, service.key.namespace);
-    ports.map(move |port| PublishedSpec {
-        target: TargetSpec::of(format!("http://{name}:{}/", port.target_port)),
-        service: service.key.clone(),
-        port: port.port,
-        class: None,
-        origin: None,
-    })
-}
-
 /// The topology file's text.
 pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
     serde_saphyr::to_string(&Topology::of(cluster)).context("writing the topology as YAML")
@@ -324,6 +301,7 @@ fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> an
             public: vec![addresses::PUBLIC_DNS],
         },
         balancers: cluster.balancers.clone(),
+        checkpoint: incident.checkpoint.then_some(Checkpoint { file: CHECKPOINT }),
     };
     serde_saphyr::to_string(&config).context("writing the configuration as YAML")
 }

@@ -9,6 +9,7 @@ mod conditions;
 mod derive;
 mod lifecycle;
 mod names;
+mod op_error;
 mod solver;
 
 use std::{
@@ -24,9 +25,10 @@ use crate::incident::{
     ServicePort, TrafficPolicy,
 };
 
-pub use change::{Effect, OpError, ProberChange};
+pub use change::{Effect, ProberChange};
 pub use conditions::{Conditions, PodState};
 pub use names::Addresses;
+pub use op_error::OpError;
 pub use solver::{PORT as SOLVER_PORT, Route, Solver};
 
 /// The cluster at one moment.

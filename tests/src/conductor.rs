@@ -6,10 +6,16 @@ mod faults;
 mod node_controller;
 mod preflight;
 mod report;
+mod restart;
 mod setting_up;
 mod status;
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
 
 use anyhow::Context;
 use parallax_model::NodeName;
@@ -116,6 +122,7 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         preflights: Vec::new(),
         known_revision: 0,
         silent: BTreeMap::new(),
+        kept: BTreeSet::new(),
         lives: 1,
     };
     let interrupted = interruption()?;
@@ -158,6 +165,8 @@ struct Conductor {
     known_revision: u64,
     /// Nodes that are cut off, and when the node controller takes notice.
     silent: BTreeMap<NodeName, Instant>,
+    /// Incidents that must stay open: the aggregator was restarted while they were.
+    kept: BTreeSet<String>,
     /// Aggregators so far.
     lives: u32,
 }
@@ -310,7 +319,10 @@ impl Conductor {
         loop {
             self.check_nodes().await?;
             let state = self.state().await?;
-            let judgement = judge(&state);
+            let judgement = match restart::lost(&self.kept, &state) {
+                Some(lost) => Judgement::Wrong(lost),
+                None => judge(&state),
+            };
             if !matches!(judgement, Judgement::Waiting(_)) || start.elapsed() >= longest {
                 return Ok(judgement);
             }

@@ -134,7 +134,9 @@ pub(crate) fn balancer(cluster: &Cluster, service: &Service) -> Value {
 }
 
 fn service(cluster: &Cluster, service: &Service) -> Value {
-    let cluster_ip = service.cluster_ip.map_or_else(|| "None".to_owned(), |ip| ip.to_string());
+    let cluster_ip = service
+        .cluster_ip
+        .map_or_else(|| "None".to_owned(), |ip| ip.to_string());
     let six = service.cluster_ip.filter(|_| cluster.is_dual_stack());
     let cluster_ips: Vec<String> = [cluster_ip.clone()]
         .into_iter()

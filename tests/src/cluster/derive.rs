@@ -86,7 +86,10 @@ impl Cluster {
         for resolver in written.iter().chain(written.is_empty().then_some(&only)) {
             let known = |node: &NodeName| self.node(node).ok_or_else(|| OpError::NoNode(node.clone()));
             let number = known(&resolver.node)?.number;
-            resolver.serves.iter().try_for_each(|node| known(node).map(|_| ()))?;
+            resolver
+                .serves
+                .iter()
+                .try_for_each(|node| known(node).map(|_| ()))?;
             // 3 and 4: a prober has 5.
             let last = taken.entry(resolver.node.clone()).or_insert(addresses::DNS);
             if *last >= addresses::PROBER {

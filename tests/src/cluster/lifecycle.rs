@@ -2,9 +2,7 @@
 
 use parallax_model::{NodeName, PodName, ServiceKey};
 
-use super::{
-    Cluster, Effect, Node, OpError, PodState, ProberChange, Service, addresses, change::position,
-};
+use super::{Cluster, Effect, Node, OpError, PodState, ProberChange, Service, addresses, change::position};
 use crate::incident::{Behind, Op};
 
 impl Cluster {

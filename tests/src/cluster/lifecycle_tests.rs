@@ -51,7 +51,10 @@ const ECHO: &str = "echo.parallax.svc.cluster.local";
 fn a_headless_name_leads_to_a_pod_from_when_it_is_ready_until_it_terminates() {
     let mut cluster = cluster();
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
-    let placed = apply(&mut cluster, "start-pod: {service: shop/app, pod: app-2, node: n2}");
+    let placed = apply(
+        &mut cluster,
+        "start-pod: {service: shop/app, pod: app-2, node: n2}",
+    );
     assert!(matches!(placed, Ok(Effect::Placed(_))), "{placed:?}");
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
     let served = apply(&mut cluster, "ready-pod: {service: shop/app, pod: app-2}");
@@ -60,7 +63,13 @@ fn a_headless_name_leads_to_a_pod_from_when_it_is_ready_until_it_terminates() {
     apply(&mut cluster, "terminate-pod: {service: shop/app, pod: app-1}").unwrap();
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.2.10"]);
     apply(&mut cluster, "remove-endpoint: {service: shop/app, pod: app-1}").unwrap();
-    assert!(cluster.service(&"shop/app".parse().unwrap()).unwrap().states.is_empty());
+    assert!(
+        cluster
+            .service(&"shop/app".parse().unwrap())
+            .unwrap()
+            .states
+            .is_empty()
+    );
 }
 
 #[test]

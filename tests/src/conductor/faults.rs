@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use tokio::time::sleep;
+use anyhow::Context;
 
 use super::Conductor;
 use crate::{
-    aggregator_config,
     incident::{Incident, Op, Outcome},
     judge::{self, Judgement},
-    parallax::{self, Aggregator},
 };
 
 impl Conductor {
@@ -51,9 +48,8 @@ impl Conductor {
             }
             self.hear_of_nodes(&fault.ops);
             for op in &fault.ops {
-                if let Op::RestartAggregator { killed, away_seconds } = op {
-                    let away = Duration::from_secs(away_seconds.unwrap_or_default().into());
-                    self.restart_aggregator(*killed, away).await?;
+                if let Some(wrong) = self.restart(op).await? {
+                    return Ok(Some(wrong));
                 }
             }
             self.screen.line(&format!("FAULT: {}", fault.name));
@@ -67,30 +63,5 @@ impl Conductor {
             }
         }
         Ok(None)
-    }
-
-    async fn restart_aggregator(&mut self, killed: bool, away: Duration) -> anyhow::Result<()> {
-        let Some(aggregator) = self.aggregator.take() else {
-            bail!("there is no aggregator");
-        };
-        let address = aggregator.address();
-        if killed {
-            aggregator.kill().await?;
-        } else {
-            aggregator.stop().await;
-        }
-        sleep(away).await;
-        let lab = self.lab.as_ref().context("there is no lab")?;
-        let program = std::env::current_exe().context("finding the path of this program")?;
-        let parallax = parallax::beside(&program)?;
-        let config = aggregator_config::path(lab.run());
-        // A recording is one life of an aggregator: each has a folder of its own.
-        self.lives += 1;
-        let folder = self.options.record.as_ref();
-        let record = folder.map(|folder| folder.with_added_extension(self.lives.to_string()));
-        let aggregator =
-            Aggregator::start(&parallax, &config, address, lab.run(), record.as_deref()).await?;
-        self.aggregator = Some(aggregator);
-        Ok(())
     }
 }

@@ -75,7 +75,9 @@ impl Tables {
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service) {
         // A headless Service has nothing to forward.
-        let Some(cluster_ip) = service.cluster_ip else { return };
+        let Some(cluster_ip) = service.cluster_ip else {
+            return;
+        };
         for port in &service.ports {
             let all: Vec<&Pod> = service.usable();
             let here: Vec<&Pod> = service.usable_on(&node.name);

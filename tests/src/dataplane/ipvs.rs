@@ -61,7 +61,9 @@ impl Rules {
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service, port: &ServicePort) {
         // A headless Service has nothing to forward.
-        let Some(cluster_ip) = service.cluster_ip else { return };
+        let Some(cluster_ip) = service.cluster_ip else {
+            return;
+        };
         let real = |pods: &[&Pod]| -> BTreeSet<String> {
             pods.iter()
                 .map(|pod| format!("{}:{}", pod.address, port.target_port))
@@ -83,11 +85,7 @@ impl Rules {
         self.addresses.insert(cluster_ip);
         self.services
             .insert(format!("-t {cluster_ip}:{}", port.port), real(inside));
-        self.mark(
-            &format!("! -s {}", addresses::POD_CIDR),
-            cluster_ip,
-            port.port,
-        );
+        self.mark(&format!("! -s {}", addresses::POD_CIDR), cluster_ip, port.port);
 
         // With ipMode Proxy the node does not know the address at all.
         let address = service

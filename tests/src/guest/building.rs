@@ -23,7 +23,7 @@ use crate::{
     external::{self, Contract, Why},
     incident::Incident,
     kernel::Kernel,
-    net,
+    net, resolvers,
     workloads::{self, ProberSettings, Workload},
 };
 
@@ -71,18 +71,14 @@ impl Guest {
         let built = self.built.as_ref().context("nothing is built yet")?;
         let cluster = &built.cluster;
         for resolver in &cluster.resolvers {
-            let workload = workloads::resolver(cluster, resolver);
+            let workload = resolvers::names(cluster, resolver);
             start(&mut self.processes, &names_process(resolver)?, &workload)?;
-            if let Some(cache) = workloads::resolver_cache(resolver) {
+            if let Some(cache) = resolvers::cache(resolver) {
                 start(&mut self.processes, &resolver.pod.name, &cache)?;
             }
         }
         let public = public_name()?;
-        start(
-            &mut self.processes,
-            &public,
-            &workloads::public_resolver(cluster, &public),
-        )?;
+        start(&mut self.processes, &public, &resolvers::public(cluster, &public))?;
         for (_, pod) in cluster.workloads() {
             let workload = built.server(&self.lab, &pod.name)?;
             start(&mut self.processes, &pod.name, &workload)?;

@@ -19,7 +19,7 @@ use crate::{
     control::Event,
     external::Why,
     incident::ResolverSoftware,
-    net, workloads,
+    net, resolvers,
 };
 
 impl Guest {
@@ -72,9 +72,9 @@ impl Guest {
     /// Lets the resolvers read the names of Services anew, where these have changed. Caches keep what they know.
     fn publish_names(&mut self) -> anyhow::Result<()> {
         let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
-        let names = workloads::service_names(cluster);
+        let names = resolvers::service_names(cluster);
         for resolver in &cluster.resolvers {
-            let path = workloads::service_names_path(&resolver.pod);
+            let path = resolvers::service_names_path(&resolver.pod);
             let reads = resolver.software == ResolverSoftware::Dnsmasq;
             if reads && fs::read_to_string(&path).ok().as_ref() != Some(&names) {
                 fs::write(&path, &names).with_context(|| format!("writing {path}"))?;
@@ -106,7 +106,7 @@ impl Guest {
                     .iter()
                     .find(|resolver| resolver.pod.name == name);
                 let Some(resolver) = resolver else {
-                    let workload = workloads::public_resolver(cluster, &name);
+                    let workload = resolvers::public(cluster, &name);
                     self.processes.stop(&name)?;
                     start(&mut self.processes, &name, &workload)?;
                     return self
@@ -115,7 +115,7 @@ impl Guest {
                 };
                 let process = names_process(resolver)?;
                 self.processes.stop(&process)?;
-                let workload = workloads::resolver(cluster, resolver);
+                let workload = resolvers::names(cluster, resolver);
                 start(&mut self.processes, &process, &workload)?;
                 wait_for_names(&mut self.processes, resolver)?;
             }

@@ -274,6 +274,9 @@ pub enum Op {
         /// Seconds between its end and its start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         away_seconds: Option<u32>,
+        /// Incidents that are open at its end must be open under the same ids once it answers again, and stay so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keeps_incidents: bool,
     },
     /// The API server refuses the aggregator.
     ApiServerAway {},
