@@ -199,8 +199,9 @@ impl Cluster {
         let successor = self.successor(name)?;
         let pod = self.new_pod(&successor, name)?;
         let node = self.node_mut(name)?;
-        node.prober = pod.clone();
+        let former = std::mem::replace(&mut node.prober, pod.clone());
         node.probes = true;
+        self.gone.insert(former.name);
         for service in self.of_probers() {
             service.endpoints.push(pod.clone());
         }
@@ -209,9 +210,7 @@ impl Cluster {
     }
 
     /// The name of the next prober pod of a node: `prober-n1-2` follows `prober-n1`.
-    fn successor(&mut self, node: &NodeName) -> Result<PodName, OpError> {
-        let old = self.node_mut(node)?.prober.name.clone();
-        self.gone.insert(old);
+    fn successor(&self, node: &NodeName) -> Result<PodName, OpError> {
         let first = addresses::prober_pod(node);
         let names = (2..=u8::MAX).filter_map(|number| PodName::new(format!("{first}-{number}")).ok());
         let mut free =

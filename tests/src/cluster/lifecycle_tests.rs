@@ -29,7 +29,7 @@ topology:
     clusterIP: 10.96.0.60
     ports: [{name: http, port: 80, targetPort: 8080}]
     absent: true
-expected: {outcome: {quiet: {seconds: 1}}}
+expected: {outcome: {quiet: {seconds: 1}}, packets: {healthy: []}}
 "#;
     Cluster::derive(&parse(Path::new("x.yaml"), text).unwrap()).unwrap()
 }
