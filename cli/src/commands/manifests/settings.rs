@@ -28,8 +28,24 @@ pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
 
 /// Where it remembers who was told what, for whoever leads next.
 pub(super) const NOTIFICATIONS_MAP: &str = "parallax-notifications";
+/// Annotation of the aggregator's Pod template with the digest of what only a start can change.
+pub(super) const DIGEST: &str = "parallax.dev/configuration";
 /// Where the secrets are mounted that sign what is sent.
 pub(super) const SECRETS_FOLDER: &str = "/etc/parallax-secrets";
+
+/// What of the configuration only a start of the aggregator can change, as a digest: a Pod template with another one is
+/// rolled out. Timing is taken up while it runs.
+pub(super) fn start_digest(values: &Values) -> String {
+    let text = configuration(values);
+    let of_a_start = |line: &&str| !line.starts_with("intervalMs: ") && !line.starts_with("timeoutMs: ");
+    let lines: Vec<&str> = text.lines().filter(of_a_start).collect();
+    let digest = ring::digest::digest(&ring::digest::SHA256, lines.join("\n").as_bytes());
+    digest.as_ref().iter().take(8).fold(String::new(), |mut hex, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
 
 /// All of them.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
