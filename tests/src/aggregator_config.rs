@@ -1,5 +1,7 @@
 //! What the lab gives the aggregator to read: its configuration, and the topology as the Kubernetes API would show it.
 
+mod published;
+
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -7,19 +9,22 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec};
-use parallax_model::{HostName, ObjectName, TargetSpec};
+use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec, Readiness};
+use parallax_model::{HostName, ObjectName, PodName, TargetSpec};
 use serde::Serialize;
 
 use crate::{
-    cluster::{Cluster, addresses},
+    cluster::{self, Cluster, addresses},
     incident::{Dataplane, Incident, IpMode, PublishedBy, ServicePort, TrafficPolicy},
     objects,
     run_dir::RunDir,
 };
 
+use published::{headless, is_published, published};
+
 const CONFIG: &str = "parallax.yaml";
 const TOPOLOGY: &str = "topology.yaml";
+const CHECKPOINT: &str = "checkpoint.json";
 
 /// The kubeconfig in the run's folder, where an API server publishes.
 pub const KUBECONFIG: &str = "kubeconfig.yaml";
@@ -39,6 +44,13 @@ struct Config<'a> {
     resolvers: Resolvers,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     balancers: Vec<BalancerSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<Checkpoint>,
+}
+
+#[derive(Debug, Serialize)]
+struct Checkpoint {
+    file: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -80,6 +92,11 @@ struct Node<'a> {
     addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prober: Option<Prober<'a>>,
+    /// Said where the node controller has not heard of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    readiness: Option<Readiness>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cordoned: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -120,6 +137,26 @@ struct Endpoint<'a> {
     pod: &'a str,
     address: Ipv4Addr,
     node: &'a str,
+    /// Said where it is not simply ready.
+    #[serde(flatten)]
+    conditions: Option<EndpointConditions>,
+}
+
+#[derive(Debug, Serialize)]
+struct EndpointConditions {
+    ready: bool,
+    serving: bool,
+    terminating: bool,
+}
+
+/// What an endpoint's conditions are, unless it is simply ready.
+fn conditions(service: &cluster::Service, pod: &PodName) -> Option<EndpointConditions> {
+    let told = service.conditions(pod);
+    (!told.ready).then_some(EndpointConditions {
+        ready: told.ready,
+        serving: told.serving,
+        terminating: told.terminating,
+    })
 }
 
 #[derive(Debug, Serialize)]
@@ -151,6 +188,8 @@ impl<'a> Topology<'a> {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
                     }),
+                    readiness: (!node.ready).then_some(Readiness::NotReady),
+                    cordoned: node.cordoned,
                 })
                 .collect(),
             services: cluster
@@ -164,7 +203,7 @@ impl<'a> Topology<'a> {
                     } else {
                         "ClusterIP"
                     },
-                    cluster_ips: both(cluster, service.cluster_ip),
+                    cluster_ips: service.cluster_ip.map(|ip| both(cluster, ip)).unwrap_or_default(),
                     load_balancer: service
                         .load_balancer_ip
                         .map(|ip| both(cluster, ip))
@@ -187,6 +226,7 @@ impl<'a> Topology<'a> {
                             pod: pod.name.as_str(),
                             address: pod.address,
                             node: pod.node.as_str(),
+                            conditions: conditions(service, &pod.name),
                         })
                         .collect(),
                 })
@@ -196,6 +236,7 @@ impl<'a> Topology<'a> {
                 .iter()
                 .filter(|ingress| is_published(ingress))
                 .flat_map(published)
+                .chain(cluster.services.iter().flat_map(headless))
                 .collect(),
             ingresses: cluster
                 .ingresses
@@ -221,25 +262,6 @@ fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
         .is_dual_stack()
         .then(|| IpAddr::V6(addresses::six(address)));
     [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
-}
-
-/// Whether it says more than the file's Ingresses can.
-const fn is_published(ingress: &crate::incident::Ingress) -> bool {
-    ingress.expect_status.is_some() || ingress.origin.is_some()
-}
-
-/// An Ingress knows no status and no Service behind its controller; a target that enters through its Service does.
-fn published(ingress: &crate::incident::Ingress) -> impl Iterator<Item = PublishedSpec> {
-    ingress.hosts.names().iter().map(|host| PublishedSpec {
-        target: TargetSpec {
-            expect_status: ingress.expect_status.clone(),
-            ..TargetSpec::of(format!("http://{host}/"))
-        },
-        service: ingress.service.clone(),
-        port: 80,
-        class: ingress.class.clone(),
-        origin: ingress.origin.clone(),
-    })
 }
 
 /// The topology file's text.
@@ -279,6 +301,7 @@ fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> an
             public: vec![addresses::PUBLIC_DNS],
         },
         balancers: cluster.balancers.clone(),
+        checkpoint: incident.checkpoint.then_some(Checkpoint { file: CHECKPOINT }),
     };
     serde_saphyr::to_string(&config).context("writing the configuration as YAML")
 }

@@ -5,8 +5,11 @@
 
 pub mod addresses;
 mod change;
+mod conditions;
 mod derive;
+mod lifecycle;
 mod names;
+mod op_error;
 mod solver;
 
 use std::{
@@ -22,8 +25,10 @@ use crate::incident::{
     ServicePort, TrafficPolicy,
 };
 
-pub use change::{Effect, OpError, ProberChange};
+pub use change::{Effect, ProberChange};
+pub use conditions::{Conditions, PodState};
 pub use names::Addresses;
+pub use op_error::OpError;
 pub use solver::{PORT as SOLVER_PORT, Route, Solver};
 
 /// The cluster at one moment.
@@ -37,6 +42,8 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// Services, in the order of the file.
     pub services: Vec<Service>,
+    /// Services that are created later.
+    absent: Vec<Service>,
     /// Ingresses.
     pub ingresses: Vec<Ingress>,
     /// Targets besides.
@@ -83,6 +90,14 @@ pub struct Node {
     pub probes: bool,
     /// A prober runs on its host network as well.
     pub host_prober: bool,
+    /// The container of its prober pod runs.
+    pub prober_ready: bool,
+    /// `spec.unschedulable`.
+    pub cordoned: bool,
+    /// Its condition `Ready`.
+    pub ready: bool,
+    /// It is connected to the others.
+    pub wired: bool,
 }
 
 /// A pod.
@@ -105,6 +120,8 @@ pub struct Resolver {
     pub software: ResolverSoftware,
     /// The nodes whose pods ask it by its own address.
     pub serves: Vec<NodeName>,
+    /// Seconds for which it keeps what it has heard.
+    pub cache_seconds: Option<u32>,
 }
 
 /// A client outside the cluster.
@@ -123,8 +140,8 @@ pub struct Outside {
 pub struct Service {
     /// `namespace/name`.
     pub key: ServiceKey,
-    /// Its virtual address inside the cluster.
-    pub cluster_ip: Ipv4Addr,
+    /// Its virtual address inside the cluster; a headless one has none.
+    pub cluster_ip: Option<Ipv4Addr>,
     /// The balancer's address.
     pub load_balancer_ip: Option<Ipv4Addr>,
     /// Who answers for it.
@@ -147,6 +164,8 @@ pub struct Service {
     pub other_servers: BTreeMap<PodName, Server>,
     /// The pods behind it.
     pub endpoints: Vec<Pod>,
+    /// Those that are not ready.
+    pub states: BTreeMap<PodName, PodState>,
     /// Pods behind it that are there anyway, besides.
     pub behind: Option<Behind>,
     /// The `NetworkPolicy` that selects its pods, with the Services whose pods it lets in.

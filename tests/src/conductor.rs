@@ -3,14 +3,22 @@
 mod alarmed;
 mod api_server;
 mod faults;
+mod node_controller;
 mod preflight;
 mod report;
+mod restart;
 mod setting_up;
 mod status;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
 
 use anyhow::Context;
+use parallax_model::NodeName;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep},
@@ -113,6 +121,9 @@ pub async fn report(incident: Incident, options: Options, screen: Screen) -> any
         instead: None,
         preflights: Vec::new(),
         known_revision: 0,
+        silent: BTreeMap::new(),
+        kept: BTreeSet::new(),
+        lives: 1,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
@@ -152,6 +163,12 @@ struct Conductor {
     preflights: Vec<Shown>,
     /// Of the topology, when the API server went away.
     known_revision: u64,
+    /// Nodes that are cut off, and when the node controller takes notice.
+    silent: BTreeMap<NodeName, Instant>,
+    /// Incidents that must stay open: the aggregator was restarted while they were.
+    kept: BTreeSet<String>,
+    /// Aggregators so far.
+    lives: u32,
 }
 
 impl Conductor {
@@ -300,8 +317,12 @@ impl Conductor {
         let start = Instant::now();
         let mut looks = 0_u32;
         loop {
+            self.check_nodes().await?;
             let state = self.state().await?;
-            let judgement = judge(&state);
+            let judgement = match restart::lost(&self.kept, &state) {
+                Some(lost) => Judgement::Wrong(lost),
+                None => judge(&state),
+            };
             if !matches!(judgement, Judgement::Waiting(_)) || start.elapsed() >= longest {
                 return Ok(judgement);
             }

@@ -45,6 +45,11 @@ pub enum Order {
         /// Its place in the incident.
         index: usize,
     },
+    /// The node controller has not heard of a node for its grace period.
+    Unheard {
+        /// The node.
+        node: NodeName,
+    },
     /// A solver's pod starts, behind its Service.
     StartSolver {
         /// It.

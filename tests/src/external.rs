@@ -74,8 +74,9 @@ struct Node<'a> {
 #[serde(rename_all = "camelCase")]
 struct ServiceOf<'a> {
     service: String,
+    /// None where it is headless.
     #[serde(rename = "clusterIP")]
-    cluster_ip: Ipv4Addr,
+    cluster_ip: Option<Ipv4Addr>,
     #[serde(rename = "loadBalancerIP")]
     load_balancer_ip: Option<Ipv4Addr>,
     ip_mode: IpMode,
@@ -131,7 +132,7 @@ impl<'a> Contract<'a> {
 }
 
 fn service(service: &Service) -> ServiceOf<'_> {
-    let endpoints = service.endpoints.iter().map(|pod| Endpoint {
+    let endpoints = service.usable().into_iter().map(|pod| Endpoint {
         pod: &pod.name,
         node: &pod.node,
         address: pod.address,

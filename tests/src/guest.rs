@@ -154,6 +154,7 @@ impl Guest {
                 Ok(Event::Done)
             }
             Order::Fault { index } => self.fault(index),
+            Order::Unheard { node } => self.unheard(&node),
             Order::StartSolver { solver } => self.start_solver(*solver),
             Order::Route { route } => self.route(route),
             Order::EndSolver { solver } => self.end_solver(&solver),

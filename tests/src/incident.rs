@@ -49,6 +49,9 @@ pub struct Incident {
     pub interval_ms: u64,
     /// Deadline of one probe, in milliseconds.
     pub timeout_ms: u64,
+    /// The aggregator keeps what must survive its restart in a file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint: bool,
     /// The cluster, healthy.
     pub topology: Topology,
     /// What happens to it, in order.

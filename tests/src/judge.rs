@@ -74,6 +74,7 @@ pub fn not_shown(expected: &Expected, state: &State) -> Option<String> {
     let missing = |what: &str, wanted: &[ExpectedNotice], there: &[Notice]| {
         let lacking = wanted
             .iter()
+            .filter(|wanted| !wanted.optional)
             .find(|wanted| !there.iter().any(|notice| fits(wanted, notice)))?;
         let same = there.iter().find(|notice| notice.kind == lacking.kind);
         Some(match same {

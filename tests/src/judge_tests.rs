@@ -198,6 +198,7 @@ fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_miss
     incident.expected.findings = vec![ExpectedNotice {
         kind: "exposed".to_owned(),
         says: vec!["intern.example.test".to_owned(), "a 200 from".to_owned()],
+        optional: false,
     }];
     let there = noticed("intern.example.test is served");
     assert!(matches!(
@@ -210,5 +211,8 @@ fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_miss
             shown_only(&incident.expected, &[], &state),
             Judgement::Waiting(_)
         ));
+        incident.expected.findings[0].optional = true;
+        assert_eq!(not_shown(&incident.expected, &state), None);
+        incident.expected.findings[0].optional = false;
     }
 }

@@ -165,6 +165,15 @@ impl Lab {
         Ok(())
     }
 
+    /// The node controller has not heard of a node for its grace period: it and its pods are no longer ready.
+    pub async fn unheard(&mut self, node: &NodeName) -> anyhow::Result<()> {
+        let mut cluster = self.cluster.clone();
+        cluster.set_heard(node, false)?;
+        self.done(&Order::Unheard { node: node.clone() }).await?;
+        self.cluster = cluster;
+        Ok(())
+    }
+
     /// Starts a prober in each prober pod, and wherever else the incident wants one.
     pub async fn start_probers(&mut self, parallax: &Path, aggregator_port: u16) -> anyhow::Result<()> {
         let order = Order::StartProbers {

@@ -47,6 +47,7 @@ pub mod packets;
 pub mod parallax;
 pub mod preflight;
 pub mod publisher;
+pub mod resolvers;
 pub mod run_dir;
 pub mod screen;
 pub mod suite;

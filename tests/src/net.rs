@@ -260,7 +260,7 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<Cmd> {
     let Some(node) = cluster.node(&pod.node) else {
         return Vec::new();
     };
-    let port = format!("v{}", pod.address.octets()[3]);
+    let port = port_of(pod);
     let outside = [
         format!("netns add {}", pod.name),
         format!("link add {port} type veth peer name eth0 netns {}", pod.name),
@@ -284,6 +284,18 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<Cmd> {
         commands.push(set_up(Some(pod.name.as_str()), &[], &counterparts(&inside)));
     }
     commands
+}
+
+/// Takes a pod's wire away, as the network plugin does when a pod ends: what is sent to its address then finds nothing there.
+#[must_use]
+pub fn unplug(pod: &Pod) -> Cmd {
+    let port = port_of(pod);
+    Cmd::new(["ip", "-n", pod.node.as_str(), "link", "del", &port])
+}
+
+/// The bridge port of a pod on its node.
+fn port_of(pod: &Pod) -> String {
+    format!("v{}", pod.address.octets()[3])
 }
 
 /// Sets values under `/proc/sys` (the network's belong to the namespace of the process that writes them), then runs

@@ -6,8 +6,8 @@ use parallax_model::ObjectName;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{Cluster, Node, Service, addresses},
-    incident::{Ingress, IpMode, TrafficPolicy},
+    cluster::{Cluster, Conditions, Node, Service, addresses},
+    incident::{Behind, Ingress, IpMode, TrafficPolicy},
 };
 
 /// The namespace of the probers.
@@ -76,9 +76,10 @@ fn node(cluster: &Cluster, node: &Node) -> Value {
     }
     json!({
         "metadata": {"labels": {"kubernetes.io/os": "linux", "topology.kubernetes.io/zone": node.zone}},
+        "spec": {"unschedulable": node.cordoned},
         "status": {
             "addresses": all,
-            "conditions": [{"type": "Ready", "status": "True"}],
+            "conditions": [{"type": "Ready", "status": if node.ready { "True" } else { "Unknown" }}],
             "nodeInfo": {"kubeletVersion": "v1.36.0"},
         },
     })
@@ -93,7 +94,10 @@ fn prober(node: &Node) -> Value {
     json!({
         "metadata": {"labels": labels("prober")},
         "spec": {"nodeName": node.name, "containers": [{"ports": ports}]},
-        "status": {"phase": "Running", "podIP": node.prober.address},
+        "status": {
+            "phase": "Running", "podIP": node.prober.address,
+            "conditions": [{"type": "Ready", "status": if node.prober_ready && node.ready { "True" } else { "False" }}],
+        },
     })
 }
 
@@ -130,10 +134,14 @@ pub(crate) fn balancer(cluster: &Cluster, service: &Service) -> Value {
 }
 
 fn service(cluster: &Cluster, service: &Service) -> Value {
-    let mut cluster_ips = vec![service.cluster_ip.to_string()];
-    if cluster.is_dual_stack() {
-        cluster_ips.push(addresses::six(service.cluster_ip).to_string());
-    }
+    let cluster_ip = service
+        .cluster_ip
+        .map_or_else(|| "None".to_owned(), |ip| ip.to_string());
+    let six = service.cluster_ip.filter(|_| cluster.is_dual_stack());
+    let cluster_ips: Vec<String> = [cluster_ip.clone()]
+        .into_iter()
+        .chain(six.map(|ip| addresses::six(ip).to_string()))
+        .collect();
     let ports = service.ports.iter().map(|port| {
         json!({
             "name": port.name, "protocol": "TCP", "port": port.port, "targetPort": port.target_port,
@@ -146,10 +154,16 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
     } else {
         "ClusterIP"
     };
+    let mut metadata = json!({"labels": {"app.kubernetes.io/name": service.key.name}});
+    if service.behind == Some(Behind::Probers) {
+        // As in the manifest of Parallax.
+        metadata["labels"]["parallax.dev/echo"] = "true".into();
+        metadata["annotations"] = json!({"parallax.dev/expect": "200", "parallax.dev/path": "/healthz"});
+    }
     json!({
-        "metadata": {"labels": {"app.kubernetes.io/name": service.key.name}},
+        "metadata": metadata,
         "spec": {
-            "type": kind, "clusterIP": service.cluster_ip, "clusterIPs": cluster_ips, "ports": ports,
+            "type": kind, "clusterIP": cluster_ip, "clusterIPs": cluster_ips, "ports": ports,
             "externalTrafficPolicy": policy(service.policy),
             "internalTrafficPolicy": policy(service.internal_policy),
             "selector": {"app.kubernetes.io/name": service.key.name},
@@ -160,9 +174,14 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
 
 fn slice(service: &Service) -> Value {
     let endpoints = service.endpoints.iter().map(|pod| {
+        let Conditions {
+            ready,
+            serving,
+            terminating,
+        } = service.conditions(&pod.name);
         json!({
             "addresses": [pod.address], "nodeName": pod.node,
-            "conditions": {"ready": true, "serving": true, "terminating": false},
+            "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
             "targetRef": {"kind": "Pod", "name": pod.name},
         })
     });

@@ -134,12 +134,14 @@ fn asks(service: &Service, look: &Look, host: &str) -> Vec<Ask> {
         Way::Vip => ports
             .filter_map(|port| Some(http(service.load_balancer_ip?, port.port)))
             .collect(),
-        Way::ClusterIp => ports.map(|port| http(service.cluster_ip, port.port)).collect(),
+        Way::ClusterIp => ports
+            .filter_map(|port| Some(http(service.cluster_ip?, port.port)))
+            .collect(),
         Way::Direct => ports
             .flat_map(|port| {
                 service
-                    .endpoints
-                    .iter()
+                    .usable()
+                    .into_iter()
                     .map(|pod| http(pod.address, port.target_port))
             })
             .collect(),

@@ -124,6 +124,11 @@ impl Aggregator {
         self.address
     }
 
+    /// Kills it, as when its node fails or its memory limit is reached.
+    pub async fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("killing the aggregator")
+    }
+
     /// Stops it in order.
     pub async fn stop(mut self) {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write, net::Ipv4Addr, path::Path};
 
-use parallax_model::{HostName, PodName};
+use parallax_model::HostName;
 
 use crate::{
-    cluster::{Addresses, Cluster, Node, Outside, Pod, Resolver, Service, addresses},
+    cluster::{Cluster, Node, Outside, Pod, Service, addresses},
     command::Cmd,
-    incident::{ResolverSoftware, Server, ServicePort, Software},
+    incident::{Server, ServicePort, Software},
 };
 
 /// A certificate and its key for every host of the lab, in the run's folder.
@@ -37,77 +37,6 @@ pub fn resolv_conf(resolver: Ipv4Addr) -> String {
 #[must_use]
 pub fn outside_resolv_conf() -> String {
     format!("nameserver {}\n", addresses::PUBLIC_DNS)
-}
-
-/// One resolver of the cluster: the hosts of the Ingresses, and no other name exists.
-#[must_use]
-pub fn resolver(cluster: &Cluster, resolver: &Resolver) -> Workload {
-    let pod = &resolver.pod;
-    let answers = cluster.answers(&pod.name);
-    let path = format!("/run/{}.conf", pod.name);
-    match resolver.software {
-        ResolverSoftware::Dnsmasq => dnsmasq(Some(pod.name.as_str()), &path, answers, ""),
-        ResolverSoftware::Unbound => unbound(pod, &path, answers),
-    }
-}
-
-/// The resolver outside.
-#[must_use]
-pub fn public_resolver(cluster: &Cluster, name: &PodName) -> Workload {
-    let listen = format!("listen-address={}\nbind-interfaces\n", addresses::PUBLIC_DNS);
-    dnsmasq(None, "/run/public.conf", cluster.answers(name), &listen)
-}
-
-fn dnsmasq<'a>(
-    netns: Option<&str>,
-    path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
-    more: &str,
-) -> Workload {
-    let mut text = format!(
-        "port=53\nuser=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal-ttl=5\nlocal=/#/\n{more}"
-    );
-    for (host, addresses) in answers {
-        for address in addresses.iter() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "host-record={host},{address}");
-        }
-    }
-    let argv = [
-        "dnsmasq".to_owned(),
-        "--keep-in-foreground".to_owned(),
-        format!("--conf-file={path}"),
-    ];
-    Workload {
-        command: Cmd {
-            netns: netns.map(str::to_owned),
-            ..Cmd::new(argv)
-        },
-        files: vec![(path.to_owned(), text)],
-    }
-}
-
-fn unbound<'a>(
-    pod: &Pod,
-    path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
-) -> Workload {
-    let mut text = format!(
-        "server:\n  interface: {}\n  access-control: 0.0.0.0/0 allow\n  do-daemonize: no\n  username: \"\"\n  \
-         chroot: \"\"\n  directory: \"/run\"\n  pidfile: \"\"\n  use-syslog: no\n  logfile: \"\"\n  num-threads: 1\n  \
-         module-config: \"iterator\"\n  do-ip6: no\n  local-zone: \".\" static\nremote-control:\n  control-enable: no\nserver:\n",
-        pod.address
-    );
-    for (host, addresses) in answers {
-        for address in addresses.iter() {
-            let kind = if address.is_ipv6() { "AAAA" } else { "A" };
-            let _ = writeln!(text, "  local-data: \"{host}. 5 IN {kind} {address}\"");
-        }
-    }
-    Workload {
-        command: Cmd::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
-        files: vec![(path.to_owned(), text)],
-    }
 }
 
 /// A pod behind a Service.
@@ -465,20 +394,5 @@ mod tests {
                 .1
                 .contains("bind 10.244.1.10:8443 ssl crt /run-folder/server.pem")
         );
-    }
-
-    #[test]
-    fn both_resolver_programs_answer_the_same_names() {
-        let (cluster, _) = of("i3-missing");
-        for (resolver, line) in [
-            (&cluster.resolvers[0], "host-record=shop.example.test,10.96.0.50"),
-            (
-                &cluster.resolvers[1],
-                "local-data: \"shop.example.test. 5 IN A 10.96.0.50\"",
-            ),
-        ] {
-            let workload = super::resolver(&cluster, resolver);
-            assert!(workload.files[0].1.contains(line), "{}", workload.files[0].1);
-        }
     }
 }

@@ -200,6 +200,107 @@ async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serve
     .await;
 }
 
+#[tokio::test]
+async fn connections_go_to_a_node_that_is_cut_off_until_the_node_controller_takes_notice() {
+    lab(incident("node-dies"), async |lab| {
+        assert_seen(lab, false).await;
+        lab.fault(0).await.unwrap();
+        let looks = lab.incident().expected.packets.faulty.clone();
+        // About one connection in three is sent there.
+        let mut unanswered = false;
+        for _ in 0..20 {
+            let seen = lab.look(&looks).await.unwrap();
+            unanswered = seen.iter().any(|seen| seen.answer == Answer::TimedOut);
+            if unanswered {
+                break;
+            }
+        }
+        assert!(unanswered);
+        lab.unheard(&"n3".parse().unwrap()).await.unwrap();
+        for _ in 0..3 {
+            assert_seen(lab, true).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pod_is_connected_to_from_when_it_is_ready_and_serves_through_its_grace_period() {
+    lab(incident("quiet-drain"), async |lab| {
+        assert_seen(lab, false).await;
+        let looks = lab.incident().expected.packets.healthy.clone();
+        let app = looks.last().unwrap().clone();
+        for (fault, pods) in [
+            (0, ["app-2", "app-3"]),
+            (1, ["app-2", "app-2"]),
+            (2, ["app-2", "app-4"]),
+            (3, ["app-2", "app-4"]),
+        ] {
+            lab.fault(fault).await.unwrap();
+            for _ in 0..3 {
+                for seen in lab.look(std::slice::from_ref(&app)).await.unwrap() {
+                    let by = |pod: &str| Answer::Http {
+                        status: 200,
+                        pod: Some(pod.to_owned()),
+                    };
+                    assert!(
+                        pods.iter().any(|pod| seen.answer == by(pod)),
+                        "after {fault}: {seen}"
+                    );
+                }
+            }
+        }
+        assert_seen(lab, true).await;
+        lab.check_processes().await.unwrap();
+    })
+    .await;
+}
+
+/// Whether the resolver of the cluster says that a name exists, asked for its A record.
+fn resolves(namespace: &str, name: &str, wanted: bool) -> Fault {
+    let labels: String = name
+        .split('.')
+        .map(|label| format!("\\x{:02x}{label}", label.len()))
+        .collect();
+    let query = format!(
+        "\\x00\\x07\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00{labels}\\x00\\x00\\x01\\x00\\x01"
+    );
+    // The fourth byte of the answer has the response code: 0, or 3 where the name does not exist.
+    let code = if wanted { "0" } else { "3" };
+    check_on(
+        namespace,
+        format!(
+            "exec timeout 5 bash -c 'exec 3<>/dev/udp/10.96.0.10/53; printf \"{query}\" >&3; \
+             answer=$(dd bs=512 count=1 <&3 2>/dev/null | od -An -tx1 -N4 | tr -d \" \\n\"); [ \"${{answer: -1}}\" = {code} ]'"
+        ),
+    )
+}
+
+#[tokio::test]
+async fn a_caching_resolver_goes_on_saying_that_a_name_does_not_exist() {
+    let mut incident = incident("quiet-scale");
+    let created = incident.faults[0].clone();
+    let ready = incident.faults[2].clone();
+    let (young, app) = ("young.side.svc.cluster.local", "app.shop.svc.cluster.local");
+    let four = incident.faults[1].clone();
+    incident.faults = vec![
+        resolves("prober-n1", app, true),
+        created,
+        resolves("prober-n1", young, false),
+        four,
+        ready,
+        // There is an endpoint by now, and the answer of before is still kept.
+        resolves("prober-n1", young, false),
+        resolves("prober-n1", "plain.side.svc.cluster.local", true),
+    ];
+    lab(incident, async |lab| {
+        for fault in 0..7 {
+            lab.fault(fault).await.unwrap();
+        }
+    })
+    .await;
+}
+
 fn packets_of(id: &str, folder: &Path) -> tokio::process::Child {
     tokio::process::Command::new(lab_binary())
         .args(["packets", id])
@@ -259,10 +360,10 @@ async fn a_lab_on_this_machines_kernel_changes_nothing_of_it_and_leaves_nothing_
     assert_eq!(this_machine(), before);
 }
 
-/// The whole product: probers inside, the aggregator here. A dozen of the incidents, two side by side; `make lab` runs
+/// The whole product: probers inside, the aggregator here. Some of the incidents, two side by side; `make lab` runs
 /// all of them.
 #[test]
-fn a_dozen_incidents_are_named_as_their_files_say() {
+fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() {
     if skipped() {
         return;
     }
@@ -280,6 +381,8 @@ fn a_dozen_incidents_are_named_as_their_files_say() {
         "f9",
         "bad-backend",
         "preflight-i1",
+        "quiet-headless",
+        "quiet-own-parts",
     ];
     let output = std::process::Command::new(lab_binary())
         .args(["run", "--all", "--jobs", "2"])

@@ -19,6 +19,12 @@ pub const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// The resolver's pod.
 pub const DNS_POD: &str = "dns";
 
+/// The domain of Services.
+pub const SERVICE_DOMAIN: &str = "svc.cluster.local";
+
+/// Port of the names behind a resolver that caches, on its pod's loopback.
+pub const NAMES_PORT: u16 = 5353;
+
 /// What the resolver outside the cluster is called in incident files, and its namespace's name.
 pub const PUBLIC_RESOLVER: &str = "public";
 

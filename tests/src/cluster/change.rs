@@ -2,72 +2,18 @@
 
 use std::net::IpAddr;
 
-use parallax_model::{NodeName, PodName, ServiceKey, Vantage};
+use parallax_model::{NodeName, PodName, ServiceKey};
 
-use super::{Cluster, Node, Pod, Service, addresses};
+use super::{Cluster, Node, OpError, Pod, PodState, Service, addresses};
 use crate::incident::{Behind, Op, Serves};
-
-/// A change does not fit the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpError {
-    /// A cluster of nothing.
-    #[error("a cluster needs at least one node")]
-    NoNodes,
-    /// Unknown Service.
-    #[error("there is no Service {0}")]
-    NoService(ServiceKey),
-    /// Unknown Ingress.
-    #[error("there is no Ingress {0}")]
-    NoIngress(ServiceKey),
-    /// Unknown pod.
-    #[error("the Service {service} has no pod {pod}")]
-    NoPod {
-        /// The Service.
-        service: ServiceKey,
-        /// The pod.
-        pod: PodName,
-    },
-    /// No such workload.
-    #[error("no Service has a pod {0}")]
-    NoWorkload(PodName),
-    /// Unknown node.
-    #[error("there is no node {0}")]
-    NoNode(NodeName),
-    /// It is part of the cluster already, or not yet.
-    #[error("the node {node} is {state}")]
-    Presence {
-        /// The node.
-        node: NodeName,
-        /// Where it is.
-        state: &'static str,
-    },
-    /// Unknown resolver.
-    #[error("there is no resolver {0}; the one outside the cluster is called public")]
-    NoResolver(PodName),
-    /// No balancer.
-    #[error("the Service {0} has no balancer address")]
-    NoBalancer(ServiceKey),
-    /// A vantage on a node is no client outside.
-    #[error(
-        "{0} is no client outside: expected internet:NAME or vpc:NAME, with a name of lower-case letters"
-    )]
-    NoOutside(Vantage),
-    /// A pod's name names its namespace, for ever.
-    #[error("the name {0} is or was taken; a new pod needs a new name")]
-    Taken(PodName),
-    /// All addresses are used.
-    #[error("the node {0} has no free pod address left")]
-    Full(NodeName),
-    /// Unknown namespace.
-    #[error("there is no namespace {0:?}: expected cloud, a node, a pod or a client outside")]
-    NoNamespace(String),
-}
 
 /// What a change means for the processes and wires of the lab, besides new rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// A pod starts.
     Started(Pod),
+    /// A pod is there, and nothing runs in it yet.
+    Placed(Pod),
     /// A pod is gone.
     Stopped(Pod),
     /// Its process ends, and nobody takes notice.
@@ -186,7 +132,19 @@ impl Cluster {
             Op::ResumeProber { node } => self.prober(node, ProberChange::Resume),
             Op::JoinNode { node } => self.set_present(node, true),
             Op::LeaveNode { node } => self.set_present(node, false),
-            Op::RestartAggregator {} | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
+            Op::StartPod { .. }
+            | Op::ReadyPod { .. }
+            | Op::TerminatePod { .. }
+            | Op::CreateService { .. }
+            | Op::DeleteService { .. }
+            | Op::StopProber { .. }
+            | Op::StartProber { .. }
+            | Op::DeleteProber { .. }
+            | Op::CreateProber { .. }
+            | Op::CordonNode { .. }
+            | Op::CrashNode { .. }
+            | Op::RecoverNode { .. } => self.lifecycle(op),
+            Op::RestartAggregator { .. } | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
             Op::Hairpin { .. }
             | Op::BridgeNf { .. }
             | Op::BreakNode { .. }
@@ -203,11 +161,17 @@ impl Cluster {
         let service = self.service_mut(service)?;
         let at = position(service, pod)?;
         let pod = service.endpoints.remove(at);
+        service.states.remove(&pod.name);
         self.gone.insert(pod.name.clone());
         Ok(Effect::Stopped(pod))
     }
 
-    fn add(&mut self, service: &ServiceKey, pod: &PodName, node: &NodeName) -> Result<Effect, OpError> {
+    pub(super) fn add(
+        &mut self,
+        service: &ServiceKey,
+        pod: &PodName,
+        node: &NodeName,
+    ) -> Result<Effect, OpError> {
         self.service_mut(service)?;
         if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
             return Err(OpError::Taken(pod.clone()));
@@ -232,8 +196,7 @@ impl Cluster {
     }
 
     fn set_present(&mut self, name: &NodeName, present: bool) -> Result<Effect, OpError> {
-        let node = self.nodes.iter_mut().find(|node| node.name == *name);
-        let node = node.ok_or_else(|| OpError::NoNode(name.clone()))?;
+        let node = self.node_mut(name)?;
         if node.present == present {
             return Err(OpError::Presence {
                 node: name.clone(),
@@ -260,7 +223,7 @@ impl Cluster {
 
     fn prober(&self, node: &NodeName, change: ProberChange) -> Result<Effect, OpError> {
         let known = self.known(node)?;
-        if !known.present || !known.probes {
+        if !known.present || !known.probes || !known.prober_ready {
             return Err(OpError::Presence {
                 node: node.clone(),
                 state: "without a prober",
@@ -374,11 +337,14 @@ impl Cluster {
 /// Of the sort that the machine's kernel has.
 const FILTER: &str = "iptables";
 
+/// Those in which a server runs.
 fn pods_of(service: &Service) -> Vec<PodName> {
-    service.endpoints.iter().map(|pod| pod.name.clone()).collect()
+    let running = service.endpoints.iter();
+    let running = running.filter(|pod| service.states.get(&pod.name) != Some(&PodState::Starting));
+    running.map(|pod| pod.name.clone()).collect()
 }
 
-fn position(service: &Service, pod: &PodName) -> Result<usize, OpError> {
+pub(super) fn position(service: &Service, pod: &PodName) -> Result<usize, OpError> {
     service
         .endpoints
         .iter()

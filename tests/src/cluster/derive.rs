@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{NodeName, PodName, Vantage};
 
 use super::{Cluster, Node, OpError, Outside, Pod, Resolver, Service, addresses};
-use crate::incident::{Behind, Incident, ResolverSoftware, Service as Written};
+use crate::incident::{Behind, Incident, Resolver as WrittenResolver, ResolverSoftware, Service as Written};
 
 impl Cluster {
     /// The cluster of an incident, healthy.
@@ -25,6 +25,10 @@ impl Cluster {
                 present: !node.absent,
                 probes: node.prober,
                 host_prober: node.host_prober,
+                prober_ready: true,
+                cordoned: false,
+                ready: true,
+                wired: true,
             })
             .collect();
         let mut cluster = Self {
@@ -32,6 +36,7 @@ impl Cluster {
             families: topology.families,
             nodes,
             services: Vec::new(),
+            absent: Vec::new(),
             ingresses: topology.ingresses.clone(),
             targets: topology.targets.clone(),
             balancers: topology.balancers.clone(),
@@ -59,55 +64,48 @@ impl Cluster {
         }
         for written in &topology.services {
             let service = cluster.service_of(written)?;
-            cluster.services.push(service);
+            if written.absent {
+                cluster.absent.push(service);
+            } else {
+                cluster.services.push(service);
+            }
         }
         Ok(cluster)
     }
 
     fn add_resolvers(&mut self, incident: &Incident) -> Result<(), OpError> {
-        let first = self.nodes.first().ok_or(OpError::NoNodes)?.name.clone();
-        let mut taken: BTreeMap<NodeName, u8> = BTreeMap::new();
-        let mut add = |cluster: &mut Self, pod: PodName, node: &NodeName, software, serves| {
-            let number = cluster
-                .node(node)
-                .ok_or_else(|| OpError::NoNode(node.clone()))?
-                .number;
-            // 3 and 4: a prober has 5.
-            let last = taken.entry(node.clone()).or_insert(addresses::DNS);
-            if *last >= addresses::PROBER {
-                return Err(OpError::Full(node.clone()));
-            }
-            let pod = Pod {
-                name: pod,
-                node: node.clone(),
-                address: addresses::pod(number, *last),
-            };
-            *last += 1;
-            cluster.resolvers.push(Resolver {
-                pod,
-                software,
-                serves,
-            });
-            Ok(())
+        let written = &incident.topology.resolvers;
+        let only = WrittenResolver {
+            pod: pod_name(addresses::DNS_POD.to_owned()),
+            node: self.nodes.first().ok_or(OpError::NoNodes)?.name.clone(),
+            software: ResolverSoftware::default(),
+            serves: Vec::new(),
+            cache_seconds: None,
         };
-        if incident.topology.resolvers.is_empty() {
-            let pod = pod_name(addresses::DNS_POD.to_owned());
-            return add(self, pod, &first, ResolverSoftware::Dnsmasq, Vec::new());
-        }
-        for resolver in &incident.topology.resolvers {
-            for node in &resolver.serves {
-                if !self.nodes.iter().any(|known| known.name == *node) {
-                    return Err(OpError::NoNode(node.clone()));
-                }
+        let mut taken: BTreeMap<NodeName, u8> = BTreeMap::new();
+        for resolver in written.iter().chain(written.is_empty().then_some(&only)) {
+            let known = |node: &NodeName| self.node(node).ok_or_else(|| OpError::NoNode(node.clone()));
+            let number = known(&resolver.node)?.number;
+            resolver
+                .serves
+                .iter()
+                .try_for_each(|node| known(node).map(|_| ()))?;
+            // 3 and 4: a prober has 5.
+            let last = taken.entry(resolver.node.clone()).or_insert(addresses::DNS);
+            if *last >= addresses::PROBER {
+                return Err(OpError::Full(resolver.node.clone()));
             }
-            let serves = resolver.serves.clone();
-            add(
-                self,
-                resolver.pod.clone(),
-                &resolver.node,
-                resolver.software,
-                serves,
-            )?;
+            self.resolvers.push(Resolver {
+                pod: Pod {
+                    name: resolver.pod.clone(),
+                    node: resolver.node.clone(),
+                    address: addresses::pod(number, *last),
+                },
+                software: resolver.software,
+                serves: resolver.serves.clone(),
+                cache_seconds: resolver.cache_seconds,
+            });
+            *last += 1;
         }
         Ok(())
     }
@@ -136,6 +134,7 @@ impl Cluster {
             server: written.server.clone(),
             other_servers: BTreeMap::new(),
             endpoints,
+            states: BTreeMap::new(),
             behind: written.behind,
             policed: None,
         })

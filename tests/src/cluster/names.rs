@@ -31,7 +31,7 @@ impl Cluster {
         let own = ingresses.filter(move |ingress| ingress.service == controller.key);
         own.filter_map(|ingress| {
             let origin = self.service(ingress.origin.as_ref()?)?;
-            let to = SocketAddrV4::new(origin.cluster_ip, origin.ports.first()?.port);
+            let to = SocketAddrV4::new(origin.cluster_ip?, origin.ports.first()?.port);
             Some(ingress.hosts.names().iter().map(move |host| (host, to)))
         })
         .flatten()
@@ -52,6 +52,32 @@ impl Cluster {
             })
         });
         hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
+    }
+
+    /// Names of Services with what they lead to: their cluster address, or the ready pods of a headless one. A name without an
+    /// address does not exist, as with `CoreDNS`.
+    #[must_use]
+    pub fn service_names(&self) -> BTreeMap<String, Vec<IpAddr>> {
+        let name = |service: &Service| {
+            format!(
+                "{}.{}.{}",
+                service.key.name,
+                service.key.namespace,
+                addresses::SERVICE_DOMAIN
+            )
+        };
+        let six = |ip: &Ipv4Addr| self.is_dual_stack().then(|| IpAddr::V6(addresses::six(*ip)));
+        self.services
+            .iter()
+            .map(|service| {
+                let own = service.cluster_ip.map(|ip| vec![ip]);
+                let four = own.unwrap_or_else(|| service.ready().map(|pod| pod.address).collect());
+                let all = four
+                    .iter()
+                    .flat_map(|ip| [Some(IpAddr::V4(*ip)), six(ip)].into_iter().flatten());
+                (name(service), all.collect())
+            })
+            .collect()
     }
 
     /// What one resolver answers.

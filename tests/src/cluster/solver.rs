@@ -60,7 +60,7 @@ impl Cluster {
         let port = ObjectName::new("http").map_err(|_| OpError::NoService(solver.key.clone()))?;
         self.services.push(Service {
             key: solver.key.clone(),
-            cluster_ip: solver.cluster_ip,
+            cluster_ip: Some(solver.cluster_ip),
             load_balancer_ip: None,
             ip_mode: IpMode::default(),
             balancing: Balancing::default(),
@@ -77,6 +77,7 @@ impl Cluster {
             server: Server::default(),
             other_servers: BTreeMap::new(),
             endpoints: vec![pod.clone()],
+            states: BTreeMap::new(),
             behind: None,
             policed: None,
         });
@@ -120,7 +121,7 @@ impl Cluster {
         own.filter_map(|route| {
             Some((
                 route,
-                SocketAddrV4::new(self.service(&route.to)?.cluster_ip, PORT),
+                SocketAddrV4::new(self.service(&route.to)?.cluster_ip?, PORT),
             ))
         })
     }

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use super::Conductor;
 use crate::{
-    aggregator_config,
     incident::{Incident, Op, Outcome},
     judge::{self, Judgement},
-    parallax::{self, Aggregator},
 };
 
 impl Conductor {
@@ -48,8 +46,11 @@ impl Conductor {
             if comes {
                 self.set_reachable(true).await?;
             }
-            if fault.ops.contains(&Op::RestartAggregator {}) {
-                self.restart_aggregator().await?;
+            self.hear_of_nodes(&fault.ops);
+            for op in &fault.ops {
+                if let Some(wrong) = self.restart(op).await? {
+                    return Ok(Some(wrong));
+                }
             }
             self.screen.line(&format!("FAULT: {}", fault.name));
             let wrong = match (goes, comes) {
@@ -62,21 +63,5 @@ impl Conductor {
             }
         }
         Ok(None)
-    }
-
-    async fn restart_aggregator(&mut self) -> anyhow::Result<()> {
-        let Some(aggregator) = self.aggregator.take() else {
-            bail!("there is no aggregator");
-        };
-        let address = aggregator.address();
-        aggregator.stop().await;
-        let lab = self.lab.as_ref().context("there is no lab")?;
-        let program = std::env::current_exe().context("finding the path of this program")?;
-        let parallax = parallax::beside(&program)?;
-        let config = aggregator_config::path(lab.run());
-        // A recording is one life of an aggregator: the second is not recorded.
-        let aggregator = Aggregator::start(&parallax, &config, address, lab.run(), None).await?;
-        self.aggregator = Some(aggregator);
-        Ok(())
     }
 }

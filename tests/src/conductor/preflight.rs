@@ -397,7 +397,7 @@ fn free_address(cluster: &Cluster, taken: usize) -> anyhow::Result<std::net::Ipv
         cluster
             .services
             .iter()
-            .all(|service| service.cluster_ip != *address)
+            .all(|service| service.cluster_ip != Some(*address))
     });
     free.nth(taken).context("no cluster address is left for a solver")
 }

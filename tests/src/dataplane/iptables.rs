@@ -74,9 +74,13 @@ impl Tables {
     }
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service) {
+        // A headless Service has nothing to forward.
+        let Some(cluster_ip) = service.cluster_ip else {
+            return;
+        };
         for port in &service.ports {
-            let all: Vec<&Pod> = service.endpoints.iter().collect();
-            let here: Vec<&Pod> = all.iter().copied().filter(|pod| pod.node == node.name).collect();
+            let all: Vec<&Pod> = service.usable();
+            let here: Vec<&Pod> = service.usable_on(&node.name);
             let to = |pods: &[&Pod]| -> Vec<String> {
                 pods.iter()
                     .map(|pod| format!("{}:{}", pod.address, port.target_port))
@@ -85,7 +89,7 @@ impl Tables {
             let match_of = |ip: Ipv4Addr, port: u16| format!("-d {ip}/32 -p tcp --dport {port}");
 
             let everywhere = self.choice("tcp", &to(&all));
-            let cluster = match_of(service.cluster_ip, port.port);
+            let cluster = match_of(cluster_ip, port.port);
             if service.internal_policy == TrafficPolicy::Local {
                 let local = self.choice("tcp", &to(&here));
                 self.jump(&cluster, &local);

@@ -60,13 +60,17 @@ impl Rules {
     }
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service, port: &ServicePort) {
+        // A headless Service has nothing to forward.
+        let Some(cluster_ip) = service.cluster_ip else {
+            return;
+        };
         let real = |pods: &[&Pod]| -> BTreeSet<String> {
             pods.iter()
                 .map(|pod| format!("{}:{}", pod.address, port.target_port))
                 .collect()
         };
-        let all: Vec<&Pod> = service.endpoints.iter().collect();
-        let here: Vec<&Pod> = all.iter().copied().filter(|pod| pod.node == node.name).collect();
+        let all: Vec<&Pod> = service.usable();
+        let here: Vec<&Pod> = service.usable_on(&node.name);
         // kubernetes#97081: a node without an endpoint of its own takes the cluster's.
         let fall_back = dataplane == Dataplane::Ipvs && here.is_empty();
         let outside = match service.policy {
@@ -78,14 +82,10 @@ impl Rules {
             TrafficPolicy::Local => &here,
             TrafficPolicy::Cluster => &all,
         };
-        self.addresses.insert(service.cluster_ip);
+        self.addresses.insert(cluster_ip);
         self.services
-            .insert(format!("-t {}:{}", service.cluster_ip, port.port), real(inside));
-        self.mark(
-            &format!("! -s {}", addresses::POD_CIDR),
-            service.cluster_ip,
-            port.port,
-        );
+            .insert(format!("-t {cluster_ip}:{}", port.port), real(inside));
+        self.mark(&format!("! -s {}", addresses::POD_CIDR), cluster_ip, port.port);
 
         // With ipMode Proxy the node does not know the address at all.
         let address = service

@@ -190,12 +190,14 @@ impl Table {
     }
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service, port: &ServicePort) {
+        // A headless Service has nothing to forward.
+        let Some(ip) = service.cluster_ip else { return };
         let base = format!("{}/tcp/{}", service.key, port.name);
         let to = |pods: &[&Pod]| -> Vec<(Ipv4Addr, u16)> {
             pods.iter().map(|pod| (pod.address, port.target_port)).collect()
         };
-        let all: Vec<&Pod> = service.endpoints.iter().collect();
-        let here: Vec<&Pod> = all.iter().copied().filter(|pod| pod.node == node.name).collect();
+        let all: Vec<&Pod> = service.usable();
+        let here: Vec<&Pod> = service.usable_on(&node.name);
         let served = |policy| match policy {
             TrafficPolicy::Cluster => !all.is_empty(),
             TrafficPolicy::Local => !here.is_empty(),
@@ -208,7 +210,7 @@ impl Table {
         };
 
         let inside = chain_of(service.internal_policy);
-        let elsewhere = from_elsewhere(dataplane, service.cluster_ip, "tcp", port.port);
+        let elsewhere = from_elsewhere(dataplane, ip, "tcp", port.port);
         for (policy, pods) in [(TrafficPolicy::Cluster, &all), (TrafficPolicy::Local, &here)] {
             let used = policy == TrafficPolicy::Cluster
                 || service.internal_policy == policy
@@ -218,7 +220,6 @@ impl Table {
                 self.choice(&chain_of(policy), &base, "tcp", first, &to(pods));
             }
         }
-        let ip = service.cluster_ip;
         self.set(CLUSTER_IPS, ip.to_string());
         let key = format!("{ip} . tcp . {}", port.port);
         if served(service.internal_policy) {

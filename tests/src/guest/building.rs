@@ -16,14 +16,14 @@ use super::{
     processes::{Local, Processes, Table},
 };
 use crate::{
-    cluster::{Cluster, Node, Service, addresses},
+    cluster::{Cluster, Node, Resolver, Service, addresses},
     command::{Cmd, run_all},
     control::Event,
     dataplane::{self, Rules, balancer},
     external::{self, Contract, Why},
     incident::Incident,
     kernel::Kernel,
-    net,
+    net, resolvers,
     workloads::{self, ProberSettings, Workload},
 };
 
@@ -71,21 +71,21 @@ impl Guest {
         let built = self.built.as_ref().context("nothing is built yet")?;
         let cluster = &built.cluster;
         for resolver in &cluster.resolvers {
-            let workload = workloads::resolver(cluster, resolver);
-            start(&mut self.processes, &resolver.pod.name, &workload)?;
+            let workload = resolvers::names(cluster, resolver);
+            start(&mut self.processes, &names_process(resolver)?, &workload)?;
+            if let Some(cache) = resolvers::cache(resolver) {
+                start(&mut self.processes, &resolver.pod.name, &cache)?;
+            }
         }
         let public = public_name()?;
-        start(
-            &mut self.processes,
-            &public,
-            &workloads::public_resolver(cluster, &public),
-        )?;
+        start(&mut self.processes, &public, &resolvers::public(cluster, &public))?;
         for (_, pod) in cluster.workloads() {
             let workload = built.server(&self.lab, &pod.name)?;
             start(&mut self.processes, &pod.name, &workload)?;
             self.servers.insert(pod.name.clone(), workload.command);
         }
         for resolver in &cluster.resolvers {
+            wait_for_names(&mut self.processes, resolver)?;
             self.processes
                 .wait_until_listening(&resolver.pod.name, Table::Udp, Local::Port(53))?;
         }
@@ -209,6 +209,19 @@ pub(super) fn public_name() -> anyhow::Result<PodName> {
     process_name(addresses::PUBLIC_RESOLVER)
 }
 
+/// The process that knows a resolver's names: the resolver itself, or what is behind its cache.
+pub(super) fn names_process(resolver: &Resolver) -> anyhow::Result<PodName> {
+    match resolver.cache_seconds {
+        Some(_) => process_name(&format!("{}-names", resolver.pod.name)),
+        None => Ok(resolver.pod.name.clone()),
+    }
+}
+
+pub(super) fn wait_for_names(processes: &mut Processes, resolver: &Resolver) -> anyhow::Result<()> {
+    let port = resolver.cache_seconds.map_or(53, |_| addresses::NAMES_PORT);
+    processes.wait_until_listening(&names_process(resolver)?, Table::Udp, Local::Port(port))
+}
+
 pub(super) fn host_prober_name(node: &Node) -> anyhow::Result<PodName> {
     process_name(&format!("prober-host-{}", node.name))
 }
@@ -243,7 +256,7 @@ pub(super) fn start_prober(
 }
 
 pub(super) fn stop_prober(processes: &mut Processes, node: &Node) -> anyhow::Result<()> {
-    if node.probes {
+    if node.probes && processes.runs(&node.prober.name) {
         processes.stop(&node.prober.name)?;
     }
     if node.host_prober {

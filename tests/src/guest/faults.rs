@@ -1,12 +1,16 @@
 //! Letting faults happen.
 
+use std::fs;
+
 use anyhow::Context;
 use parallax_model::{NodeName, PodName};
 use rustix::process::Signal;
 
 use super::{
     Guest,
-    building::{start, start_prober, stop_prober, wait_for_ports, write_files},
+    building::{
+        names_process, start, start_prober, stop_prober, wait_for_names, wait_for_ports, write_files,
+    },
     processes::{Local, Table},
 };
 use crate::{
@@ -14,7 +18,8 @@ use crate::{
     command::{Cmd, run_all},
     control::Event,
     external::Why,
-    net, workloads,
+    incident::ResolverSoftware,
+    net, resolvers,
 };
 
 impl Guest {
@@ -43,12 +48,40 @@ impl Guest {
         if self.forward(Why::Changed)? {
             self.await_balancers()?;
         }
+        self.publish_names()?;
         for pod in stopped {
             if self.processes.runs(&pod.name) {
                 self.processes.stop(&pod.name)?;
             }
+            net::unplug(&pod).run()?;
         }
         Ok(Event::Done)
+    }
+
+    /// The node controller has not heard of a node for its grace period; the other nodes' kube-proxies follow.
+    pub(super) fn unheard(&mut self, node: &NodeName) -> anyhow::Result<Event> {
+        let built = self.built.as_mut().context("nothing is built yet")?;
+        built.cluster.set_heard(node, false)?;
+        if self.forward(Why::Changed)? {
+            self.await_balancers()?;
+        }
+        self.publish_names()?;
+        Ok(Event::Done)
+    }
+
+    /// Lets the resolvers read the names of Services anew, where these have changed. Caches keep what they know.
+    fn publish_names(&mut self) -> anyhow::Result<()> {
+        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let names = resolvers::service_names(cluster);
+        for resolver in &cluster.resolvers {
+            let path = resolvers::service_names_path(&resolver.pod);
+            let reads = resolver.software == ResolverSoftware::Dnsmasq;
+            if reads && fs::read_to_string(&path).ok().as_ref() != Some(&names) {
+                fs::write(&path, &names).with_context(|| format!("writing {path}"))?;
+                self.processes.signal(&names_process(resolver)?, Signal::HUP)?;
+            }
+        }
+        Ok(())
     }
 
     fn carry_out(&mut self, effect: Effect) -> anyhow::Result<()> {
@@ -56,6 +89,7 @@ impl Guest {
         let cluster = &built.cluster;
         match effect {
             Effect::Rules | Effect::Outside | Effect::Stopped(_) => {}
+            Effect::Placed(pod) => run_all(&net::pod(cluster, &pod))?,
             Effect::Started(pod) => {
                 run_all(&net::pod(cluster, &pod))?;
                 self.serve(&pod.name)?;
@@ -71,14 +105,19 @@ impl Guest {
                     .resolvers
                     .iter()
                     .find(|resolver| resolver.pod.name == name);
-                let workload = match resolver {
-                    Some(resolver) => workloads::resolver(cluster, resolver),
-                    None => workloads::public_resolver(cluster, &name),
+                let Some(resolver) = resolver else {
+                    let workload = resolvers::public(cluster, &name);
+                    self.processes.stop(&name)?;
+                    start(&mut self.processes, &name, &workload)?;
+                    return self
+                        .processes
+                        .wait_until_listening(&name, Table::Udp, Local::Port(53));
                 };
-                self.processes.stop(&name)?;
-                start(&mut self.processes, &name, &workload)?;
-                self.processes
-                    .wait_until_listening(&name, Table::Udp, Local::Port(53))?;
+                let process = names_process(resolver)?;
+                self.processes.stop(&process)?;
+                let workload = resolvers::names(cluster, resolver);
+                start(&mut self.processes, &process, &workload)?;
+                wait_for_names(&mut self.processes, resolver)?;
             }
             Effect::Prober(node, change) => self.change_prober(&node, change)?,
             Effect::Run(namespace, script) => {

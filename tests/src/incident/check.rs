@@ -9,7 +9,7 @@ use std::{
 use parallax_model::ServiceKey;
 
 use super::{
-    Families, Incident, Op, PublishedBy, Software,
+    Families, Incident, Op, PublishedBy, ResolverSoftware, Software,
     check_service::{check_dual_stack, check_server, check_service},
 };
 use crate::cluster::{Cluster, addresses};
@@ -105,6 +105,13 @@ impl Incident {
         for (i, resolver) in self.topology.resolvers.iter().enumerate() {
             let field = format!("topology.resolvers[{i}].pod");
             namespace_name(&field, resolver.pod.as_str())?;
+            let cached = resolver.cache_seconds;
+            if cached.is_some_and(|seconds| seconds == 0 || resolver.software != ResolverSoftware::Dnsmasq) {
+                return wrong(
+                    format!("topology.resolvers[{i}].cacheSeconds"),
+                    "expected at least 1, with software dnsmasq only",
+                );
+            }
             if !taken.insert(resolver.pod.to_string()) {
                 return wrong(field, format!("the name {:?} is taken", resolver.pod.as_str()));
             }
@@ -247,7 +254,7 @@ impl Incident {
         services
             .filter(move |service| service.service == *key)
             .flat_map(|service| {
-                let four = [Some(service.cluster_ip), service.load_balancer_ip];
+                let four = [service.cluster_ip, service.load_balancer_ip];
                 let six = four.map(|ip| ip.filter(|_| self.topology.families == Families::DualStack));
                 let addresses = [
                     four.map(|ip| ip.map(IpAddr::V4)),

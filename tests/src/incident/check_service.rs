@@ -7,15 +7,32 @@ use super::{
 use crate::cluster::addresses;
 
 pub(super) fn check_service(field: &str, service: &Service) -> Checked {
-    if !addresses::is_service_address(service.cluster_ip) {
+    if let Some(ip) = service.cluster_ip
+        && !addresses::is_service_address(ip)
+    {
         return wrong(
             format!("{field}.clusterIP"),
             format!(
-                "expected an address of {} other than {}, got {}",
+                "expected an address of {} other than {}, got {ip}",
                 addresses::SERVICE_CIDR,
                 addresses::DNS_SERVICE,
-                service.cluster_ip
             ),
+        );
+    }
+    if service.cluster_ip.is_none() && service.kind == ServiceType::LoadBalancer {
+        return wrong(
+            format!("{field}.clusterIP"),
+            "expected an address with type LoadBalancer",
+        );
+    }
+    if service.absent
+        && (service.kind == ServiceType::LoadBalancer
+            || !service.endpoints.is_empty()
+            || service.behind.is_some())
+    {
+        return wrong(
+            format!("{field}.absent"),
+            "expected with type ClusterIP and without pods only: they come with `start-pod`",
         );
     }
     if (service.kind == ServiceType::LoadBalancer) != service.load_balancer_ip.is_some() {

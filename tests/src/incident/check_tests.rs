@@ -35,6 +35,28 @@ fn an_unknown_field_is_refused_with_file_and_line() {
 }
 
 #[test]
+fn a_service_without_an_address_and_one_that_comes_later_are_of_type_cluster_ip() {
+    let headless = error_of(&with("    clusterIP: 10.96.0.50\n", "    clusterIP: None\n"));
+    assert!(
+        headless.contains("topology.services[0].clusterIP: expected an address"),
+        "{headless}"
+    );
+    let no_address = error_of(&with("    clusterIP: 10.96.0.50\n", "    clusterIP: none\n"));
+    assert!(
+        no_address.contains("expected an IPv4 address or None"),
+        "{no_address}"
+    );
+    let absent = error_of(&with(
+        "    type: LoadBalancer\n",
+        "    type: LoadBalancer\n    absent: true\n",
+    ));
+    assert!(absent.contains("topology.services[0].absent"), "{absent}");
+    let unbound = "topology:\n  resolvers: [{pod: dns, node: n1, software: unbound, cacheSeconds: 30}]\n";
+    let cache = error_of(&with("topology:\n", unbound));
+    assert!(cache.contains("topology.resolvers[0].cacheSeconds"), "{cache}");
+}
+
+#[test]
 fn what_a_lab_of_this_sort_does_not_have_cannot_happen_in_it() {
     let gone = "  - remove-endpoint: {service: ingress/ingress-nginx, pod: ingress-3}";
     let of = |dataplane: &str, op: &str| {

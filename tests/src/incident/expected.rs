@@ -55,6 +55,9 @@ pub struct ExpectedNotice {
     /// What its sentence, evidence or remedies must contain.
     #[serde(default)]
     pub says: Vec<String>,
+    /// It may be shown, and need not be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// The verdict that must be named.

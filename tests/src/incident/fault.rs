@@ -43,6 +43,39 @@ pub enum Op {
         /// Where it runs.
         node: NodeName,
     },
+    /// A pod of a Service is created: it has an address and is not ready, as its container starts.
+    StartPod {
+        /// The Service.
+        service: ServiceKey,
+        /// The new pod.
+        pod: PodName,
+        /// Where it runs.
+        node: NodeName,
+    },
+    /// A pod that was started serves and becomes ready.
+    ReadyPod {
+        /// The Service.
+        service: ServiceKey,
+        /// The pod.
+        pod: PodName,
+    },
+    /// A pod is deleted: for its grace period it is terminating and serves on. It ends with `remove-endpoint`.
+    TerminatePod {
+        /// The Service.
+        service: ServiceKey,
+        /// The pod.
+        pod: PodName,
+    },
+    /// A Service that is `absent` until now is created.
+    CreateService {
+        /// The Service.
+        service: ServiceKey,
+    },
+    /// A Service is deleted. Its pods must have gone before.
+    DeleteService {
+        /// The Service.
+        service: ServiceKey,
+    },
     /// The Service's policy is changed.
     SetPolicy {
         /// The Service.
@@ -180,6 +213,44 @@ pub enum Op {
         /// The node.
         node: NodeName,
     },
+    /// The container of a node's prober ends; its pod stays, with its address, and is not ready.
+    StopProber {
+        /// The node.
+        node: NodeName,
+    },
+    /// The container of a node's prober starts, in the pod that is there, which becomes ready.
+    StartProber {
+        /// The node.
+        node: NodeName,
+    },
+    /// The prober pod of a node is deleted and ends.
+    DeleteProber {
+        /// The node.
+        node: NodeName,
+    },
+    /// A new prober pod is created on a node, with a new name and a new address. It is not ready before `start-prober`.
+    CreateProber {
+        /// The node.
+        node: NodeName,
+    },
+    /// `spec.unschedulable` of a node, as `kubectl cordon` sets it.
+    CordonNode {
+        /// The node.
+        node: NodeName,
+        /// Whether it is.
+        on: bool,
+    },
+    /// A node is cut off, as by a power failure. The API server goes on showing it as ready until the node controller has
+    /// not heard of it for its grace period.
+    CrashNode {
+        /// The node.
+        node: NodeName,
+    },
+    /// It is back, and ready.
+    RecoverNode {
+        /// The node.
+        node: NodeName,
+    },
     /// A node joins the cluster.
     JoinNode {
         /// The node; `absent` until now.
@@ -196,7 +267,17 @@ pub enum Op {
         seconds: i64,
     },
     /// The aggregator ends and starts again.
-    RestartAggregator {},
+    RestartAggregator {
+        /// It is killed instead of being asked to end.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        killed: bool,
+        /// Seconds between its end and its start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        away_seconds: Option<u32>,
+        /// Incidents that are open at its end must be open under the same ids once it answers again, and stay so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keeps_incidents: bool,
+    },
     /// The API server refuses the aggregator.
     ApiServerAway {},
     /// It can be reached again.

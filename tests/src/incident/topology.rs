@@ -121,6 +121,9 @@ pub struct Resolver {
     /// The nodes whose pods ask it by its own address, as with a resolver on the node.
     #[serde(default)]
     pub serves: Vec<NodeName>,
+    /// Seconds for which it keeps an answer, and that there is none, as `CoreDNS` does with `cache 30`; dnsmasq only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_seconds: Option<u32>,
 }
 
 /// A resolver's program.
@@ -153,9 +156,9 @@ pub struct Service {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: ServiceType,
-    /// Its virtual address inside the cluster.
-    #[serde(rename = "clusterIP")]
-    pub cluster_ip: Ipv4Addr,
+    /// Its virtual address inside the cluster; `None`, as in its object, with a headless one.
+    #[serde(rename = "clusterIP", with = "cluster_ip")]
+    pub cluster_ip: Option<Ipv4Addr>,
     /// The balancer's address; present exactly with type `LoadBalancer`.
     #[serde(default, rename = "loadBalancerIP", skip_serializing_if = "Option::is_none")]
     pub load_balancer_ip: Option<Ipv4Addr>,
@@ -188,6 +191,35 @@ pub struct Service {
     /// Pods behind it that are there anyway, besides `endpoints`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Behind>,
+    /// It is created later (`create-service`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub absent: bool,
+}
+
+/// `spec.clusterIP`: an address, or the word `None`.
+mod cluster_ip {
+    use std::net::Ipv4Addr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    const HEADLESS: &str = "None";
+
+    #[expect(clippy::ref_option, reason = "serde asks for it")]
+    pub(super) fn serialize<S: Serializer>(ip: &Option<Ipv4Addr>, to: S) -> Result<S::Ok, S::Error> {
+        match ip {
+            Some(ip) => to.collect_str(ip),
+            None => to.serialize_str(HEADLESS),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ipv4Addr>, D::Error> {
+        let text = String::deserialize(from)?;
+        if text == HEADLESS {
+            return Ok(None);
+        }
+        let ip = text.parse().map(Some);
+        ip.map_err(|_| D::Error::custom(format!("expected an IPv4 address or {HEADLESS}, got {text:?}")))
+    }
 }
 
 /// Pods that are there anyway.

@@ -23,6 +23,9 @@ pub(crate) const CA_FILE: &str = "ca.crt";
 /// Where the aggregator keeps what people did about incidents, for whoever leads next.
 pub(super) const HANDLING_MAP: &str = "parallax-handling";
 
+/// Where the aggregator keeps what worked and which incidents are open, for whoever starts next.
+pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
+
 /// Where it remembers who was told what, for whoever leads next.
 pub(super) const NOTIFICATIONS_MAP: &str = "parallax-notifications";
 /// Annotation of the aggregator's Pod template with the digest of what only a start can change.
@@ -61,10 +64,10 @@ pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
         metadata: meta::common(CA_MAP, Some(namespace)),
         ..ConfigMap::default()
     }));
-    maps.push(ConfigMap {
-        metadata: meta::common(HANDLING_MAP, Some(values.namespace.clone())),
+    maps.extend([HANDLING_MAP, CHECKPOINT_MAP].map(|name| ConfigMap {
+        metadata: meta::common(name, Some(values.namespace.clone())),
         ..ConfigMap::default()
-    });
+    }));
     if !values.notify.is_empty() {
         maps.push(ConfigMap {
             metadata: meta::common(NOTIFICATIONS_MAP, Some(values.namespace.clone())),
@@ -132,7 +135,7 @@ fn configuration(values: &Values) -> String {
     }
     let _ = write!(
         text,
-        "handling:\n  configMap: {}/{HANDLING_MAP}\n",
+        "handling:\n  configMap: {0}/{HANDLING_MAP}\ncheckpoint:\n  configMap: {0}/{CHECKPOINT_MAP}\n",
         values.namespace
     );
     notifications(&mut text, values);

@@ -1,0 +1,224 @@
+//! Pods, probers, nodes and Services that come and go as in a cluster: step by step, each with what the API server shows of it.
+
+use parallax_model::{NodeName, PodName, ServiceKey};
+
+use super::{Cluster, Effect, Node, OpError, PodState, ProberChange, Service, addresses, change::position};
+use crate::incident::{Behind, Op};
+
+impl Cluster {
+    /// Applies a step in the life of an object.
+    pub(super) fn lifecycle(&mut self, op: &Op) -> Result<Effect, OpError> {
+        match op {
+            Op::StartPod { service, pod, node } => {
+                let started = self.add(service, pod, node)?;
+                self.set_state(service, pod, Some(PodState::Starting))?;
+                match started {
+                    Effect::Started(pod) => Ok(Effect::Placed(pod)),
+                    other => Ok(other),
+                }
+            }
+            Op::ReadyPod { service, pod } => {
+                self.in_state(service, pod, Some(PodState::Starting))?;
+                self.set_state(service, pod, None)?;
+                Ok(Effect::Served(vec![pod.clone()]))
+            }
+            Op::TerminatePod { service, pod } => {
+                self.in_state(service, pod, None)?;
+                self.set_state(service, pod, Some(PodState::Terminating))?;
+                Ok(Effect::Rules)
+            }
+            Op::CreateService { service } => self.create_service(service),
+            Op::DeleteService { service } => self.delete_service(service),
+            Op::StopProber { node } => {
+                self.prober_runs(node, true)?;
+                self.set_prober_ready(node, false)?;
+                Ok(Effect::Prober(node.clone(), ProberChange::Stop))
+            }
+            Op::StartProber { node } => {
+                self.prober_runs(node, false)?;
+                self.set_prober_ready(node, true)?;
+                Ok(Effect::Prober(node.clone(), ProberChange::Start))
+            }
+            Op::DeleteProber { node } => self.delete_prober(node),
+            Op::CreateProber { node } => self.create_prober(node),
+            Op::CordonNode { node, on } => {
+                self.node_mut(node)?.cordoned = *on;
+                Ok(Effect::Outside)
+            }
+            Op::CrashNode { node } => self.set_wire(node, false),
+            Op::RecoverNode { node } => {
+                let effect = self.set_wire(node, true)?;
+                self.set_heard(node, true)?;
+                Ok(effect)
+            }
+            _ => Ok(Effect::Rules),
+        }
+    }
+
+    /// The node controller has heard of a node again, or not for its grace period: the node's condition and that of its
+    /// pods.
+    pub fn set_heard(&mut self, name: &NodeName, heard: bool) -> Result<(), OpError> {
+        self.node_mut(name)?.ready = heard;
+        for service in &mut self.services {
+            let here = service.endpoints.iter().filter(|pod| pod.node == *name);
+            let here: Vec<PodName> = here.map(|pod| pod.name.clone()).collect();
+            for pod in here {
+                if !heard {
+                    service.states.insert(pod, PodState::Unheard);
+                } else if service.states.get(&pod) == Some(&PodState::Unheard) {
+                    service.states.remove(&pod);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn node_mut(&mut self, name: &NodeName) -> Result<&mut Node, OpError> {
+        let node = self.nodes.iter_mut().find(|node| node.name == *name);
+        node.ok_or_else(|| OpError::NoNode(name.clone()))
+    }
+
+    fn set_wire(&mut self, name: &NodeName, whole: bool) -> Result<Effect, OpError> {
+        let node = self.node_mut(name)?;
+        if !node.present || node.wired == whole {
+            return Err(OpError::Presence {
+                node: name.clone(),
+                state: if whole { "not cut off" } else { "cut off already" },
+            });
+        }
+        node.wired = whole;
+        let (number, verb) = (node.number, if whole { "up" } else { "down" });
+        // Its kube-proxy does not hear of anything either.
+        if whole {
+            self.frozen.remove(name);
+        } else {
+            self.frozen.insert(name.clone());
+        }
+        Ok(Effect::Run(None, format!("ip link set node{number} {verb}")))
+    }
+
+    fn state_of(&self, key: &ServiceKey, pod: &PodName) -> Result<Option<PodState>, OpError> {
+        let service = self.service(key).ok_or_else(|| OpError::NoService(key.clone()))?;
+        position(service, pod)?;
+        Ok(service.states.get(pod).copied())
+    }
+
+    fn in_state(&self, key: &ServiceKey, pod: &PodName, wanted: Option<PodState>) -> Result<(), OpError> {
+        if self.state_of(key, pod)? == wanted {
+            return Ok(());
+        }
+        Err(OpError::State {
+            pod: pod.clone(),
+            wanted: if wanted.is_none() { "ready" } else { "starting" },
+        })
+    }
+
+    fn set_state(&mut self, key: &ServiceKey, pod: &PodName, state: Option<PodState>) -> Result<(), OpError> {
+        let states = &mut self.service_mut(key)?.states;
+        match state {
+            Some(state) => states.insert(pod.clone(), state),
+            None => states.remove(pod),
+        };
+        Ok(())
+    }
+
+    fn create_service(&mut self, key: &ServiceKey) -> Result<Effect, OpError> {
+        let at = self.absent.iter().position(|service| service.key == *key);
+        let at = at.ok_or_else(|| OpError::NoAbsentService(key.clone()))?;
+        let service = self.absent.remove(at);
+        self.services.push(service);
+        Ok(Effect::Rules)
+    }
+
+    fn delete_service(&mut self, key: &ServiceKey) -> Result<Effect, OpError> {
+        let at = self.services.iter().position(|service| service.key == *key);
+        let at = at.ok_or_else(|| OpError::NoService(key.clone()))?;
+        if !self.services[at].endpoints.is_empty() {
+            return Err(OpError::StillServed(key.clone()));
+        }
+        let service = self.services.remove(at);
+        self.absent.push(service);
+        Ok(Effect::Rules)
+    }
+
+    fn prober_runs(&self, name: &NodeName, wanted: bool) -> Result<(), OpError> {
+        let node = self.node(name).ok_or_else(|| OpError::NoNode(name.clone()))?;
+        if node.present && node.probes && node.prober_ready == wanted {
+            return Ok(());
+        }
+        Err(OpError::Presence {
+            node: name.clone(),
+            state: if wanted {
+                "without a prober that runs"
+            } else {
+                "without a prober that could start"
+            },
+        })
+    }
+
+    /// Services that every prober is behind.
+    fn of_probers(&mut self) -> impl Iterator<Item = &mut Service> {
+        let all = self.services.iter_mut();
+        all.filter(|service| service.behind == Some(Behind::Probers))
+    }
+
+    fn set_prober_ready(&mut self, name: &NodeName, ready: bool) -> Result<(), OpError> {
+        let node = self.node_mut(name)?;
+        node.prober_ready = ready;
+        let pod = node.prober.name.clone();
+        for service in self.of_probers() {
+            if ready {
+                service.states.remove(&pod);
+            } else {
+                service.states.insert(pod.clone(), PodState::Starting);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_prober(&mut self, name: &NodeName) -> Result<Effect, OpError> {
+        self.prober_runs(name, true)?;
+        let node = self.node_mut(name)?;
+        node.probes = false;
+        let pod = node.prober.clone();
+        for service in self.of_probers() {
+            service.endpoints.retain(|endpoint| endpoint.name != pod.name);
+            service.states.remove(&pod.name);
+        }
+        Ok(Effect::Stopped(pod))
+    }
+
+    fn create_prober(&mut self, name: &NodeName) -> Result<Effect, OpError> {
+        let node = self.node(name).ok_or_else(|| OpError::NoNode(name.clone()))?;
+        if !node.present || node.probes {
+            return Err(OpError::Presence {
+                node: name.clone(),
+                state: "not without a prober",
+            });
+        }
+        let successor = self.successor(name)?;
+        let pod = self.new_pod(&successor, name)?;
+        let node = self.node_mut(name)?;
+        let former = std::mem::replace(&mut node.prober, pod.clone());
+        node.probes = true;
+        self.gone.insert(former.name);
+        for service in self.of_probers() {
+            service.endpoints.push(pod.clone());
+        }
+        self.set_prober_ready(name, false)?;
+        Ok(Effect::Placed(pod))
+    }
+
+    /// The name of the next prober pod of a node: `prober-n1-2` follows `prober-n1`.
+    fn successor(&self, node: &NodeName) -> Result<PodName, OpError> {
+        let first = addresses::prober_pod(node);
+        let names = (2..=u8::MAX).filter_map(|number| PodName::new(format!("{first}-{number}")).ok());
+        let mut free =
+            names.filter(|name| !self.gone.contains(name) && self.pods().all(|pod| pod.name != *name));
+        free.next().ok_or_else(|| OpError::Full(node.clone()))
+    }
+}
+
+#[cfg(test)]
+#[path = "lifecycle_tests.rs"]
+mod tests;

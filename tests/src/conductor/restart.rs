@@ -1,0 +1,114 @@
+//! An aggregator that ends and starts again, and the incidents that must survive that.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context, bail};
+use tokio::time::sleep;
+
+use super::Conductor;
+use crate::{
+    aggregator_config,
+    api_client::State,
+    incident::Op,
+    judge::Judgement,
+    parallax::{self, Aggregator},
+};
+
+/// Longest time from its first answer until the incidents of before are open again.
+const RESTORED: Duration = Duration::from_secs(10);
+
+impl Conductor {
+    /// Carries out an op that restarts the aggregator. Answers what is wrong.
+    pub(super) async fn restart(&mut self, op: &Op) -> anyhow::Result<Option<String>> {
+        let Op::RestartAggregator {
+            killed,
+            away_seconds,
+            keeps_incidents,
+        } = op
+        else {
+            return Ok(None);
+        };
+        if *keeps_incidents {
+            let open = self.state().await?;
+            let open: BTreeSet<String> = open.open().map(|named| named.id.clone()).collect();
+            if open.is_empty() {
+                return Ok(Some("no incident is open when the aggregator ends".to_owned()));
+            }
+            self.kept = open;
+        }
+        let away = Duration::from_secs(away_seconds.unwrap_or_default().into());
+        self.restart_aggregator(*killed, away).await?;
+        if !*keeps_incidents {
+            return Ok(None);
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let judgement = self
+            .watch(RESTORED, |state| match lost(&kept, state) {
+                Some(lost) => Judgement::Waiting(lost),
+                None => Judgement::Shown(Vec::new()),
+            })
+            .await?;
+        self.kept = kept;
+        Ok(match judgement {
+            Judgement::Waiting(lost) | Judgement::Wrong(lost) => Some(lost),
+            Judgement::Named(_) | Judgement::Shown(_) => None,
+        })
+    }
+
+    async fn restart_aggregator(&mut self, killed: bool, away: Duration) -> anyhow::Result<()> {
+        let Some(aggregator) = self.aggregator.take() else {
+            bail!("there is no aggregator");
+        };
+        let address = aggregator.address();
+        if killed {
+            aggregator.kill().await?;
+        } else {
+            aggregator.stop().await;
+        }
+        sleep(away).await;
+        let lab = self.lab.as_ref().context("there is no lab")?;
+        let program = std::env::current_exe().context("finding the path of this program")?;
+        let parallax = parallax::beside(&program)?;
+        let config = aggregator_config::path(lab.run());
+        // A recording is one life of an aggregator: each has a folder of its own.
+        self.lives += 1;
+        let folder = self.options.record.as_ref();
+        let record = folder.map(|folder| folder.with_added_extension(self.lives.to_string()));
+        let aggregator = Aggregator::start(&parallax, &config, address, lab.run(), record.as_deref()).await?;
+        self.aggregator = Some(aggregator);
+        Ok(())
+    }
+}
+
+/// An incident of before the restart that is not open under its id.
+pub(super) fn lost(kept: &BTreeSet<String>, state: &State) -> Option<String> {
+    let open: BTreeSet<&str> = state.open().map(|named| named.id.as_str()).collect();
+    let lost = kept.iter().find(|id| !open.contains(id.as_str()))?;
+    let others: Vec<&str> = open.iter().copied().collect();
+    Some(format!(
+        "the incident {lost} does not go on after the restart of the aggregator; open are: {}",
+        if others.is_empty() {
+            "none".to_owned()
+        } else {
+            others.join(", ")
+        }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incident_that_is_closed_or_has_another_id_does_not_go_on() {
+        let state = |id: &str, word: &str| -> State {
+            serde_json::from_value(serde_json::json!({"incidents": [{"id": id, "state": word}]})).unwrap()
+        };
+        let kept = BTreeSet::from(["a1".to_owned()]);
+        assert_eq!(lost(&kept, &state("a1", "open")), None);
+        assert_eq!(lost(&kept, &state("a1", "recovering")), None);
+        assert!(lost(&kept, &state("a1", "closed")).unwrap().ends_with("none"));
+        assert!(lost(&kept, &state("b2", "open")).unwrap().ends_with("b2"));
+        assert_eq!(lost(&BTreeSet::new(), &state("b2", "open")), None);
+    }
+}
