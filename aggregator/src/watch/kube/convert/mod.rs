@@ -84,6 +84,8 @@ pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes)
 pub(super) struct Wanted<'a> {
     by_default: bool,
     namespaces: BTreeMap<&'a str, bool>,
+    /// Namespaces that are being deleted: their Pods go first, and what leads to them stays for a while.
+    leaving: BTreeSet<&'a str>,
 }
 
 impl<'a> Wanted<'a> {
@@ -105,14 +107,30 @@ impl<'a> Wanted<'a> {
                 Some((name, wish.probe?))
             })
             .collect();
+        let leaving: BTreeSet<&str> = cluster
+            .namespaces
+            .values()
+            .filter(|namespace| namespace.metadata.deletion_timestamp.is_some())
+            .map(|namespace| namespace.metadata.name.as_str())
+            .collect();
+        for namespace in &leaving {
+            notes.say(
+                format_args!("Namespace {namespace}"),
+                "it is being deleted; nothing of it is probed",
+            );
+        }
         Self {
             by_default: defaults == Defaults::Published,
             namespaces,
+            leaving,
         }
     }
 
     /// What was said, if anything.
     fn probe(&self, wish: &Wish, namespace: &str) -> Option<bool> {
+        if self.leaving.contains(namespace) {
+            return Some(false);
+        }
         wish.probe.or_else(|| self.namespaces.get(namespace).copied())
     }
 

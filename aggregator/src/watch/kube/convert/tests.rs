@@ -358,3 +358,26 @@ fn a_service_whose_pods_have_finished_is_not_probed_unless_it_asks_to_be() {
     assert_eq!(probed(false), (Some(false), true));
     assert_eq!(probed(true), (Some(true), false));
 }
+
+#[test]
+fn nothing_of_a_namespace_that_is_being_deleted_is_probed() {
+    let of_shop = |more: &str| {
+        let spec = discovered(&format!("{SHOP}{more}"), Defaults::Published).spec;
+        let published = spec.published.iter();
+        let hosts = published.filter(|p| {
+            p.origin
+                .as_ref()
+                .is_some_and(|key| key.namespace.as_str() == "shop")
+        });
+        let services = spec
+            .services
+            .iter()
+            .filter(|service| service.namespace.as_str() == "shop");
+        let probed = services.filter(|service| service.probe.wanted != Some(false));
+        (hosts.count(), probed.count())
+    };
+    let (hosts, services) = of_shop("");
+    assert!(hosts > 0 && services > 0);
+    let leaving = "- kind: Namespace\n  metadata: {name: shop, deletionTimestamp: '2026-01-01T00:00:00Z'}\n";
+    assert_eq!(of_shop(leaving), (0, 0));
+}
