@@ -82,7 +82,7 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<Ended> {
     let running = async {
         let suite = setup.install().await?;
         let result = match options.night {
-            Some(hours) => suite.night(hours, options.seed, &steps, &records).await,
+            Some(hours) => suite.night(hours, options, &steps, &records).await,
             None => suite.each(options, &steps, &records).await,
         };
         anyhow::Ok((suite, result))

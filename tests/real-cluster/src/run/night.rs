@@ -3,8 +3,9 @@
 
 use std::cell::RefCell;
 
-use super::{Record, Suite};
+use super::{Options, Record, Suite};
 use crate::{
+    judge::Outcome,
     say,
     step::{Installation, Kind, Step},
 };
@@ -13,28 +14,34 @@ impl Suite {
     pub(super) async fn night(
         &self,
         hours: f64,
-        seed: u64,
+        options: &Options,
         steps: &[Step],
         records: &RefCell<Vec<Record>>,
     ) -> anyhow::Result<()> {
-        let ordinary: Vec<&Step> = steps
+        let mut ordinary: Vec<&Step> = steps
             .iter()
             .filter(|step| step.kind == Kind::Ordinary && step.installation == Installation::Plain)
             .collect();
-        anyhow::ensure!(
-            !ordinary.is_empty(),
-            "no ordinary step is among those that are wanted"
-        );
         let seconds = hours * 3600.0;
         let begin = self.observer.clock.now();
-        let mut order = Order(seed);
+        let mut order = Order(options.seed);
         while self.observer.clock.now() - begin < seconds {
-            let step = ordinary[order.next(ordinary.len())];
+            anyhow::ensure!(
+                !ordinary.is_empty(),
+                "no ordinary step is among those that are wanted and can be run here"
+            );
+            let chosen = order.next(ordinary.len());
+            let step = ordinary[chosen];
             let hours = (self.observer.clock.now() - begin) / 3600.0;
             say(&format!("▸ {hours:.1} h {}: {}", step.id, step.title));
             let record = self.run(step).await?;
             say(&record.line());
+            // What cannot be run here is counted once, and not chosen again.
+            if record.verdict.outcome == Outcome::NotRun {
+                ordinary.remove(chosen);
+            }
             records.borrow_mut().push(record);
+            options.write_partial(&records.borrow())?;
         }
         Ok(())
     }
@@ -62,7 +69,7 @@ mod tests {
     #[test]
     fn one_seed_makes_one_order_and_another_one_another() {
         let take = |seed: u64| {
-            let mut order = Order(seed);
+            let mut order = Order(options.seed);
             (0..20).map(|_| order.next(7)).collect::<Vec<_>>()
         };
         assert_eq!(take(1), take(1));
