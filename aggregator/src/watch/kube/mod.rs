@@ -10,7 +10,6 @@
 mod access;
 mod cluster;
 mod convert;
-mod finished;
 mod objects;
 mod pods;
 mod resource;

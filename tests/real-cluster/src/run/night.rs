@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn one_seed_makes_one_order_and_another_one_another() {
         let take = |seed: u64| {
-            let mut order = Order(options.seed);
+            let mut order = Order(seed);
             (0..20).map(|_| order.next(7)).collect::<Vec<_>>()
         };
         assert_eq!(take(1), take(1));

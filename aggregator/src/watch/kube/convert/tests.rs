@@ -327,39 +327,6 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
 }
 
 #[test]
-fn a_service_whose_pods_have_finished_is_not_probed_unless_it_asks_to_be() {
-    let probed = |asks: bool| {
-        let mut cluster = cluster(SHOP);
-        let key = cluster
-            .services
-            .keys()
-            .find(|key| key.name == "web")
-            .unwrap()
-            .clone();
-        cluster.finished.insert(key.clone());
-        if asks {
-            let mut service = (*cluster.services[&key]).clone();
-            let probe = ("parallax.dev/probe".to_owned(), "true".to_owned());
-            service.metadata.annotations.extend([probe]);
-            cluster.put(Thing::Service(service));
-        }
-        let mut notes = Notes::default();
-        let spec = discover(&cluster, Defaults::Published, &mut notes);
-        let said = notes
-            .finish()
-            .iter()
-            .any(|note| note.text.contains("have finished"));
-        let web = spec
-            .services
-            .iter()
-            .find(|service| service.name.as_str() == "web");
-        (web.unwrap().probe.wanted, said)
-    };
-    assert_eq!(probed(false), (Some(false), true));
-    assert_eq!(probed(true), (Some(true), false));
-}
-
-#[test]
 fn nothing_of_a_namespace_that_is_being_deleted_is_probed() {
     let of_shop = |more: &str| {
         let spec = discovered(&format!("{SHOP}{more}"), Defaults::Published).spec;

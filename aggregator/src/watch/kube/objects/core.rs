@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{ANNOTATION, Meta, Object, SOLVER, TRIGGER_TIME};
+use super::{ANNOTATION, Meta, Object, SOLVER};
 
 macro_rules! object {
     ($type:ident $(, uid: $uid:expr)? $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
@@ -199,7 +199,7 @@ tolerant!(EndpointSlice {
 object!(
     EndpointSlice,
     labels: |name| name == "kubernetes.io/service-name",
-    annotations: |name| name == TRIGGER_TIME
+    annotations: |_| false
 );
 
 tolerant!(Endpoint {

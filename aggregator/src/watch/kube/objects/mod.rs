@@ -84,10 +84,6 @@ pub(super) const ANNOTATION: &str = "parallax.dev/";
 /// Label of what cert-manager makes for an HTTP-01 challenge (its `pkg/issuer/acme/http/http.go`).
 const SOLVER: &str = "acme.cert-manager.io/http01-solver";
 
-/// Annotation of an `EndpointSlice` with the time of the latest change of a selected Pod's readiness (or of the Service's
-/// birth) that this version took in. The controller leaves it out where no selected Pod changed.
-pub(super) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-
 /// One object of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Thing {
