@@ -20,7 +20,7 @@ use crate::{
     door::{Door, DoorError, Joining},
     forecast::Forecaster,
     handling,
-    hub::{Hub, Outlook, QUEUE},
+    hub::{Hub, Outlook, QUEUE, RESETS},
     metrics::{Live, Metrics},
     notify::{self, Staff, StaffError, Vault},
     plan::Planner,
@@ -243,6 +243,8 @@ impl Aggregator {
             (store.clone(), metrics.clone()),
         ));
         hub.follow_runs(runs.clone());
+        let (resets, resets_in) = mpsc::channel(RESETS);
+        hub.reset_baselines(resets_in);
         let ledger = config.handling.clone().zip(door.client().cloned());
         let ledger = ledger
             .map(|(place, client)| handling::Ledger::new(client, place, replica.clone(), metrics.clone()));
@@ -274,6 +276,7 @@ impl Aggregator {
             notifications: notifications.clone(),
             clock,
             handling: handling.clone(),
+            evidence: outlook.evidence.clone(),
             views: outlook.views.clone(),
             topology: topology_out.clone(),
             forecasts: forecasts_out.clone(),
@@ -299,6 +302,7 @@ impl Aggregator {
             challenges: certificates.waiting,
             store,
             reports,
+            resets,
             bodies: Shared::body_slots(),
             registry: Arc::new(metrics.registry(live)),
             metrics,

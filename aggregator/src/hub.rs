@@ -6,9 +6,9 @@ use parallax_diagnosis::{
     Checkpoint, Engine, Settings, replay::RecordProgress, topology::Topology, verdict::IncidentState,
     view::View,
 };
-use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportAnswer};
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportAnswer, TargetId};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,17 @@ const CHECKPOINT_PACE: Micros = Micros::from_secs(5);
 
 /// Reports that may wait. Beyond it their senders wait, and after a while are asked to come again.
 pub(crate) const QUEUE: usize = 256;
+
+/// Requests to reset a baseline that may wait.
+pub(crate) const RESETS: usize = 16;
+
+/// A request to forget what a target answers while it works.
+#[derive(Debug)]
+pub(crate) struct BaselineReset {
+    pub(crate) target: TargetId,
+    /// Hears whether anything was known.
+    pub(crate) known: oneshot::Sender<bool>,
+}
 
 /// What the hub publishes.
 #[derive(Debug, Clone)]
@@ -66,6 +77,8 @@ pub(crate) struct Hub {
     keeper: Option<Keeper>,
     /// Where observations go that belong to a run.
     runs: Option<Arc<Desk>>,
+    /// Baselines that people reset.
+    resets: Option<mpsc::Receiver<BaselineReset>>,
     /// What probers say of their nodes.
     reported: Reported,
     topology: watch::Receiver<TopologyState>,
@@ -113,6 +126,7 @@ impl Hub {
             recorder: None,
             keeper: None,
             runs: None,
+            resets: None,
             reported: Reported::default(),
             topology,
             reports,
@@ -150,6 +164,11 @@ impl Hub {
     /// Hands on from now on what belongs to runs.
     pub(crate) fn follow_runs(&mut self, runs: Arc<Desk>) {
         self.runs = Some(runs);
+    }
+
+    /// Resets from now on the baselines that people ask to reset.
+    pub(crate) fn reset_baselines(&mut self, resets: mpsc::Receiver<BaselineReset>) {
+        self.resets = Some(resets);
     }
 
     /// The topology that the engine works with.
@@ -191,12 +210,26 @@ impl Hub {
                     self.advance(now);
                     self.publish(now);
                 }
+                reset = next_reset(&mut self.resets) => self.reset_baseline(reset),
                 report = self.reports.recv() => match report {
                     Some(report) => self.take(report),
                     None => return,
                 },
             }
         }
+    }
+
+    /// Forgets what a target answers while it works, and tells the recorder.
+    fn reset_baseline(&mut self, reset: BaselineReset) {
+        let now = self.clock.now();
+        let known = self.engine.reset_baseline(&reset.target);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.baseline_reset(now, reset.target, &self.held);
+        }
+        self.publish(now);
+        // The one who asked may have given up waiting; it is reset all the same.
+        let _ = reset.known.send(known);
+        self.hand_out(now);
     }
 
     /// Takes up what another process left.
@@ -435,6 +468,16 @@ impl Hub {
         self.asks
             .send_if_modified(|asked| asked.renew(self.engine.asks()));
     }
+}
+
+/// The next baseline to reset; never, where nothing can ask for one.
+async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> BaselineReset {
+    if let Some(resets) = resets
+        && let Some(reset) = resets.recv().await
+    {
+        return reset;
+    }
+    std::future::pending().await
 }
 
 /// A name for this life of the aggregator that no other one has.

@@ -12,6 +12,11 @@ mod api_client;
 #[path = "../tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
 mod api_server;
+pub mod baseline {
+    //! Resetting baselines over HTTP.
+    pub use crate::serve::{BaselineResetAnswer, BaselineResetRequest};
+}
+mod catch_up;
 mod cert_manager;
 mod certificates;
 pub mod challenges;

@@ -63,6 +63,8 @@ enum Command {
     Verify(commands::ask::handle::Verify),
     /// Announce maintenance: nobody is called for what fails within it.
     Maintenance(commands::ask::handle::Maintenance),
+    /// Reset what a target answers while it works.
+    Baseline(commands::ask::baseline::Args),
     /// Look after those who are told of incidents.
     Notify(commands::notify::Args),
     /// Print the completion script of a shell.
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         | Command::Silence(_)
         | Command::Verify(_)
         | Command::Maintenance(_)
+        | Command::Baseline(_)
         | Command::Notify(_)
         | Command::Completion(_)
         | Command::Replay(_) => QUIETLY,
@@ -127,6 +130,7 @@ fn main() -> ExitCode {
         Command::Silence(args) => commands::ask::handle::silence(args),
         Command::Verify(args) => commands::ask::handle::verify(&args),
         Command::Maintenance(args) => commands::ask::handle::maintenance(args),
+        Command::Baseline(args) => commands::ask::baseline::run(args),
         Command::Notify(args) => commands::notify::run(&args),
         Command::Completion(args) => commands::ask::completion::run(&args, Cli::command()),
         Command::Replay(args) => commands::replay::run(&args),

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use parallax_model::{EventTime, Vantage};
 
 use crate::{
+    baseline::UsualAnswer,
     findings::{ExposureState, Severity},
     verdict::{EvidenceRow, Incident, IncidentState, Remedy},
     view::{CellState, MatrixRow, VantageState, View},
@@ -97,6 +98,21 @@ pub fn summary(view: &View, style: Style) -> String {
         let _ = write!(line, "  {}", style.paint("33", "failing, cause not yet known"));
     }
     line
+}
+
+/// What a target answers while it works, as `200 by nginx, 404`; empty until that is known.
+#[must_use]
+pub fn baseline(row: &MatrixRow) -> String {
+    let answer = |answer: &UsualAnswer| {
+        let servers: Vec<_> = answer.servers.iter().map(ToString::to_string).collect();
+        if servers.is_empty() {
+            answer.status.to_string()
+        } else {
+            format!("{} by {}", answer.status, servers.join(" or "))
+        }
+    };
+    let answers: Vec<_> = row.baseline.iter().map(answer).collect();
+    answers.join(", ")
 }
 
 /// The matrix, one line a target, at most `most` of them: failing ones first.
@@ -196,6 +212,9 @@ pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
         verdict.targets.len(),
         plural(verdict.targets.len()),
     );
+    if let Some(departed) = &incident.departed {
+        let _ = writeln!(out, "  closed because {departed}");
+    }
     list(&mut out, "causes", &causes, style);
     if verdict.class.len() > 1 {
         let class: Vec<_> = verdict.class.iter().map(ToString::to_string).collect();

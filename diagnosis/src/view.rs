@@ -84,6 +84,9 @@ pub struct MatrixRow {
     pub fronts: Vec<Front>,
     /// Never succeeded on any channel since it appeared.
     pub never_ok: bool,
+    /// Its owner says that it is not in service yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
     /// What it answers while it works, by class of status, the best first; empty until that is known, and for targets that
     /// are not asked over HTTP or say themselves what to expect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

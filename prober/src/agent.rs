@@ -190,7 +190,7 @@ impl Agent {
             pod: self.config.pod.clone(),
             node: node_of(&self.config.vantage),
             instance: self.incarnation.clone(),
-            nonce: RwLock::default(),
+            nonces: RwLock::default(),
             status: Arc::clone(&status),
         });
         let (lines_in, lines) = mpsc::channel(PLAN_LINES);
@@ -280,7 +280,7 @@ async fn probing(
             () = cancel.cancelled() => break Ok(()),
             Some(line) = lines.recv() => {
                 if let PlanLine::Snapshot { settings, .. } = &line {
-                    *echo.nonce.write() = Some(settings.echo_nonce.as_str().into());
+                    echo.nonces.write().renew(&settings.echo_nonce, Instant::now());
                 }
                 match line {
                     PlanLine::Facts { questions: wanted } => {

@@ -1,6 +1,11 @@
 //! The echo every prober serves to the others: who answered, and whom it saw. Also `/healthz` and `/metrics`.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -30,6 +35,9 @@ const HEAD: Duration = Duration::from_secs(5);
 /// Longest life of a connection, kept alive or not.
 const LIFE: Duration = Duration::from_mins(1);
 
+/// How long a nonce counts after the next one came. A prober asks for a plan again within seconds.
+const FORMER: Duration = Duration::from_mins(2);
+
 /// Rest after an accept that failed for lack of descriptors; it would fail at once again.
 const REST: Duration = Duration::from_millis(100);
 
@@ -39,9 +47,32 @@ pub(crate) struct Echo {
     pub(crate) pod: PodName,
     pub(crate) node: NodeName,
     pub(crate) instance: Incarnation,
-    /// The nonce it answers to; nothing before the first plan.
-    pub(crate) nonce: RwLock<Option<Box<str>>>,
+    pub(crate) nonces: RwLock<Nonces>,
     pub(crate) status: Arc<Status>,
+}
+
+/// What the echo answers to: nothing before the first plan.
+#[derive(Debug, Default)]
+pub(crate) struct Nonces {
+    current: Box<str>,
+    /// The one before, and until when it counts.
+    former: Option<(Box<str>, Instant)>,
+}
+
+impl Nonces {
+    /// Takes that of a new plan. The one before it counts for a while: peers hear of the new one seconds later.
+    pub(crate) fn renew(&mut self, nonce: &str, now: Instant) {
+        if *self.current != *nonce {
+            let former = std::mem::replace(&mut self.current, nonce.into());
+            self.former = (!former.is_empty()).then(|| (former, now + FORMER));
+        }
+    }
+
+    fn know(&self, given: &[u8], now: Instant) -> bool {
+        let former = self.former.as_ref().filter(|(_, until)| now < *until);
+        let mut nonces = std::iter::once(&self.current).chain(former.map(|(nonce, _)| nonce));
+        nonces.any(|nonce| !nonce.is_empty() && nonce.as_bytes() == given)
+    }
 }
 
 /// Serves until cancelled, then closes idle connections and lets busy ones answer.
@@ -135,11 +166,7 @@ impl Echo {
 
     /// Strangers learn nothing, not even that this is an echo.
     fn knows(&self, given: Option<&HeaderValue>) -> bool {
-        let nonce = self.nonce.read();
-        match (nonce.as_deref(), given) {
-            (Some(nonce), Some(given)) => !nonce.is_empty() && nonce.as_bytes() == given.as_bytes(),
-            _ => false,
-        }
+        given.is_some_and(|given| self.nonces.read().know(given.as_bytes(), Instant::now()))
     }
 
     /// Who answers; with a size, in exactly so many bytes: padded with blanks, or nothing but blanks where it takes

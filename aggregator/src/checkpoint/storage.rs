@@ -19,7 +19,7 @@ use crate::{
     config::ObjectKey,
     config_map::{Trouble, within},
     replicas::nonce_of,
-    store::{self, AskError, Hold, Paper, StoreHandle},
+    store::{self, AskError, Hold, Paper, Status, StoreHandle},
 };
 
 /// A call of the API server that takes longer failed.
@@ -107,6 +107,10 @@ impl Storage {
                     Ok(Some(document)) => Document::from_value(document.value)
                         .map(Found::from)
                         .map_err(ReadError::Lasting),
+                    // What is wrong with it may last, and probing does not depend on it.
+                    Err(error) if matches!(store.now().status, Status::Down { .. }) => {
+                        Err(ReadError::Lasting(error.to_string()))
+                    }
                     Err(error) => Err(ReadError::Transient(error.to_string())),
                 }
             }

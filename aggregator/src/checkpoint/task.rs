@@ -89,7 +89,7 @@ impl CheckpointTask {
         }
         let mut latest = self.latest;
         let mut written = Written::default();
-        let mut led = false;
+        let mut led = replica.leads();
         while latest.changed().await.is_ok() {
             if let Some(next) = written.next {
                 // The last word does not wait.

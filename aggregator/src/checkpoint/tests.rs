@@ -1,1 +1,214 @@
+//! A checkpoint over the lives of an aggregator: written, read in part, given up, and handed to whoever comes next.
 
+use std::{path::Path, sync::Arc};
+
+use parallax_diagnosis::Checkpoint;
+use parallax_model::EventTime;
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{CheckpointTask, NonceSource, Storage, document::Document};
+use crate::{
+    api_client::ApiClient,
+    api_server::ApiServer,
+    clock::Clock,
+    metrics::Metrics,
+    replicas::{Part, Replica},
+    watch::TopologyState,
+};
+
+fn checkpoint(target: &str, judged: i64) -> Checkpoint {
+    serde_json::from_value(json!({
+        "version": 1,
+        "judged": judged,
+        "targets": {target: {"worked": true}},
+        "nodes": ["n1"],
+    }))
+    .unwrap()
+}
+
+/// One life: what it was handed at its start, and the end at which the hub would stand.
+struct Life {
+    nonce: String,
+    restored: Checkpoint,
+    latest: watch::Sender<Option<Arc<Checkpoint>>>,
+    cancelled: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Life {
+    async fn start(storage: Storage, fresh: &str) -> Self {
+        let (replica, part) = Replica::starting();
+        let mut changes = replica.changes();
+        let (restored, restored_in) = oneshot::channel();
+        let (latest, latest_out) = watch::channel(None);
+        let (_, topology) = watch::channel(TopologyState::new(Arc::default()));
+        let task = CheckpointTask {
+            storage,
+            nonce: NonceSource::Storage {
+                epoch: 1,
+                fresh: Arc::from(fresh),
+                part,
+            },
+            clock: Clock::system(),
+            replica: replica.clone(),
+            metrics: Metrics::new(),
+            topology,
+            restored,
+            latest: latest_out,
+        };
+        assert_eq!(replica.part(), Part::Starting);
+        assert!(!replica.leads(), "nothing is written before it is known what was");
+        let cancelled = CancellationToken::new();
+        let task = tokio::spawn(task.run(cancelled.clone()));
+        changes.next().await;
+        let (_, nonce) = replica.part().planning().unwrap();
+        Self {
+            nonce: nonce.to_string(),
+            restored: restored_in.await.unwrap(),
+            latest,
+            cancelled,
+            task,
+        }
+    }
+
+    /// Ends it as the hub does: a last word, then nothing.
+    async fn end(self, last: Checkpoint) {
+        self.cancelled.cancel();
+        self.latest.send_replace(Some(Arc::new(last)));
+        drop(self.latest);
+        self.task.await.unwrap();
+    }
+}
+
+const FIRST: &str = "00112233445566778899aabbccddeeff";
+const SECOND: &str = "ffeeddccbbaa99887766554433221100";
+
+#[tokio::test]
+async fn a_file_keeps_the_last_word_and_the_nonce() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state/checkpoint.json");
+    let first = Life::start(Storage::File(path.clone()), FIRST).await;
+    assert_eq!(
+        (first.nonce.as_str(), &first.restored),
+        (FIRST, &Checkpoint::default())
+    );
+    first.end(checkpoint("http://a.example.test/", 7)).await;
+    assert_eq!(mode(&path), 0o600, "names and the nonce are in it");
+    let second = Life::start(Storage::File(path.clone()), SECOND).await;
+    assert_eq!(second.nonce, FIRST, "echoes of the former mesh are answered");
+    assert_eq!(second.restored, checkpoint("http://a.example.test/", 7));
+    second.end(checkpoint("http://b.example.test/", 8)).await;
+    let third = Life::start(Storage::File(path), SECOND).await;
+    assert_eq!(third.restored.judged, Some(EventTime(8)));
+    third.end(Checkpoint::default()).await;
+}
+
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_config_map_keeps_it_compressed_and_its_uid_is_the_secret() {
+    let server = ApiServer::start(&[]).await;
+    server.put(
+        "configmaps",
+        json!({"metadata": {"namespace": "parallax", "name": "parallax-checkpoint", "uid": "uid-1"}}),
+    );
+    let storage = || Storage::ConfigMap {
+        client: ApiClient(kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap()),
+        key: "parallax/parallax-checkpoint".parse().unwrap(),
+    };
+    let first = Life::start(storage(), FIRST).await;
+    let nonce = first.nonce.clone();
+    assert_ne!(nonce, FIRST);
+    first.end(checkpoint("http://a.example.test/", 7)).await;
+    let second = Life::start(storage(), SECOND).await;
+    assert_eq!(second.nonce, nonce);
+    assert_eq!(second.restored, checkpoint("http://a.example.test/", 7));
+    second.end(Checkpoint::default()).await;
+}
+
+#[tokio::test]
+async fn without_the_config_map_it_starts_with_nothing() {
+    let server = ApiServer::start(&[]).await;
+    let storage = Storage::ConfigMap {
+        client: ApiClient(kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap()),
+        key: "parallax/parallax-checkpoint".parse().unwrap(),
+    };
+    let life = Life::start(storage, FIRST).await;
+    assert_eq!(
+        (life.nonce.as_str(), &life.restored),
+        (FIRST, &Checkpoint::default())
+    );
+    life.end(checkpoint("http://a.example.test/", 7)).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_checkpoint_is_no_reason_not_to_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.json");
+    std::fs::write(&path, "\u{0}\u{1}nonsense").unwrap();
+    let life = Life::start(Storage::File(path.clone()), FIRST).await;
+    assert_eq!(life.restored, Checkpoint::default());
+    life.end(checkpoint("http://a.example.test/", 7)).await;
+    let next = Life::start(Storage::File(path), SECOND).await;
+    assert_eq!(next.restored.judged, Some(EventTime(7)), "it is whole again");
+    next.end(Checkpoint::default()).await;
+}
+
+#[test]
+fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
+    let mut written: Value = Document {
+        nonce: Some("short".to_owned()),
+        checkpoint: checkpoint("http://a.example.test/", 7),
+    }
+    .to_value();
+    written["checkpoint"]["targets"]["http://b.example.test/"] = json!({"worked": "perhaps"});
+    written["checkpoint"]["targets"]["http://c.example.test/"] = json!({"worked": true, "more": 1});
+    written["checkpoint"]["nodes"] = json!(["n1", {"name": "n2"}, "n3"]);
+    written["checkpoint"]["incidents"] = json!([{"id": "of another form"}]);
+    written["checkpoint"]["weather"] = json!("fine");
+    let read = Document::from_value(written).unwrap();
+    assert_eq!(read.nonce, None, "no nonce of ours");
+    let targets: Vec<&str> = read
+        .checkpoint
+        .targets
+        .keys()
+        .map(|target| target.as_str())
+        .collect();
+    assert_eq!(targets, ["http://a.example.test/", "http://c.example.test/"]);
+    assert_eq!(read.checkpoint.nodes.len(), 2);
+    assert_eq!(read.checkpoint.judged, Some(EventTime(7)));
+}
+
+#[test]
+fn what_does_not_fit_is_kept_without_baselines() {
+    let mut large = checkpoint("http://a.example.test/", 7);
+    for n in 0..2_000 {
+        let memory = json!({"worked": true, "baseline": {"answers": [
+            {"class": "served", "status": 200, "servers": [format!("server-{}", n * 7919 % 104_729)], "since": n, "last": n}
+        ]}});
+        large.targets.insert(
+            format!("http://host-{n}.example.test/").parse().unwrap(),
+            serde_json::from_value(memory).unwrap(),
+        );
+    }
+    let document = Document {
+        nonce: None,
+        checkpoint: large,
+    };
+    let whole = document.compressed().unwrap().len();
+    let kept = document.compressed_within(whole - 1).unwrap();
+    assert!(kept.len() < whole);
+    let read = Document::decompressed(&kept).unwrap().checkpoint;
+    assert_eq!(read.targets.len(), 2_001);
+    assert!(
+        read.targets
+            .values()
+            .all(|memory| memory.worked && memory.baseline.is_none())
+    );
+    assert!(document.compressed_within(100).is_err());
+}

@@ -10,7 +10,7 @@ use super::Token;
 use crate::hop::HOP;
 
 /// Knowing people by a proxy that authenticates them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProxyOptions {
     /// What the proxy shows, so that nobody passes it by.
     pub(crate) secret: Token,
@@ -22,7 +22,7 @@ pub(crate) struct ProxyOptions {
 }
 
 /// How people are known.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AccessMode {
     /// By a shared secret.
     Secret(Token),
@@ -33,7 +33,7 @@ pub(crate) enum AccessMode {
 }
 
 /// `access`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AccessOptions {
     pub(crate) mode: AccessMode,
     /// Whether reading needs nothing.

@@ -65,7 +65,7 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
         (
             "listen: 127.0.0.1:80\nretries: 3\n",
-            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity, access, customResources, runs, challenges, replicas, links, notify, handling, forecast or store"#,
+            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity, access, customResources, runs, challenges, replicas, links, notify, handling, checkpoint, forecast or store"#,
         ),
         (
             "replicas: {lease: parallax/agg, leaseSeconds: 90}\n",
@@ -138,6 +138,18 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         (
             "tls: {listen: '[::]:8443', hosts: [a], publish: [parallax-ca]}\n",
             "parallax.yaml:1:50: tls.publish[0]: expected namespace/name, got \"parallax-ca\"",
+        ),
+        (
+            "checkpoint: {configMap: parallax-checkpoint}\n",
+            "parallax.yaml:1:25: checkpoint.configMap: expected namespace/name, got \"parallax-checkpoint\"",
+        ),
+        (
+            "checkpoint: {}\n",
+            "parallax.yaml:1:13: checkpoint: expected configMap: NAMESPACE/NAME or file: PATH",
+        ),
+        (
+            "checkpoint: {configMap: a/b, file: c}\n",
+            "parallax.yaml:1:13: checkpoint: expected configMap or file, found both",
         ),
         (
             "topology: {nodes: [{nam: n1}]}\n",

@@ -54,8 +54,8 @@ families! {
             "Share of the fresh probes that succeed, as a user would go, by placement of client and entry; absent while nothing fresh is known.";
         TARGET_VANTAGES = Gauge "target_vantages" ["target", "state"]
             "Vantages that are to ask for a target, by what they see: ok, flaky, failing, or unknown where nothing fresh is known.";
-        NEVER_OK = Gauge "target_never_ok" ["target"]
-            "1 for a target that never succeeded since it appeared; no series for any other.";
+        NEVER_OK = Gauge "target_never_ok" ["target", "pending"]
+            "1 for a target that never succeeded since it appeared, and whether its owner says that it is not in service yet (yes or no); no series for any other.";
     }
     "Verdicts" {
         INCIDENT = Gauge "incident" ["incident", "cause", "severity", "subject", "handling"]
@@ -102,6 +102,8 @@ families! {
     "Aggregators" {
         LEADER = Gauge "aggregator_leader" []
             "1 on the aggregator that makes the plans and writes into the cluster, and where there is but one; 0 on one that stands by.";
+        CATCHING_UP = Gauge "aggregator_catching_up" []
+            "1 while an aggregator that has just started has not seen enough to say that all is well, else 0; rules keep the incidents of its predecessor meanwhile.";
         LEASE_FAILURES = Counter "aggregator_lease_failures" []
             "Looks at the Lease of the aggregators that failed; the log says why.";
         HANDLING_UNSHARED = Gauge "handling_unshared" []

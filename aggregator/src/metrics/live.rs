@@ -20,6 +20,7 @@ use super::{
     renewals, verdicts,
 };
 use crate::{
+    catch_up::is_catching_up,
     cert_manager,
     challenges::api::WaitingChallenge,
     clock::Clock,
@@ -38,6 +39,8 @@ use crate::{
 pub(crate) struct Live {
     pub(crate) clock: Clock,
     pub(crate) views: watch::Receiver<Arc<View>>,
+    /// From when on the probers' observations are known.
+    pub(crate) evidence: watch::Receiver<EventTime>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
     pub(crate) watches: watch::Receiver<Watches<Source>>,
@@ -66,8 +69,9 @@ struct TargetState {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct TargetLabel {
+struct TargetPending {
     target: String,
+    pending: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -141,6 +145,9 @@ impl Collector for Live {
             gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
             gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
         }
+        let evidence = *self.evidence.borrow();
+        let catching_up = is_catching_up(&view, now, self.clock.start(), evidence);
+        gauge(encoder, families::CATCHING_UP, f64::from(u8::from(catching_up)))?;
         gauges(
             encoder,
             families::CHALLENGES_WAITING,
@@ -321,12 +328,15 @@ fn seen(view: &View) -> BTreeMap<TargetState, f64> {
     counts
 }
 
-fn never_ok(view: &View) -> BTreeMap<TargetLabel, f64> {
+fn never_ok(view: &View) -> BTreeMap<TargetPending, f64> {
     let never = view.matrix.iter().filter(|row| row.never_ok);
     never
         .map(|row| {
-            let target = row.target.to_string();
-            (TargetLabel { target }, 1.0)
+            let labels = TargetPending {
+                target: row.target.to_string(),
+                pending: if row.pending { "yes" } else { "no" },
+            };
+            (labels, 1.0)
         })
         .collect()
 }

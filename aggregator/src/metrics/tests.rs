@@ -42,6 +42,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let registry = metrics.registry(Live {
         clock: Clock::starting_at(fixtures::NOW),
         views: views_out,
+        evidence: watch::channel(fixtures::NOW).1,
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
         watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
@@ -239,7 +240,7 @@ fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to
     for line in [
         r#"parallax_incident{incident="i-5f3a9c01",cause="F1",severity="critical",subject="203.0.113.10:80",handling="none"} 1"#,
         r#"parallax_target_incident{target="http://shop-07.example.test/",incident="i-5f3a9c01"} 1"#,
-        r#"parallax_target_never_ok{target="https://new.example.test/"} 1"#,
+        r#"parallax_target_never_ok{target="https://new.example.test/",pending="no"} 1"#,
         r#"parallax_target_vantages{target="http://shop-07.example.test/",state="failing"} 3"#,
         r#"parallax_target_vantages{target="http://shop-07.example.test/",state="unknown"} 0"#,
         r#"parallax_vantages{state="reporting"} 6"#,

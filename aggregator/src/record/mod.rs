@@ -27,7 +27,7 @@ use parallax_diagnosis::{
     replay::{RecordClock, RecordProgress, RecordSettings},
     topology::Topology,
 };
-use parallax_model::{EventTime, Recorded};
+use parallax_model::{EventTime, Recorded, TargetId};
 
 use crate::metrics::{Metrics, RecordResult};
 
@@ -83,6 +83,8 @@ enum Event {
     Unread,
     /// `restore`.
     Restored(Box<Checkpoint>),
+    /// `reset_baseline`.
+    BaselineReset(TargetId),
     /// `observe` for each, then `progress`.
     Report {
         observations: Vec<Recorded>,
@@ -111,7 +113,11 @@ impl Entry {
     fn lines(&self) -> u64 {
         let event = match &self.event {
             Event::Advance => 0,
-            Event::Settings | Event::Topology | Event::Unread | Event::Restored(_) => 1,
+            Event::Settings
+            | Event::Topology
+            | Event::Unread
+            | Event::Restored(_)
+            | Event::BaselineReset(_) => 1,
             Event::Report {
                 observations,
                 progress,
@@ -200,6 +206,11 @@ impl Recorder {
     /// After `engine.restore(checkpoint, at)`.
     pub(crate) fn restored(&mut self, at: EventTime, checkpoint: Checkpoint, topology: &Arc<Topology>) {
         self.send(at, topology, Event::Restored(Box::new(checkpoint)));
+    }
+
+    /// After `engine.reset_baseline(target)`.
+    pub(crate) fn baseline_reset(&mut self, at: EventTime, target: TargetId, topology: &Arc<Topology>) {
+        self.send(at, topology, Event::BaselineReset(target));
     }
 
     /// After a report was booked.

@@ -271,6 +271,32 @@ fn a_recording_replays_to_the_view_and_the_words_of_the_live_engine_byte_for_byt
 }
 
 #[test]
+fn a_baseline_that_was_reset_replays_as_reset_and_is_learned_anew() {
+    for pseudonyms in [false, true] {
+        let mut live = Live::start(pseudonyms, RecordOptions::DEFAULT_BYTES);
+        let target: TargetId = "http://oat.bakery.example/".parse().unwrap();
+        let learned = |view: &View| view.matrix.iter().filter(|row| !row.baseline.is_empty()).count();
+        for round in 0..12 {
+            live.round(round, &[1, 2, 3]);
+        }
+        assert_eq!(learned(&live.engine.view(live.now)), 2);
+        assert!(live.engine.reset_baseline(&target));
+        live.recorder
+            .baseline_reset(live.now, target.clone(), &live.topology);
+        live.round(12, &[1, 2, 3]);
+        let view = live.engine.view(live.now);
+        assert_eq!(learned(&view), 1, "one is learned anew");
+        let (folder, view) = live.finish();
+        let (again, said) = replayed(&segments(folder.path()), view.at);
+        assert_eq!(learned(&again), 1);
+        assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
+        if !pseudonyms {
+            assert_eq!(bytes(&again), bytes(&view));
+        }
+    }
+}
+
+#[test]
 fn each_segment_says_whether_the_cluster_could_be_read_when_it_began() {
     let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
     let since = EventTime(START - 7);

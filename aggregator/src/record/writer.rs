@@ -12,8 +12,8 @@ use std::{
 use parallax_diagnosis::{
     Checkpoint, Settings,
     replay::{
-        RecordLine, RecordProgress, RecordRestored, RecordSettings, RecordSettingsChanged, RecordTopology,
-        RecordTopologyUnread,
+        RecordBaselineReset, RecordLine, RecordProgress, RecordRestored, RecordSettings,
+        RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
     },
     topology::Topology,
 };
@@ -187,6 +187,16 @@ impl Writer {
                 at: entry.at,
                 checkpoint: std::borrow::Cow::Borrowed(checkpoint),
             }))?;
+        }
+        if let Event::BaselineReset(target) = &entry.event {
+            let line = RecordBaselineReset {
+                at: entry.at,
+                target: match &mut self.veil {
+                    Some(veil) => veil.target(target),
+                    None => target.clone(),
+                },
+            };
+            self.write(&RecordLine::BaselineReset(&line))?;
         }
         if let Event::Report {
             observations,

@@ -9,7 +9,7 @@ use parallax_diagnosis::view::View;
 use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 
-use super::{ApiError, Shared};
+use super::{ApiError, Shared, summary::Summary};
 use crate::{
     hub,
     ingest::ProberView,
@@ -23,6 +23,8 @@ use crate::{
 struct StateAnswer<'a> {
     #[serde(flatten)]
     view: &'a View,
+    /// Whether all is well.
+    summary: Summary,
     /// Everything that is to be reachable, whether it has been asked for yet or not.
     targets: Vec<&'a TargetId>,
     /// Why the topology's source cannot be read; null while it can.
@@ -77,6 +79,7 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
     let store = shared.store.now();
     Json(StateAnswer {
         view: &view,
+        summary: shared.summary(&view),
         targets: topology.topology.targets().keys().collect(),
         topology_error: topology.trouble.as_ref().map(|trouble| trouble.message.as_str()),
         topology_age_us: topology.age(shared.clock.now()),

@@ -46,7 +46,7 @@ impl From<NotDone> for ApiError {
 }
 
 /// Who asks and what for, once both are as they should be.
-async fn asked<T: DeserializeOwned>(
+pub(super) async fn asked<T: DeserializeOwned>(
     shared: &Shared,
     headers: &HeaderMap,
     body: &Bytes,

@@ -1,6 +1,7 @@
 //! What the aggregator answers: API, page, metrics.
 
 mod api;
+mod baseline;
 mod challenges;
 mod connections;
 mod error;
@@ -13,6 +14,7 @@ mod history;
 pub(crate) mod openapi;
 mod page;
 mod runs;
+mod summary;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,6 +26,7 @@ use axum::{
     response::Response,
     routing::{any, get, post},
 };
+use parallax_diagnosis::view::View;
 use parallax_model::{Micros, Vantage};
 use prometheus_client::registry::Registry;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -33,21 +36,24 @@ use tower_http::{
     timeout::TimeoutLayer,
 };
 
+pub use baseline::{BaselineResetAnswer, BaselineResetRequest};
 pub(crate) use connections::serve;
 pub(crate) use error::ApiError;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::Forwarder;
 pub(crate) use gate::Gate;
+use summary::Summary;
 
 use crate::{
     access::{Access, Deed},
+    catch_up::is_catching_up,
     cert_manager::Picture,
     challenges::api::WaitingChallenge,
     clock::Clock,
     config::Links,
     forecast::Forecasts,
     handling,
-    hub::Outlook,
+    hub::{BaselineReset, Outlook},
     ingest::{self, Report},
     metrics::{self, Metrics},
     notify,
@@ -83,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
+    /// Baselines to reset.
+    pub(crate) resets: mpsc::Sender<BaselineReset>,
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
     pub(crate) registry: Arc<Registry>,
@@ -96,6 +104,13 @@ impl Shared {
     /// How many bodies may be read at one time.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(BODIES))
+    }
+
+    /// Whether all is well, as page and API say it.
+    fn summary(&self, view: &View) -> Summary {
+        let evidence = *self.outlook.evidence.borrow();
+        let catching_up = is_catching_up(view, self.clock.now(), self.clock.start(), evidence);
+        Summary::of(view, catching_up)
     }
 
     /// What is said of this replica.
@@ -195,6 +210,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/incidents/{id}/acknowledge", post(handle::acknowledge))
         .route("/v1/incidents/{id}/silence", post(handle::silence))
         .route("/v1/incidents/{id}/verify", post(handle::verify))
+        .route("/v1/baselines/reset", post(baseline::reset))
         .route("/v1/notifications", get(api::notifications))
         .route("/v1/maintenance", get(handle::windows).post(handle::open))
         .route("/v1/maintenance/{id}/end", post(handle::end))

@@ -8,6 +8,7 @@ use axum::{
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
 use crate::{
     access::Deed,
     challenges::api::Challenges,
@@ -185,7 +186,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/v1/state",
             "Everything the page shows: matrix, incidents, findings, hazards, vantages, store",
             object(
-                "The view of the diagnosis, with `targets`, `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
+                "The view of the diagnosis, with `targets`, `summary` (whether all is well: `status` is ok, failing or unknown, as `parallax status` exits 0, 1 or 3; `tone`, `text` and `detail` are the headline of the page), `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
             ),
         ),
         Operation {
@@ -299,6 +300,19 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 Deed::Handle,
                 of::<WindowRequest>(generator),
                 Value::Null,
+            )
+        },
+        Operation {
+            refusals: &[
+                ("404", "No target has this id."),
+                ("415", "Not application/json."),
+            ],
+            ..Operation::write(
+                "/v1/baselines/reset",
+                "Forget what a target answers while it works: what it answers from now on is what counts as working",
+                Deed::Handle,
+                of::<BaselineResetRequest>(generator),
+                of::<BaselineResetAnswer>(generator),
             )
         },
         Operation::write(

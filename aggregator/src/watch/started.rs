@@ -1,16 +1,12 @@
-//! What a configuration says that only a start can change, held against what it says now.
+//! What a configuration says that only a start can change, compared with what it says now.
 
-use std::net::SocketAddr;
+use super::{Note, Timing};
+use crate::config::Config;
 
-use super::{Note, Timing, kube::Kubernetes};
-use crate::{config::Config, replicas::ReplicaOptions};
-
-/// As at the start: what is running.
-#[derive(Debug, PartialEq, Eq)]
+/// The configuration as at the start: what is running.
+#[derive(Debug)]
 pub(crate) struct Started {
-    listen: SocketAddr,
-    kubernetes: Option<Kubernetes>,
-    replicas: Option<ReplicaOptions>,
+    config: Config,
     /// This takes none.
     pub(super) timing: Timing,
 }
@@ -19,19 +15,29 @@ impl Started {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
             timing: Timing::of(config),
-            listen: config.listen,
-            kubernetes: config.source.kubernetes.clone(),
-            replicas: config.replicas.clone(),
+            config: config.clone(),
         }
     }
 
     /// What of a later configuration waits for the next start.
-    pub(super) fn waiting(&self, config: &Config) -> Vec<Note> {
-        let now = Self::of(config);
+    pub(super) fn waiting(&self, now: &Config) -> Vec<Note> {
+        let was = &self.config;
         [
-            ("listen", self.listen == now.listen),
-            ("topology", self.kubernetes == now.kubernetes),
-            ("replicas", self.replicas == now.replicas),
+            ("listen", was.listen == now.listen),
+            ("topology", was.source.kubernetes == now.source.kubernetes),
+            ("tokenFile", was.token == now.token),
+            ("tls", was.tls == now.tls),
+            ("identity", was.identity == now.identity),
+            ("access", was.access == now.access),
+            ("customResources", was.custom_resources == now.custom_resources),
+            ("runs", was.runs == now.runs),
+            ("challenges", was.challenges == now.challenges),
+            ("replicas", was.replicas == now.replicas),
+            ("links", was.links == now.links),
+            ("notify", was.notify == now.notify),
+            ("handling", was.handling == now.handling),
+            ("forecast", was.forecast == now.forecast),
+            ("store", was.store == now.store),
         ]
         .into_iter()
         .filter(|(_, same)| !same)

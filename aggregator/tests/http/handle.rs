@@ -1,7 +1,14 @@
 //! Handling incidents over HTTP: by machine, and by the buttons of the page.
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parallax_diagnosis::view::{VantageState, View};
 use reqwest::{RequestBuilder, StatusCode, header, redirect::Policy};
 use serde_json::{Value, json};
+use tokio::time::interval;
 
 use crate::common::{Running, json as read};
 
@@ -33,13 +40,25 @@ async fn failing(more: &str) -> (Running, String) {
     }
     let body = lines.join("\n");
     assert_eq!(aggregator.report().body(body).send().await.unwrap().status(), 200);
-    let mut views = aggregator.views.clone();
-    let view = views
-        .wait_for(|view| !view.incidents.is_empty())
-        .await
-        .unwrap()
-        .clone();
-    (aggregator, view.incidents[0].id.clone())
+    // What ended before the aggregator started opens nothing: it goes on failing.
+    let views = aggregator.views.clone();
+    let started = Instant::now();
+    let mut rounds = interval(Duration::from_millis(200));
+    for seq in 60.. {
+        rounds.tick().await;
+        if let Some(incident) = views.borrow().incidents.first() {
+            return (aggregator, incident.id.clone());
+        }
+        let now = 3_600_000_000 + i64::try_from(started.elapsed().as_micros()).unwrap();
+        let mut header: Value = serde_json::from_str(&header_of(0)).unwrap();
+        header["sent_us"] = json!(now);
+        header["complete_us"] = json!(now);
+        let mut failed: Value = serde_json::from_str(&line(seq, 0, false)).unwrap();
+        failed["t_us"] = json!(now);
+        let body = format!("{header}\n{failed}");
+        assert_eq!(aggregator.report().body(body).send().await.unwrap().status(), 200);
+    }
+    unreachable!("the loop ends with an incident")
 }
 
 fn post(aggregator: &Running, path: &str, body: &Value) -> RequestBuilder {
@@ -48,6 +67,10 @@ fn post(aggregator: &Running, path: &str, body: &Value) -> RequestBuilder {
         .post(format!("{}{path}", aggregator.url))
         .header("content-type", "application/json")
         .body(body.to_string())
+}
+
+fn reset_path() -> String {
+    "/v1/baselines/reset".to_owned()
 }
 
 #[tokio::test]
@@ -93,10 +116,28 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
         ("/v1/incidents/i-none/acknowledge".to_owned(), json!({}), 404),
         ("/v1/maintenance/m-none/end".to_owned(), json!({}), 404),
         ("/v1/maintenance".to_owned(), json!({"for_s": 1}), 400),
+        (
+            reset_path(),
+            json!({"target": "http://nobody.example.test/"}),
+            404,
+        ),
+        (
+            reset_path(),
+            json!({"target": "http://a.example.test/", "why": 1}),
+            400,
+        ),
+        (reset_path(), json!({}), 400),
     ] {
         let answer = post(&aggregator, &path, &body).send().await.unwrap();
         assert_eq!(answer.status(), status, "{path} {body}");
     }
+    let target = json!({"target": "http://a.example.test/"});
+    let reset = post(&aggregator, &reset_path(), &target).send().await.unwrap();
+    assert_eq!(reset.status(), 200);
+    assert_eq!(
+        read(reset).await,
+        json!({"target": "http://a.example.test/", "known": false})
+    );
     let window = post(
         &aggregator,
         "/v1/maintenance",
@@ -249,6 +290,12 @@ async fn maintenance_has_buttons_of_its_own(
 #[tokio::test]
 async fn verifying_a_fix_is_a_run_that_the_incident_remembers() {
     let (aggregator, id) = failing("").await;
+    let mut views = aggregator.views.clone();
+    let silent = |view: &Arc<View>| {
+        let mut vantages = view.vantages.iter();
+        vantages.all(|vantage| vantage.state != VantageState::Reporting)
+    };
+    views.wait_for(silent).await.unwrap();
     let answer = post(&aggregator, &format!("/v1/incidents/{id}/verify"), &json!({}))
         .send()
         .await

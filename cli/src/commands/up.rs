@@ -1,5 +1,7 @@
 //! `parallax up`: aggregator and a local prober in one process.
 
+mod state;
+
 use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use parallax_aggregator::{Aggregator, Config};
@@ -29,6 +31,13 @@ pub(crate) struct Args {
     /// Resolvers and search list.
     #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
     resolv_conf: PathBuf,
+    /// What ever worked and which incidents are open, for the next start; a file of its own for each configuration in
+    /// ~/.local/state/parallax, unless the configuration has `checkpoint` or `store`.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
+    state: Option<PathBuf>,
+    /// Forget everything at the end.
+    #[arg(long)]
+    no_state: bool,
     /// Serve and probe without printing what is seen.
     #[arg(long)]
     quiet: bool,
@@ -46,6 +55,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .map_err(Failure::usage)?
         .with_vantage(vantage.clone())
         .with_record(args.record.options());
+    let configured = config.checkpoint.is_some() || config.store.is_some();
+    let file = args
+        .state
+        .or_else(|| (!configured && !args.no_state).then(|| state::default_file(&args.config))?);
+    let config = config.with_checkpoint_file(file);
     let token = config
         .token
         .as_ref()

@@ -12,6 +12,8 @@ pub(crate) fn parallax() -> Command {
 /// The same by another name.
 pub(crate) fn called(program: &Path) -> Command {
     let mut command = Command::new(program);
+    // What `parallax up` keeps belongs to the test.
+    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     // The tests must not depend on what their caller has set.
     for name in [
         "PARALLAX_CONFIG",

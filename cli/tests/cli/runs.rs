@@ -1,6 +1,6 @@
 //! `parallax run` and its neighbours against a mesh of one machine.
 
-use std::{net::TcpListener, process::Output};
+use std::{net::TcpListener, process::Output, time::Instant};
 
 use serde_json::Value;
 
@@ -135,15 +135,59 @@ fn without_a_cluster_no_renewal_is_foreseen_and_that_is_said_and_never_fine() {
     assert_eq!(up.interrupt(), Some(0));
 }
 
+/// The first answer of `parallax status` that is not "catching up", which it says with exit code 3.
+fn until_caught_up(up: &Up) -> Output {
+    let begin = Instant::now();
+    loop {
+        let status = ask(up, &["status"]);
+        let said = text(&status.stdout);
+        if !said.contains("? Catching up after a start") {
+            return status;
+        }
+        assert_eq!(status.status.code(), Some(3), "{said}");
+        assert!(begin.elapsed().as_secs() < 60, "it catches up for ever: {said}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn status_ends_with_1_while_a_target_fails_that_has_never_worked_unless_it_is_not_in_service_yet() {
+    let server = Server::start();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dead = free.local_addr().unwrap();
+    drop(free);
+    let url = format!("http://{}/", server.address);
+    let (_folder, mut up) = mesh(&url, &format!("  - url: http://{dead}/\n"));
+    up.until("1 failing");
+    let status = ask(&up, &["status"]);
+    assert_eq!(status.status.code(), Some(1), "{}", text(&status.stdout));
+    assert_eq!(up.interrupt(), Some(0));
+
+    let (_folder, mut up) = mesh(&url, &format!("  - url: http://{dead}/\n    pending: true\n"));
+    up.until("1 failing");
+    let status = until_caught_up(&up);
+    let said = text(&status.stdout);
+    assert_eq!(status.status.code(), Some(0), "{said}");
+    assert!(said.contains("1 target not in service yet"), "{said}");
+    let targets = text(&ask(&up, &["targets"]).stdout);
+    assert!(targets.contains("   pending   "), "{targets}");
+    assert_eq!(up.interrupt(), Some(0));
+}
+
 #[test]
 fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines() {
     let server = Server::start();
     let url = format!("http://{}/", server.address);
     let (_folder, mut up) = mesh(&url, "");
     up.until("1 of 1 vantages report  ✓ 1 ok");
-    let status = ask(&up, &["status"]);
-    assert_eq!(status.status.code(), Some(0));
-    assert!(text(&status.stdout).starts_with("1 of 1 vantages report"));
+    let status = until_caught_up(&up);
+    assert_eq!(status.status.code(), Some(0), "{}", text(&status.stdout));
+    let said = text(&status.stdout);
+    assert!(said.starts_with("1 of 1 vantages report"), "{said}");
+    assert!(
+        said.contains("✓ All targets reachable: 1 target from 1 vantage"),
+        "{said}"
+    );
     let wide = text(&ask(&up, &["status", "-o", "wide"]).stdout);
     assert!(wide.contains("VANTAGE") && wide.contains("reporting"), "{wide}");
     let targets = text(&ask(&up, &["targets"]).stdout);
@@ -151,6 +195,28 @@ fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines
     assert!(
         lines[0].starts_with("TARGET") && lines[1].starts_with(&url) && lines[1].contains("   ok   "),
         "{targets}"
+    );
+    // Six rounds with an answer are a baseline.
+    let baseline = format!("{}   200", server.address);
+    let begin = Instant::now();
+    loop {
+        let wide = text(&ask(&up, &["targets", "-o", "wide"]).stdout);
+        if wide.contains("BASELINE") && wide.contains(&baseline) {
+            break;
+        }
+        assert!(begin.elapsed().as_secs() < 60, "{wide}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let reset = ask(&up, &["baseline", "reset", &url]);
+    assert_eq!(
+        text(&reset.stdout),
+        format!("{url}: baseline reset; it is learned again from the next rounds\n")
+    );
+    assert_eq!(
+        ask(&up, &["baseline", "reset", "http://nobody.example.test/"])
+            .status
+            .code(),
+        Some(2)
     );
     let document = text(&ask(&up, &["targets", "-o", "json"]).stdout);
     assert_eq!(

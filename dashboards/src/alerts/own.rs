@@ -11,7 +11,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             expression: "absent(parallax_aggregator_leader)".to_owned(),
             lasting: 120,
             summary: "no aggregator of Parallax can be scraped",
-            description: "Nothing is judged, and no other alert of Parallax can fire.",
+            description: "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of Parallax can fire.",
         },
         Alert {
             name: "ParallaxAggregatorLeaderless",

@@ -1,7 +1,7 @@
 //! Certificates: what will fail when it is renewed.
 
 use super::{Alert, Severity};
-use crate::promql::once;
+use crate::promql::speaking;
 
 /// Seconds before the end of a Certificate from which a renewal that would fail is critical, once it is also due within
 /// [`DUE`]: certificates of a few days always end soon.
@@ -10,12 +10,16 @@ const DUE: u32 = 86_400;
 
 pub(super) fn alerts() -> Vec<Alert> {
     let of = "on (job, namespace, certificate)";
-    let foreseen = once(
-        "max",
-        "job, namespace, certificate, host, cause",
-        "parallax_renewal_forecast{forecast=\"would_fail\"}",
+    // Without honorLabels a scraper keeps the Certificate's namespace as `exported_namespace`.
+    let own = |metric: &str| {
+        let spoken = speaking(metric);
+        format!("label_replace({spoken}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
+    };
+    let foreseen = format!(
+        "max by (job, namespace, certificate, host, cause) ({})",
+        own("parallax_renewal_forecast{forecast=\"would_fail\"}")
     );
-    let time = |metric: &str| once("min", "job, namespace, certificate", metric);
+    let time = |metric: &str| format!("min by (job, namespace, certificate) ({})", own(metric));
     let near = format!(
         "(\n  {} - time() < {NEAR}\n  unless {of} {} - time() > {DUE}\n)",
         time("parallax_certificate_not_after_timestamp_seconds"),

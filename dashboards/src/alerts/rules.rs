@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_saphyr::LitString;
 
-use super::{Alert, all};
+use super::{Alert, all, targets::NEVER_WORKED};
 use crate::{Unwritable, yaml};
 
 #[derive(Debug, Serialize)]
@@ -48,9 +48,10 @@ struct Metadata {
 }
 
 impl PrometheusRule {
-    /// All alerts, in the namespace of an installation. An operator may ask for labels of its own.
+    /// All alerts, in the namespace of an installation. An operator may ask for labels of its own. A target that has never
+    /// worked raises an alert after so many minutes, with zero none.
     #[must_use]
-    pub fn new(namespace: &str, labels: &BTreeMap<String, String>) -> Self {
+    pub fn new(namespace: &str, labels: &BTreeMap<String, String>, never_worked_minutes: u32) -> Self {
         let mut labels = labels.clone();
         labels.insert("app.kubernetes.io/name".to_owned(), "parallax".to_owned());
         Self {
@@ -61,7 +62,7 @@ impl PrometheusRule {
                 name: "parallax",
                 namespace: namespace.to_owned(),
             },
-            spec: groups(),
+            spec: groups(never_worked_minutes),
         }
     }
 }
@@ -72,8 +73,16 @@ const HEAD: &str = "\
 # and inhibited: docs/alerts.md.
 ";
 
-fn groups() -> Groups {
-    let rules = all().iter().map(Rule::of).collect();
+/// Minutes after which a target that has never worked raises an alert, unless an installation chooses another time.
+pub const NEVER_WORKED_MINUTES: u32 = 30;
+
+fn groups(never_worked_minutes: u32) -> Groups {
+    let mut alerts = all();
+    alerts.retain(|alert| never_worked_minutes > 0 || alert.name != NEVER_WORKED);
+    for alert in alerts.iter_mut().filter(|alert| alert.name == NEVER_WORKED) {
+        alert.lasting = never_worked_minutes * 60;
+    }
+    let rules = alerts.iter().map(Rule::of).collect();
     Groups {
         groups: vec![Group {
             name: "parallax",
@@ -111,11 +120,11 @@ pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
 
 /// A file for `rule_files`.
 pub fn plain() -> Result<String, Unwritable> {
-    Ok(format!("{HEAD}{}", yaml(&groups())?))
+    Ok(format!("{HEAD}{}", yaml(&groups(NEVER_WORKED_MINUTES))?))
 }
 
 /// The object for the operator, beside the installation with its defaults.
 pub fn object() -> Result<String, Unwritable> {
-    let object = PrometheusRule::new("parallax", &BTreeMap::new());
+    let object = PrometheusRule::new("parallax", &BTreeMap::new(), NEVER_WORKED_MINUTES);
     Ok(format!("{HEAD}{}", yaml(&object)?))
 }

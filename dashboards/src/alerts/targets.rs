@@ -1,20 +1,22 @@
 //! What users meet.
 
-use super::{Alert, Severity};
-use crate::promql::{once, targets_where};
+use super::{Alert, Severity, rules::NEVER_WORKED_MINUTES};
+use crate::promql::{once, outliving, ready, speaking, targets_where};
+
+/// The alert whose duration an installation chooses.
+pub(super) const NEVER_WORKED: &str = "ParallaxTargetNeverWorked";
 
 pub(super) fn alerts() -> Vec<Alert> {
+    let never = "parallax_target_never_ok{pending=\"no\"}";
     vec![
         Alert {
             name: "ParallaxIncident",
             severity: Severity::OfSeries,
-            expression: format!(
-                "{} > 0",
-                once(
-                    "max",
-                    "job, incident, cause, severity, subject",
-                    "parallax_incident{handling=\"none\"}"
-                )
+            expression: outliving(
+                "job, incident, cause, severity, subject",
+                "job, incident",
+                "parallax_incident{handling=\"none\"}",
+                &speaking("parallax_incident{handling!=\"none\"}"),
             ),
             lasting: 0,
             summary: "{{ $labels.subject }}: cause {{ $labels.cause }} (incident {{ $labels.incident }})",
@@ -37,6 +39,18 @@ pub(super) fn alerts() -> Vec<Alert> {
             description: "{{ $value | humanizePercentage }} of the probes that go the way a user would succeed.",
         },
         Alert {
+            name: NEVER_WORKED,
+            severity: Severity::Warning,
+            expression: format!(
+                "max by (job, target) (last_over_time({never}[10m])) unless on (job) {}\nor on (job, target)\n{}",
+                ready(),
+                once("max", "job, target", never)
+            ),
+            lasting: NEVER_WORKED_MINUTES * 60,
+            summary: "{{ $labels.target }} has never worked",
+            description: "No probe of it has succeeded since it appeared. A target that is not in service yet says so: the annotation parallax.dev/pending: \"true\" of its Service, Ingress or HTTPRoute, or the field pending of the target.",
+        },
+        Alert {
             name: "ParallaxExposure",
             severity: Severity::OfSeries,
             expression: format!(
@@ -44,7 +58,7 @@ pub(super) fn alerts() -> Vec<Alert> {
                 once(
                     "max",
                     "job, finding, catalogue, severity",
-                    "parallax_finding{finding=\"exposed\"}"
+                    "parallax_finding{finding=\"exposed\",severity!=\"notice\"}"
                 )
             ),
             lasting: 60,
@@ -59,7 +73,7 @@ pub(super) fn alerts() -> Vec<Alert> {
                 once(
                     "max",
                     "job, finding, catalogue, severity",
-                    "parallax_finding{finding!=\"exposed\"}"
+                    "parallax_finding{finding!=\"exposed\",severity!=\"notice\"}"
                 )
             ),
             lasting: 600,

@@ -11,6 +11,7 @@ mod mesh;
 mod monitoring;
 mod pushed;
 mod recording;
+mod restart;
 mod routed;
 
 use std::{

@@ -30,7 +30,9 @@ fn binary() -> PathBuf {
 
 /// The aggregator that is told the recording.
 pub(crate) struct Told {
-    _process: Process,
+    process: Process,
+    arguments: Vec<String>,
+    folder: PathBuf,
     pub(crate) address: SocketAddr,
     topology: PathBuf,
 }
@@ -58,23 +60,47 @@ impl Told {
         );
         fs::write(&config, text).unwrap();
         let record = folder.join("record");
-        let arguments = [
-            "aggregator",
-            "--config",
-            config.to_str().unwrap(),
-            "--record",
-            record.to_str().unwrap(),
-        ];
-        let process = Process::start(folder, "told", &binary(), arguments, &[]).unwrap();
-        until("the aggregator answers", async || {
-            get(client, &format!("http://{address}/v1/state")).await.map(drop)
-        })
-        .await;
-        Self {
-            _process: process,
+        let arguments: Vec<String> = ["aggregator", "--config", config.to_str().unwrap(), "--record"]
+            .into_iter()
+            .chain([record.to_str().unwrap()])
+            .map(str::to_owned)
+            .collect();
+        let process = Process::start(
+            folder,
+            "told",
+            &binary(),
+            arguments.iter().map(String::as_str),
+            &[],
+        )
+        .unwrap();
+        let told = Self {
+            process,
+            arguments,
+            folder: folder.to_owned(),
             address,
             topology,
-        }
+        };
+        told.answers(client).await;
+        told
+    }
+
+    async fn answers(&self, client: &reqwest::Client) {
+        until("the aggregator answers", async || {
+            get(client, &format!("{}/v1/state", self.url())).await.map(drop)
+        })
+        .await;
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again under its address, without its recording.
+    pub(crate) async fn start_again(&mut self, client: &reqwest::Client) {
+        let arguments = self.arguments.iter().take(3).map(String::as_str);
+        self.process = Process::start(&self.folder, "told-again", &binary(), arguments, &[]).unwrap();
+        self.answers(client).await;
     }
 
     pub(crate) fn url(&self) -> String {

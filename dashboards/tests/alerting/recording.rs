@@ -108,7 +108,17 @@ pub(crate) struct Teller {
 
 impl Teller {
     pub(crate) fn start(recording: Recording, aggregator: String, client: reqwest::Client) -> Self {
-        let (state, state_out) = watch::channel(State::Healthy);
+        Self::starting_with(State::Healthy, recording, aggregator, client)
+    }
+
+    /// Tells of another state from the beginning.
+    pub(crate) fn starting_with(
+        state: State,
+        recording: Recording,
+        aggregator: String,
+        client: reqwest::Client,
+    ) -> Self {
+        let (state, state_out) = watch::channel(state);
         let stop = CancellationToken::new();
         let task = tokio::spawn(tell(recording, aggregator, client, state_out, stop.clone()));
         Self { state, stop, task }
@@ -131,6 +141,7 @@ async fn tell(
     let vantages = ["n1/pod", "n2/pod", "n3/pod", "n4/pod"];
     let mut ticks = interval(PACE);
     let mut told = now();
+    let life = told;
     let mut seq = 0_u64;
     loop {
         tokio::select! {
@@ -143,7 +154,7 @@ async fn tell(
         for vantage in vantages {
             let header = json!({
                 "v": 1,
-                "incarnation": format!("told-{}", &vantage[..2]),
+                "incarnation": format!("told-{}-{life}", &vantage[..2]),
                 "vantage": vantage,
                 "sent_us": now(),
                 "complete_us": until,

@@ -77,6 +77,7 @@ impl Matrix {
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
                     never_ok: row.is_some_and(|r| r.heard && !r.ok) && !self.remembered.contains(id),
+                    pending: placed.target.pending,
                     baseline: baselines
                         .get(id)
                         .filter(|baseline| baseline.is_established())

@@ -6,6 +6,7 @@
 //! {"type":"settings_changed", …} rounds are others from here on
 //! {"type":"topology_unread", …}  the topology's source could not be read, or is read again
 //! {"type":"restored", …}         the engine took up what another process left
+//! {"type":"baseline_reset", …}   what a target answers while it works was forgotten
 //! {"type":"observation", …}      one probe, in event time
 //! {"type":"progress", …}         a vantage has reported everything up to a time
 //! {"type":"advance", …}          rounds that were over at this time were closed and judged
@@ -16,7 +17,7 @@
 
 use std::borrow::Cow;
 
-use parallax_model::{EventTime, Micros, Recorded, Vantage};
+use parallax_model::{EventTime, Micros, Recorded, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -140,6 +141,16 @@ pub struct RecordRestored<'a> {
     pub checkpoint: Cow<'a, Checkpoint>,
 }
 
+/// What a target answers while it works was forgotten, by [`Engine::reset_baseline`](crate::Engine::reset_baseline).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordBaselineReset {
+    /// When.
+    #[serde(rename = "t_us")]
+    pub at: EventTime,
+    /// The target.
+    pub target: TargetId,
+}
+
 /// A vantage has reported everything that it started before a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProgress {
@@ -153,7 +164,6 @@ pub struct RecordProgress {
 /// A line for the recorder to write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "written one at a time, never kept")]
 pub enum RecordLine<'a> {
     /// First line of a segment.
     Settings(&'a RecordSettings),
@@ -165,6 +175,8 @@ pub enum RecordLine<'a> {
     TopologyUnread(RecordTopologyUnread),
     /// What the engine started with.
     Restored(RecordRestored<'a>),
+    /// A baseline was reset.
+    BaselineReset(&'a RecordBaselineReset),
     /// An observation.
     Observation(&'a Recorded),
     /// The progress of a vantage.

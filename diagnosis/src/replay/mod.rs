@@ -2,7 +2,7 @@
 //!
 //! Two forms, told apart by the `type` of each line:
 //! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number in a file;
-//! * the product's own record, `settings` / `settings_changed` / `topology_spec` / `topology_unread` / `restored` /
+//! * the product's own record, `settings` / `settings_changed` / `topology_spec` / `topology_unread` / `baseline_reset` / `restored` /
 //!   `observation` / `progress` / `advance` / `gap` ([`RecordLine`]), in one file or in several segments.
 //!
 //! Output is one JSON object a line: `verdict`, `unexplained`, `next_probe`, `malformed`, `gap`, and `trial` at the end of
@@ -28,8 +28,8 @@ use crate::{
 };
 
 pub use lines::{
-    RecordClock, RecordLine, RecordProgress, RecordRestored, RecordSettings, RecordSettingsChanged,
-    RecordTopology, RecordTopologyUnread,
+    RecordBaselineReset, RecordClock, RecordLine, RecordProgress, RecordRestored, RecordSettings,
+    RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
 };
 
 use record::Recording;
@@ -230,8 +230,8 @@ impl Replay {
                 self.open = Open::Recording(Box::new(recording));
                 Ok(())
             }
-            "settings_changed" | "topology_spec" | "topology_unread" | "restored" | "observation"
-            | "progress" | "advance" | "gap" => match &mut self.open {
+            "settings_changed" | "topology_spec" | "topology_unread" | "restored" | "baseline_reset"
+            | "observation" | "progress" | "advance" | "gap" => match &mut self.open {
                 Open::Recording(recording) => recording.take(&kind, value, out),
                 _ => Err(format!("{kind:?} before any \"settings\"")),
             },

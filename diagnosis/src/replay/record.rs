@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{
     Count, Line,
     lines::{
-        AdvanceLine, GapLine, RecordClock, RecordProgress, RecordRestored, RecordSettings,
-        RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
+        AdvanceLine, GapLine, RecordBaselineReset, RecordClock, RecordProgress, RecordRestored,
+        RecordSettings, RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
     },
 };
 use crate::{
@@ -94,6 +94,11 @@ impl Recording {
                     "restored" => {
                         let line: RecordRestored<'_> = read(value)?;
                         engine.restore(&line.checkpoint, line.at);
+                        line.at
+                    }
+                    "baseline_reset" => {
+                        let line: RecordBaselineReset = read(value)?;
+                        engine.reset_baseline(&line.target);
                         line.at
                     }
                     "progress" => {

@@ -41,6 +41,7 @@ pub(super) fn cluster_ip_target(
         interval: spec.probe.interval_ms.map(Micros::from_millis),
         timeout: None,
         forbidden: Vec::new(),
+        pending: spec.probe.pending,
     }))
 }
 

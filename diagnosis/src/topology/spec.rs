@@ -321,6 +321,9 @@ pub struct ServiceProbe {
     /// Milliseconds between two probes of one vantage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
+    /// The Service is not in service yet: that its targets have never worked is expected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
 }
 
 impl ServiceProbe {

@@ -82,6 +82,7 @@ impl TryFrom<TargetSpec> for Target {
             probe,
             interval,
             timeout,
+            pending: spec.pending,
         })
     }
 }

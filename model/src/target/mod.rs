@@ -114,6 +114,10 @@ pub struct TargetSpec {
     /// Deadline of one probe in milliseconds; the configuration's timeout where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// The target is not in service yet: that it has never worked is expected, and raises no alert. It has no effect once
+    /// the target has worked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
 }
 
 impl TargetSpec {
@@ -140,6 +144,8 @@ pub struct Target {
     pub timeout: Option<Micros>,
     /// Questions about it that must stay without an answer.
     pub forbidden: Vec<Forbidden>,
+    /// Its owner expects it not to work yet.
+    pub pending: bool,
 }
 
 impl Target {

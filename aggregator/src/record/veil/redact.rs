@@ -30,7 +30,7 @@ impl Veil {
         })
     }
 
-    fn target(&mut self, target: &TargetId) -> TargetId {
+    pub(in crate::record) fn target(&mut self, target: &TargetId) -> TargetId {
         let id = self.id(target.as_str());
         TargetId::new(id).unwrap_or_else(|_| {
             let word = self.word(target.as_str());
@@ -362,6 +362,7 @@ impl Veil {
             path,
             expect_status,
             interval_ms,
+            pending,
         } = probe;
         ServiceProbe {
             wanted,
@@ -373,6 +374,7 @@ impl Veil {
             }),
             expect_status,
             interval_ms,
+            pending,
         }
     }
 
@@ -504,6 +506,7 @@ impl Veil {
             search,
             interval_ms,
             timeout_ms,
+            pending,
         } = target;
         TargetSpec {
             url: self.url(&url),
@@ -536,6 +539,7 @@ impl Veil {
             search,
             interval_ms,
             timeout_ms,
+            pending,
         }
     }
 

@@ -7,9 +7,10 @@ use parallax_diagnosis::{
 };
 use parallax_model::{EventTime, Probability};
 
-use super::{headline::is_open, words};
+use super::words;
 use crate::{
     config::{Link, Links},
+    serve::summary::is_open,
     severity::Severity,
 };
 
@@ -31,6 +32,8 @@ pub(super) struct Card {
     pub(super) since_iso: String,
     pub(super) lasting: String,
     pub(super) occurrences: Option<String>,
+    /// Why it ended, where its subject is gone.
+    pub(super) departed: Option<String>,
     pub(super) targets: Vec<String>,
     pub(super) more_targets: Vec<String>,
     pub(super) target_count: String,
@@ -128,6 +131,7 @@ impl Card {
             since: words::clock(incident.since, now),
             since_iso: words::iso(incident.since),
             lasting: words::span(end(incident, now) - incident.since),
+            departed: incident.departed.clone(),
             occurrences: (incident.occurrences > 1).then(|| incident.occurrences.to_string()),
             targets,
             more_targets,

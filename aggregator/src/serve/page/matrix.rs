@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_diagnosis::view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView, View};
+use parallax_diagnosis::{
+    text,
+    view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView, View},
+};
 use parallax_model::{EventTime, Front, Placement, Vantage};
 
 use super::words;
@@ -56,6 +59,9 @@ pub(super) struct Row {
     pub(super) label: String,
     pub(super) note: String,
     pub(super) never_ok: bool,
+    pub(super) pending: bool,
+    /// What it answers while it works, in words; empty until that is known.
+    pub(super) baseline: String,
     pub(super) cells: Vec<Cell>,
     rank: Rank,
 }
@@ -229,6 +235,8 @@ impl Group {
                 note: words::count(rows.len(), "host"),
                 label,
                 never_ok: rows.iter().all(|row| row.never_ok),
+                pending: rows.iter().all(|row| row.pending),
+                baseline: String::new(),
                 cells: layout.cells(rows, view),
                 rank: members.iter().map(|row| row.rank).min().unwrap_or(Rank::Unknown),
             },
@@ -244,6 +252,8 @@ impl Row {
             label: row.target.to_string(),
             note: fronts.join(", "),
             never_ok: row.never_ok,
+            pending: row.pending,
+            baseline: text::baseline(row),
             cells: layout.cells(&[row], view),
             rank: Rank::of(row),
         }

@@ -2,7 +2,6 @@
 
 mod challenges;
 mod handled;
-mod headline;
 mod incident;
 mod listed;
 pub(super) mod maintenance;
@@ -11,7 +10,7 @@ mod model;
 mod notice;
 mod past;
 mod renewals;
-mod words;
+pub(super) mod words;
 
 #[cfg(test)]
 mod tests;
@@ -105,6 +104,7 @@ impl Shared {
         let proof = forms::has_forms(&self.access).then(|| self.form_key.sign(maintenance::FORMS));
         overview
             .linked(&view, &self.links)
+            .headed(self.summary(&view))
             .of_challenges(&self.challenges.borrow(), now)
             .of_replica(&self.replica_view(view.interval), now)
             .of_renewals(renewals::Renewals::of(&self.forecasts.borrow(), now))

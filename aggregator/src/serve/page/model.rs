@@ -11,7 +11,6 @@ use parallax_model::{EventTime, Micros, TargetId};
 use super::{
     challenges::Waiting,
     handled::Handled,
-    headline::{Headline, is_open},
     incident::{Card, asked},
     listed::Listed,
     maintenance::Maintenance,
@@ -28,6 +27,7 @@ use crate::{
     ingest::ProberView,
     notify::api::{Notifications, Standing},
     replicas::ReplicaView,
+    serve::summary::{Summary, is_open},
     store::{Status, StoreState},
     watch::TopologyState,
 };
@@ -42,7 +42,7 @@ const NOTICE_FOR: Micros = Micros::from_secs(24 * 3_600);
 #[derive(Debug, Template)]
 #[template(path = "overview.html")]
 pub(super) struct Overview {
-    headline: Headline,
+    headline: Summary,
     warnings: Vec<Warning>,
     reporting: String,
     targets: usize,
@@ -124,7 +124,7 @@ impl Overview {
             .filter_map(|cell| cell.last)
             .max();
         Self {
-            headline: Headline::of(view),
+            headline: Summary::of(view, false),
             warnings: warnings(view, topology, store, now),
             reporting: format!("{reporting} of {}", view.vantages.len()),
             targets: topology.topology.targets().len().max(view.matrix.len()),
@@ -223,6 +223,12 @@ impl Overview {
     /// Says which renewals would fail.
     pub(super) fn of_renewals(mut self, renewals: Renewals) -> Self {
         self.renewals = renewals;
+        self
+    }
+
+    /// Says whether all is well, as the API does.
+    pub(super) fn headed(mut self, headline: Summary) -> Self {
+        self.headline = headline;
         self
     }
 

@@ -3,8 +3,11 @@
 use parallax_diagnosis::{verdict::IncidentState, view::View};
 use parallax_model::EventTime;
 
-use super::{headline::is_open, incident::capitalised, words};
-use crate::store::{Ending, Status, StoreState, Summary};
+use super::{incident::capitalised, words};
+use crate::{
+    serve::summary::is_open,
+    store::{Ending, Status, StoreState, Summary},
+};
 
 /// Incidents listed.
 const LISTED: usize = 100;

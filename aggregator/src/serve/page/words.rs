@@ -48,7 +48,7 @@ pub(super) fn ago(at: EventTime, now: EventTime) -> String {
 }
 
 /// `1 target`, `2 targets`.
-pub(super) fn count(n: usize, one: &str) -> String {
+pub(in crate::serve) fn count(n: usize, one: &str) -> String {
     if n == 1 {
         format!("1 {one}")
     } else {

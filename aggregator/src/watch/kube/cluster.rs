@@ -6,12 +6,16 @@ use std::{
 };
 
 use super::{
+    finished::left_finished,
     objects::{
         EndpointSlice, Gateway, HttpRoute, Ingress, IngressClass, Key, NamespaceMeta, NetworkPolicy, Node,
         Pod, Service, Thing,
     },
     resource::{Resource, Source},
 };
+
+/// Label of a slice with its Service.
+pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Objects of one kind.
 pub(super) type Shelf<T> = BTreeMap<Key, Arc<T>>;
@@ -29,6 +33,8 @@ pub(super) struct Cluster {
     pub(super) pods: Shelf<Pod>,
     pub(super) gateways: Shelf<Gateway>,
     pub(super) routes: Shelf<HttpRoute>,
+    /// Services without an endpoint whose Pods have finished.
+    pub(super) finished: BTreeSet<Key>,
     /// Kinds that were listed once: of the others that there are none is not known.
     pub(super) listed: BTreeSet<Resource>,
 }
@@ -38,10 +44,20 @@ impl Cluster {
     pub(super) fn put(&mut self, thing: Thing) -> bool {
         let key = thing.key();
         match thing {
+            // A solver of a challenge lives for minutes and answers for one path: it is no target, and no way to one.
+            Thing::Service(object) if object.metadata.is_solver() => {
+                self.remove(Resource::Services, &key)
+            }
+            Thing::Ingress(object) if object.metadata.is_solver() => {
+                self.remove(Resource::Ingresses, &key)
+            }
+            Thing::HttpRoute(object) if object.metadata.is_solver() => {
+                self.remove(Resource::HttpRoutes, &key)
+            }
             Thing::Node(object) => put(&mut self.nodes, key, object),
             Thing::Namespace(object) => put(&mut self.namespaces, key, object),
             Thing::Service(object) => put(&mut self.services, key, object),
-            Thing::EndpointSlice(object) => put(&mut self.slices, key, object),
+            Thing::EndpointSlice(object) => self.put_slice(key, object),
             Thing::Ingress(object) => put(&mut self.ingresses, key, object),
             Thing::IngressClass(object) => put(&mut self.classes, key, object),
             Thing::NetworkPolicy(object) => put(&mut self.policies, key, object),
@@ -51,12 +67,41 @@ impl Cluster {
         }
     }
 
+    fn put_slice(&mut self, key: Key, slice: EndpointSlice) -> bool {
+        let left = self.slices.get(&key).is_some_and(|was| left_finished(was, &slice));
+        let service = slice.metadata.label(SERVICE_NAME).map(|name| Key {
+            namespace: slice.metadata.namespace.clone(),
+            name: name.to_owned(),
+        });
+        let changed = put(&mut self.slices, key, slice);
+        if let (true, Some(service)) = (changed, service) {
+            let empty = self.endpoints_of(&service) == 0;
+            if empty && left {
+                self.finished.insert(service);
+            } else if !empty {
+                self.finished.remove(&service);
+            }
+        }
+        changed
+    }
+
+    fn endpoints_of(&self, service: &Key) -> usize {
+        let of_it = |slice: &&Arc<EndpointSlice>| {
+            slice.metadata.namespace == service.namespace
+                && slice.metadata.label(SERVICE_NAME) == Some(&service.name)
+        };
+        self.slices.values().filter(of_it).map(|slice| slice.endpoints.len()).sum()
+    }
+
     /// Forgets an object; whether it was known.
     pub(super) fn remove(&mut self, resource: Resource, key: &Key) -> bool {
         match resource {
             Resource::Nodes => self.nodes.remove(key).is_some(),
             Resource::Namespaces => self.namespaces.remove(key).is_some(),
-            Resource::Services => self.services.remove(key).is_some(),
+            Resource::Services => {
+                self.finished.remove(key);
+                self.services.remove(key).is_some()
+            }
             Resource::EndpointSlices => self.slices.remove(key).is_some(),
             Resource::Ingresses => self.ingresses.remove(key).is_some(),
             Resource::IngressClasses => self.classes.remove(key).is_some(),

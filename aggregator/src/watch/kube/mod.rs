@@ -10,6 +10,7 @@
 mod access;
 mod cluster;
 mod convert;
+mod finished;
 mod objects;
 mod pods;
 mod resource;

@@ -336,35 +336,50 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
 }
 
 #[tokio::test]
-async fn a_list_that_does_not_come_and_a_watch_that_falls_silent_are_noticed() {
+async fn a_list_that_does_not_come_is_noticed() {
     let server = server(SHOP).await;
     server.behave("services", Manner::Hangs);
+    let pace = Pace {
+        patience: Duration::from_millis(100),
+        ..PACE
+    };
+    let mut scene = follow_at(server, "", pace);
+    let hangs = |state: &TopologyState| {
+        let message = state.trouble.as_ref().map(|trouble| trouble.message.as_str());
+        message.is_some_and(|message| message.contains("services: no list within 0.1 s"))
+    };
+    scene.until(hangs).await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change() {
+    let server = server(SHOP).await;
+    server.behave("nodes", Manner::Mute);
     let pace = Pace {
         patience: Duration::from_millis(100),
         silence: Duration::from_millis(100),
         ..PACE
     };
     let mut scene = follow_at(server, "", pace);
-    let state = scene
-        .until(|state| {
-            state
-                .trouble
-                .as_ref()
-                .is_some_and(|t| t.message.contains("no list within 0.1 s"))
-        })
+    scene
+        .until_watch(Resource::Nodes, |watch| watch.condition == Condition::Live)
         .await;
-    assert!(state.trouble.unwrap().message.contains("services: no list"));
-    scene.server.behave("services", Manner::Mute);
-    let silent = |state: &TopologyState| {
-        state
-            .trouble
-            .as_ref()
-            .is_some_and(|t| t.message.contains("services: nothing heard for 0.1 s"))
-    };
-    let state = scene.until(silent).await;
+    scene
+        .server
+        .put("nodes", json!({"metadata": {"name": "late"}}));
+    let late = "late".parse().unwrap();
+    scene
+        .until(|state| state.topology.nodes().contains_key(&late))
+        .await;
+    scene.until_watch(Resource::Nodes, |watch| watch.lists > 2).await;
+    let nodes = scene.watches.borrow().kinds()["nodes"].clone();
+    assert_eq!((nodes.condition, nodes.errors.len()), (Condition::Live, 0));
+    scene.server.behave("nodes", Manner::Hangs);
+    let state = scene.until(|state| state.trouble.is_some()).await;
     assert!(
-        state.age(scene.clock.now()) >= Micros::from_millis(100),
-        "it counts from when something was heard"
+        state.age(scene.clock.now()) >= Micros::from_millis(200),
+        "it counts from when something was heard, not from the list that did not come"
     );
     scene.stop().await;
 }

@@ -68,6 +68,8 @@ enum Ended {
     Resume,
     /// What is known is too old to go on from.
     Relist,
+    /// Nothing was heard for as long as a watch may be silent.
+    Silent,
     Failed(Failure),
 }
 
@@ -76,11 +78,13 @@ impl<S: Watched> Reflector<S> {
     pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(self.pace.first_retry, self.pace.longest_retry);
         let _deaf: Result<(), Deaf> = async {
+            // How long nothing has been heard before the next list.
+            let mut silent = Duration::ZERO;
             loop {
-                let Some(version) = self.list(&mut backoff).await? else {
+                let Some(version) = self.list(silent, &mut backoff).await? else {
                     continue;
                 };
-                self.follow(version, &mut backoff).await?;
+                silent = self.follow(version, &mut backoff).await?;
             }
         }
         .await;
@@ -106,7 +110,7 @@ impl<S: Watched> Reflector<S> {
     }
 
     /// One complete list, if that can be had, and the version it is of.
-    async fn list(&self, backoff: &mut Backoff) -> Result<Option<String>, Deaf> {
+    async fn list(&self, silent: Duration, backoff: &mut Backoff) -> Result<Option<String>, Deaf> {
         match self.pages().await {
             Ok((things, unreadable, version)) => {
                 self.tell(Told::All(things, unreadable)).await?;
@@ -118,7 +122,8 @@ impl<S: Watched> Reflector<S> {
                 tokio::time::sleep(self.pace.recheck).await;
                 Ok(None)
             }
-            Err(Refused::Failed(failure)) => {
+            Err(Refused::Failed(mut failure)) => {
+                failure.silent += silent;
                 if failure.reason == Reason::Forbidden
                     && self.source.is_optional()
                     && self.is_undefined().await
@@ -194,8 +199,8 @@ impl<S: Watched> Reflector<S> {
         })
     }
 
-    /// Hears of changes, watch after watch, until a new list is needed.
-    async fn follow(&self, mut version: String, backoff: &mut Backoff) -> Result<(), Deaf> {
+    /// Hears of changes, watch after watch, until a new list is needed; returns how long nothing had been heard by then.
+    async fn follow(&self, mut version: String, backoff: &mut Backoff) -> Result<Duration, Deaf> {
         loop {
             match self.watch(&mut version, backoff).await? {
                 // A watch that ends at once must not be begun again at once.
@@ -205,7 +210,14 @@ impl<S: Watched> Reflector<S> {
                     let failure = self.failure(Reason::Gone, &message);
                     self.tell(Told::Failed(failure)).await?;
                     tokio::time::sleep(backoff.next(None)).await;
-                    return Ok(());
+                    return Ok(Duration::ZERO);
+                }
+                // An etcd without progress notifications leaves the watch of what does not change without bookmarks. Only
+                // a new list tells that from a watch that lost its events, and shows what it lost.
+                Ended::Silent => {
+                    let silence = self.pace.silence;
+                    tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "a silent watch; listing anew");
+                    return Ok(silence);
                 }
                 Ended::Failed(failure) => self.fail(failure, backoff).await?,
             }
@@ -244,12 +256,7 @@ impl<S: Watched> Reflector<S> {
                 Ok(Ok(Some(event))) => event,
                 Ok(Ok(None)) => return Ok(Ended::Resume),
                 Ok(Err(error)) => return Ok(self.ended(&error)),
-                Err(_) => {
-                    let message = format!("nothing heard for {} s", self.pace.silence.as_secs_f64());
-                    let mut failure = self.failure(Reason::Timeout, &message);
-                    failure.silent = self.pace.silence;
-                    return Ok(Ended::Failed(failure));
-                }
+                Err(_) => return Ok(Ended::Silent),
             };
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {

@@ -1,5 +1,6 @@
 //! Commands that ask a running aggregator.
 
+pub(crate) mod baseline;
 pub(crate) mod completion;
 pub(crate) mod explain;
 pub(crate) mod forecasts;

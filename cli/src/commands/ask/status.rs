@@ -7,6 +7,7 @@ use parallax_diagnosis::{
     verdict::IncidentState,
     view::{VantageState, View},
 };
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Client, Output, Server, output::Table, state};
@@ -18,7 +19,7 @@ use crate::{
 /// What the mesh sees right now.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 all is well, 1 an incident is open, 2 usage or not allowed, 3 it could not be told (no aggregator, or no vantage reports)."
+    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 it could not be told (no aggregator, it is catching up after a start, or a vantage or target has no fresh evidence)."
 )]
 pub(crate) struct Args {
     /// json, yaml or wide.
@@ -31,29 +32,60 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     let (state, view) = state(&client)?;
+    let summary = Summary::of(&state)?;
     if !Output::document(args.output, &state)? {
-        print(&shown(&view, &state, args.output == Some(Output::Wide)))?;
+        print(&shown(
+            &view,
+            (&state, &summary),
+            args.output == Some(Output::Wide),
+        ))?;
     }
-    let open = view
-        .incidents
-        .iter()
-        .any(|i| !matches!(i.state, IncidentState::Closed { .. }));
-    if open {
-        return Err(Failure::No);
+    match &*summary.status {
+        "ok" => Ok(()),
+        "failing" => Err(Failure::No),
+        _ => Err(Failure::CouldNot(format!(
+            "{}: {} See the log of the aggregator and of the probers that are missing",
+            summary.text, summary.detail
+        ))),
     }
-    if !view.vantages.iter().any(|v| v.state == VantageState::Reporting) {
-        return Err(Failure::CouldNot(
-            "no vantage reports, so nothing is known; see the log of the probers".to_owned(),
-        ));
-    }
-    Ok(())
 }
 
-fn shown(view: &View, state: &Value, wide: bool) -> String {
+/// What the aggregator answers to "is all well?".
+#[derive(Debug, Deserialize)]
+struct Summary {
+    /// `ok`, `failing` or `unknown`.
+    status: String,
+    text: String,
+    detail: String,
+}
+
+impl Summary {
+    fn of(state: &Value) -> Result<Self, Failure> {
+        Self::deserialize(&state["summary"]).map_err(|error| {
+            Failure::CouldNot(format!(
+                "reading the summary in the aggregator's state: {error}; use a parallax of the aggregator's version"
+            ))
+        })
+    }
+}
+
+fn shown(view: &View, (state, summary): (&Value, &Summary), wide: bool) -> String {
     let style = style();
     let mut out = text::summary(view, style);
     out.push('\n');
+    let (symbol, colour) = match &*summary.status {
+        "ok" => ("✓", "32"),
+        "failing" => ("✗", "1;31"),
+        _ => ("?", "33"),
+    };
     // Writing into a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{} {}: {}",
+        style.paint(colour, symbol),
+        summary.text,
+        summary.detail
+    );
     if let Some(error) = state["topology_error"].as_str() {
         let _ = writeln!(
             out,

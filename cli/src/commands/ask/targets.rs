@@ -1,6 +1,9 @@
 //! `parallax targets`: what should be reachable, and whether it is.
 
-use parallax_diagnosis::view::{CellState, MatrixRow};
+use parallax_diagnosis::{
+    text,
+    view::{CellState, MatrixRow},
+};
 use serde_json::Value;
 
 use super::{Client, Output, Server, output::Table, state};
@@ -45,11 +48,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let wide = args.output == Some(Output::Wide);
     let mut columns = vec!["TARGET", "STATE", "OK", "VANTAGES"];
     if wide {
-        columns.extend(["FRONTS", "NEWEST FAILURE"]);
+        columns.extend(["FRONTS", "BASELINE", "NEWEST FAILURE"]);
     }
     let mut table = Table::new(&columns);
     for row in &rows {
         let (word, colour) = match worst(row) {
+            _ if row.never_ok && row.pending => ("pending", "90"),
             _ if row.never_ok => ("never ok", "1;31"),
             CellState::Failing => ("failing", "1;31"),
             CellState::Flaky => ("flaky", "33"),
@@ -76,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .filter(|cell| cell.failure.is_some())
             .max_by_key(|cell| cell.last);
         let failed = failed.and_then(|cell| cell.failure.clone()).unwrap_or_default();
+        let baseline = text::baseline(row);
         let mut cells = vec![
             (row.target.as_str(), None),
             (word, Some(style.paint(colour, word))),
@@ -83,7 +88,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             (asked.as_str(), None),
         ];
         if wide {
-            cells.extend([(fronts.as_str(), None), (failed.as_str(), None)]);
+            cells.extend([
+                (fronts.as_str(), None),
+                (baseline.as_str(), None),
+                (failed.as_str(), None),
+            ]);
         }
         table.row(cells);
     }
@@ -92,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if !view.matrix.iter().any(|row| row.target.as_str() == *target) {
             let mut cells = vec![(*target, None), ("unknown", None), ("0", None), ("0", None)];
             if wide {
-                cells.extend([("", None), ("", None)]);
+                cells.extend([("", None), ("", None), ("", None)]);
             }
             table.row(cells);
         }

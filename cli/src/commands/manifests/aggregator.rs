@@ -18,7 +18,7 @@ use super::{
     meta::{self, Part},
     outside,
     pod::{self, USER},
-    settings::{CONFIG_FILE, CONFIG_MAP, SECRETS_FOLDER},
+    settings::{CONFIG_FILE, CONFIG_MAP, DIGEST, SECRETS_FOLDER, start_digest},
     storage,
     values::Values,
 };
@@ -152,6 +152,7 @@ pub(super) fn deployment(values: &Values) -> Deployment {
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(part.labels()),
+                    annotations: Some(meta::pairs([(DIGEST, start_digest(values).as_str())])),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(pod_spec(values)),

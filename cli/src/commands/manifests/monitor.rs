@@ -24,9 +24,12 @@ struct Spec {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Endpoint {
     port: &'static str,
     interval: String,
+    /// Series of certificates have a `namespace` of their own; without this the operator renames it.
+    honor_labels: bool,
 }
 
 /// One for each workload, where they are wanted.
@@ -53,6 +56,7 @@ pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
                         pod_metrics_endpoints: vec![Endpoint {
                             port,
                             interval: format!("{}s", wanted.interval_seconds),
+                            honor_labels: true,
                         }],
                     },
                 }
@@ -64,5 +68,9 @@ pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
 /// The alerts, where they are wanted.
 pub(super) fn rules(values: &Values) -> Option<PrometheusRule> {
     let monitor = values.pod_monitor.as_ref().filter(|monitor| monitor.rules)?;
-    Some(PrometheusRule::new(&values.namespace, &monitor.labels))
+    Some(PrometheusRule::new(
+        &values.namespace,
+        &monitor.labels,
+        monitor.never_worked_minutes,
+    ))
 }

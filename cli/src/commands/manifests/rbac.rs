@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 
 use super::{
     meta::{self, Part},
-    settings::{self, CA_MAP, HANDLING_MAP, NOTIFICATIONS_MAP},
+    settings::{self, CA_MAP, CHECKPOINT_MAP, HANDLING_MAP, NOTIFICATIONS_MAP},
     values::{CertManager, Values},
 };
 
@@ -177,7 +177,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
             let mut rules = vec![read("", &["pods"]), ca];
             if own {
                 rules.push(PolicyRule {
-                    resource_names: Some(vec![HANDLING_MAP.to_owned()]),
+                    resource_names: Some(vec![HANDLING_MAP.to_owned(), CHECKPOINT_MAP.to_owned()]),
                     ..rule("", &["configmaps"], &["get", "update"])
                 });
                 rules.push(rule("", &["serviceaccounts"], &["get", "list"]));

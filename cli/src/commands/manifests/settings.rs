@@ -23,10 +23,29 @@ pub(crate) const CA_FILE: &str = "ca.crt";
 /// Where the aggregator keeps what people did about incidents, for whoever leads next.
 pub(super) const HANDLING_MAP: &str = "parallax-handling";
 
+/// Where the aggregator keeps what worked and which incidents are open, for whoever starts next.
+pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
+
 /// Where it remembers who was told what, for whoever leads next.
 pub(super) const NOTIFICATIONS_MAP: &str = "parallax-notifications";
+/// Annotation of the aggregator's Pod template with the digest of what only a start can change.
+pub(super) const DIGEST: &str = "parallax.dev/configuration";
 /// Where the secrets are mounted that sign what is sent.
 pub(super) const SECRETS_FOLDER: &str = "/etc/parallax-secrets";
+
+/// What of the configuration only a start of the aggregator can change, as a digest: a Pod template with another one is
+/// rolled out. Timing is taken up while it runs.
+pub(super) fn start_digest(values: &Values) -> String {
+    let text = configuration(values);
+    let of_a_start = |line: &&str| !line.starts_with("intervalMs: ") && !line.starts_with("timeoutMs: ");
+    let lines: Vec<&str> = text.lines().filter(of_a_start).collect();
+    let digest = ring::digest::digest(&ring::digest::SHA256, lines.join("\n").as_bytes());
+    digest.as_ref().iter().take(8).fold(String::new(), |mut hex, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
 
 /// All of them.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
@@ -41,10 +60,10 @@ pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
         metadata: meta::common(CA_MAP, Some(namespace)),
         ..ConfigMap::default()
     }));
-    maps.push(ConfigMap {
-        metadata: meta::common(HANDLING_MAP, Some(values.namespace.clone())),
+    maps.extend([HANDLING_MAP, CHECKPOINT_MAP].map(|name| ConfigMap {
+        metadata: meta::common(name, Some(values.namespace.clone())),
         ..ConfigMap::default()
-    });
+    }));
     if !values.notify.is_empty() {
         maps.push(ConfigMap {
             metadata: meta::common(NOTIFICATIONS_MAP, Some(values.namespace.clone())),
@@ -112,7 +131,7 @@ fn configuration(values: &Values) -> String {
     }
     let _ = write!(
         text,
-        "handling:\n  configMap: {}/{HANDLING_MAP}\n",
+        "handling:\n  configMap: {0}/{HANDLING_MAP}\ncheckpoint:\n  configMap: {0}/{CHECKPOINT_MAP}\n",
         values.namespace
     );
     notifications(&mut text, values);

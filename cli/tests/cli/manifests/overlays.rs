@@ -82,6 +82,7 @@ fn kustomize(folder: &Path) -> Objects {
 fn apply(object: &mut Value, step: &Value) -> Option<()> {
     let path = step["path"].as_str()?;
     let (parent, last) = path.rsplit_once('/')?;
+    let last = &*last.replace("~1", "/").replace("~0", "~");
     let value = step["value"].clone();
     match (step["op"].as_str()?, object.pointer_mut(parent)?) {
         ("test", parent) => {

@@ -26,6 +26,8 @@ pub(super) struct Wish {
     pub(super) interval_ms: Option<u64>,
     /// `parallax.dev/sample`: hosts to probe where the object names a wildcard.
     pub(super) samples: Vec<HostName>,
+    /// `parallax.dev/pending`: the object is not in service yet.
+    pub(super) pending: bool,
 }
 
 /// Reads the annotations of an object, named as `Ingress shop/web`.
@@ -58,6 +60,13 @@ impl Wish {
                     "false" => false,
                     _ => return Err("\"true\" or \"false\"".to_owned()),
                 });
+            }
+            "pending" => {
+                self.pending = match value {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err("\"true\" or \"false\"".to_owned()),
+                };
             }
             "path" => {
                 let sound = value.starts_with('/')
@@ -93,7 +102,9 @@ impl Wish {
                     .collect::<Result<_, _>>()?;
             }
             _ => {
-                return Err("one of the annotations probe, path, expect, interval and sample".to_owned());
+                return Err(
+                    "one of the annotations probe, path, expect, interval, pending and sample".to_owned(),
+                );
             }
         }
         Ok(())
@@ -137,6 +148,7 @@ mod tests {
             ("expect", "200-299,404"),
             ("interval", "30s"),
             ("sample", "a.example.test, b.example.test"),
+            ("pending", "true"),
         ]);
         assert_eq!(notes, [""; 0]);
         assert_eq!(wish.probe, Some(true));
@@ -147,6 +159,7 @@ mod tests {
         );
         assert_eq!(wish.interval_ms, Some(30_000));
         assert_eq!(wish.samples.len(), 2);
+        assert!(wish.pending);
     }
 
     #[test]
@@ -160,6 +173,11 @@ mod tests {
             ("interval", "1ms", "from 200ms to 60m"),
             ("interval", "99999999999999999999s", "expected a time"),
             ("sample", "*.example.test", "expected host names"),
+            (
+                "pending",
+                "maybe",
+                "expected \"true\" or \"false\", got \"maybe\"",
+            ),
             ("prob", "true", "expected one of the annotations"),
         ] {
             let (wish, notes) =

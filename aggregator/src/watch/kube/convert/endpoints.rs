@@ -9,7 +9,7 @@ use parallax_diagnosis::topology::{EndpointSpec, Hints};
 use parallax_model::{NodeName, PodName};
 
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::{Cluster, SERVICE_NAME},
     objects::{Endpoint, EndpointHints, EndpointSlice, Key},
 };
 
@@ -20,7 +20,7 @@ pub(super) type Slices<'a> = BTreeMap<Key, Vec<&'a EndpointSlice>>;
 pub(super) fn by_service(cluster: &Cluster) -> Slices<'_> {
     let mut all: Slices<'_> = BTreeMap::new();
     for slice in cluster.slices.values() {
-        if let Some(service) = slice.metadata.label("kubernetes.io/service-name") {
+        if let Some(service) = slice.metadata.label(SERVICE_NAME) {
             let key = Key {
                 namespace: slice.metadata.namespace.clone(),
                 name: service.to_owned(),

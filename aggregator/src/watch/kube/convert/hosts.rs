@@ -47,6 +47,7 @@ pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &m
         let target = TargetSpec {
             expect_status: claim.wish.expect.clone(),
             interval_ms: claim.wish.interval_ms,
+            pending: claim.wish.pending,
             ..TargetSpec::of(claim.url())
         };
         if let Ok(known) = Target::try_from(target.clone()) {

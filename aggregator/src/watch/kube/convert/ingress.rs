@@ -109,9 +109,15 @@ fn has_tls(ingress: &Ingress, host: &str) -> bool {
         .any(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(|pattern| covers(pattern, host)))
 }
 
+/// Where challenges are answered; cert-manager adds a path there to an Ingress that it edits in place.
+const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
 /// The Service behind the path that is likeliest asked for: `/`, else the first, else the default.
 fn origin(ingress: &Ingress, rules: &[&IngressRule]) -> Option<ServiceKey> {
-    let paths = || rules.iter().flat_map(|rule| &rule.http.paths);
+    let paths = || {
+        let all = rules.iter().flat_map(|rule| &rule.http.paths);
+        all.filter(|path| !path.path.starts_with(CHALLENGES))
+    };
     let backend: &Backend = paths()
         .find(|path| matches!(path.path.as_str(), "" | "/"))
         .or_else(|| paths().next())

@@ -10,12 +10,13 @@ use super::{
     notes::Notes,
     services::{Found, Services},
 };
+use crate::watch::kube::objects::Key;
 
 /// Decides for each Service whether its cluster addresses are asked, and adds what else of it is.
 pub(super) fn targets(
     services: &mut Services<'_>,
     entries: &BTreeSet<ServiceKey>,
-    wanted: &Wanted<'_>,
+    (wanted, finished): (&Wanted<'_>, &BTreeSet<Key>),
     notes: &mut Notes,
 ) -> Vec<PublishedSpec> {
     let mut published = Vec::new();
@@ -28,6 +29,14 @@ pub(super) fn targets(
             None => Some(false),
         };
         if !wanted.target(&found.wish, namespace) {
+            continue;
+        }
+        if asked.is_none() && finished.contains(&found.object.metadata.key()) {
+            found.spec.probe.wanted = Some(false);
+            notes.say(
+                found.label(),
+                "its Pods have finished, as those of a Job do; it is probed again once it has an endpoint",
+            );
             continue;
         }
         let before = published.len();

@@ -271,6 +271,7 @@ fn read<'a>(
             path: wish.path.clone(),
             expect_status: wish.expect.clone(),
             interval_ms: wish.interval_ms,
+            pending: wish.pending,
         },
     };
     Some(Found {

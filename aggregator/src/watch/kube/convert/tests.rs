@@ -286,3 +286,64 @@ fn each_host_knows_the_object_that_publishes_it() {
         );
     }
 }
+
+#[test]
+fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
+    let solver = "labels: {acme.cert-manager.io/http01-solver: 'true'}, namespace: shop";
+    let objects = format!(
+        "
+- kind: Service
+  metadata: {{name: cm-acme-http-solver-x, {solver}}}
+  spec: {{type: NodePort, clusterIPs: [10.96.0.77], ports: [{{name: http, port: 8089}}]}}
+- kind: Ingress
+  metadata: {{name: cm-acme-http-solver-y, {solver}}}
+  spec:
+    rules:
+    - host: new.example.test
+      http: {{paths: [{{path: /.well-known/acme-challenge/a, backend: {{service: {{name: cm-acme-http-solver-x}}}}}}]}}
+"
+    );
+    let with = discovered(&format!("{SHOP}{objects}"), Defaults::Published);
+    let without = discovered(SHOP, Defaults::Published);
+    assert_eq!(
+        serde_json::to_value(&with).unwrap(),
+        serde_json::to_value(&without).unwrap()
+    );
+    // An Ingress that is edited in place: the application's path is the one that users ask for.
+    let edited = "
+- kind: Ingress
+  metadata: {namespace: shop, name: edited}
+  spec:
+    rules:
+    - host: edited.example.test
+      http:
+        paths:
+        - {path: /.well-known/acme-challenge/a, backend: {service: {name: cm-acme-http-solver-x}}}
+        - {path: /app, backend: {service: {name: web}}}
+";
+    let notes = discovered(&format!("{SHOP}{objects}{edited}"), Defaults::Published).notes;
+    let said: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    assert!(!said.iter().any(|note| note.contains("solver")), "{said:?}");
+}
+
+#[test]
+fn a_service_whose_pods_have_finished_is_not_probed_unless_it_asks_to_be() {
+    let probed = |asks: bool| {
+        let mut cluster = cluster(SHOP);
+        let key = cluster.services.keys().find(|key| key.name == "web").unwrap().clone();
+        cluster.finished.insert(key.clone());
+        if asks {
+            let mut service = (*cluster.services[&key]).clone();
+            let probe = ("parallax.dev/probe".to_owned(), "true".to_owned());
+            service.metadata.annotations.extend([probe]);
+            cluster.put(Thing::Service(service));
+        }
+        let mut notes = Notes::default();
+        let spec = discover(&cluster, Defaults::Published, &mut notes);
+        let said = notes.finish().iter().any(|note| note.text.contains("have finished"));
+        let web = spec.services.iter().find(|service| service.name.as_str() == "web");
+        (web.unwrap().probe.wanted, said)
+    };
+    assert_eq!(probed(false), (Some(false), true));
+    assert_eq!(probed(true), (Some(true), false));
+}

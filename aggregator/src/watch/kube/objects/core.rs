@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{ANNOTATION, Meta, Object};
+use super::{ANNOTATION, Meta, Object, SOLVER, TRIGGER_TIME};
 
 macro_rules! object {
     ($type:ident $(, uid: $uid:expr)? $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
@@ -123,6 +123,7 @@ object!(
             | "k8s-app"
             | "gateway.networking.k8s.io/gateway-name"
             | "parallax.dev/echo"
+            | SOLVER
     ),
     // Words of balancers' controllers; which of them matter is the diagnosis' business.
     annotations: |name| name.starts_with(ANNOTATION) || name.contains("proxy-protocol")
@@ -198,7 +199,7 @@ tolerant!(EndpointSlice {
 object!(
     EndpointSlice,
     labels: |name| name == "kubernetes.io/service-name",
-    annotations: |_| false
+    annotations: |name| name == TRIGGER_TIME
 );
 
 tolerant!(Endpoint {
@@ -272,6 +273,7 @@ tolerant!(Ingress {
 });
 object!(
     Ingress,
+    labels: |name| name == SOLVER,
     annotations: |name| name.starts_with(ANNOTATION) || name == "kubernetes.io/ingress.class"
 );
 tolerant!(IngressSpec {

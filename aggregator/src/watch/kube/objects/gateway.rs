@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{
-    Meta, Object,
+    Meta, Object, SOLVER,
     core::{object, tolerant},
 };
 
@@ -35,7 +35,7 @@ tolerant!(HttpRoute {
     spec: HttpRouteSpec,
     status: RouteStatus,
 });
-object!(HttpRoute);
+object!(HttpRoute, labels: |name| name == SOLVER);
 tolerant!(HttpRouteSpec {
     hostnames: Vec<String>,
     parent_refs: Vec<ParentRef>,

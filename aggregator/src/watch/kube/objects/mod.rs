@@ -47,6 +47,11 @@ impl Meta {
         self.labels.get(name).map(String::as_str)
     }
 
+    /// It answers for one HTTP-01 challenge and is gone with it: cert-manager's solvers, and ours for preflights.
+    pub(super) fn is_solver(&self) -> bool {
+        self.label(SOLVER) == Some("true")
+    }
+
     pub(super) fn annotation(&self, name: &str) -> Option<&str> {
         self.annotations.get(name).map(String::as_str)
     }
@@ -75,6 +80,13 @@ pub(crate) trait Object: DeserializeOwned + PartialEq {
 
 /// How annotations begin that are ours.
 pub(super) const ANNOTATION: &str = "parallax.dev/";
+
+/// Label of what cert-manager makes for an HTTP-01 challenge (its `pkg/issuer/acme/http/http.go`).
+const SOLVER: &str = "acme.cert-manager.io/http01-solver";
+
+/// Annotation of an `EndpointSlice` with the time of the latest change of a selected Pod's readiness (or of the Service's
+/// birth) that this version took in. The controller leaves it out where no selected Pod changed.
+pub(super) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// One object of any kind.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@ mod raw;
 use std::{collections::BTreeMap, path::Path};
 
 use parallax_aggregator::{ConfigError, Document, link_address};
+use parallax_dashboards::alerts::rules::NEVER_WORKED_MINUTES;
 use url::Url;
 
 use check::Check;
@@ -114,6 +115,8 @@ pub(super) struct Monitor {
     pub(super) interval_seconds: u64,
     /// Whether the alerts come along.
     pub(super) rules: bool,
+    /// After how long a target that has never worked raises an alert; 0 leaves the alert out.
+    pub(super) never_worked_minutes: u32,
     pub(super) labels: BTreeMap<String, String>,
 }
 
@@ -418,8 +421,17 @@ fn monitor(raw: RawMonitor, check: &mut Check<'_>) -> Monitor {
         3_600,
         "seconds",
     );
+    let never_worked_minutes = raw.never_worked_minutes.unwrap_or(NEVER_WORKED_MINUTES);
+    check.within(
+        "podMonitor.neverWorkedMinutes",
+        never_worked_minutes.into(),
+        0,
+        10_080,
+        "minutes",
+    );
     check.labels("podMonitor.labels", &raw.labels);
     Monitor {
+        never_worked_minutes,
         interval_seconds,
         rules: raw.rules.unwrap_or(false),
         labels: raw.labels,

@@ -167,6 +167,7 @@ pub(super) struct RawToleration {
 pub(super) struct RawMonitor {
     pub(super) interval_seconds: Option<u64>,
     pub(super) rules: Option<bool>,
+    pub(super) never_worked_minutes: Option<u32>,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
 }

@@ -1,0 +1,62 @@
+//! Resetting the baseline of a target: what it answers from now on is what counts as working.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+};
+use parallax_model::TargetId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::{ApiError, Shared, handle::asked};
+use crate::{access::Deed, hub::BaselineReset};
+
+/// Body of `POST /v1/baselines/reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BaselineResetRequest {
+    /// The target's id, as `GET /v1/state` lists it.
+    pub target: String,
+}
+
+/// Answer of `POST /v1/baselines/reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BaselineResetAnswer {
+    /// The target's id.
+    pub target: String,
+    /// Whether anything was known of what it answers while it works.
+    pub known: bool,
+}
+
+/// `POST /v1/baselines/reset`.
+pub(crate) async fn reset(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<BaselineResetAnswer>, ApiError> {
+    let (person, request): (_, BaselineResetRequest) = asked(&shared, &headers, &body, Deed::Handle).await?;
+    let target = TargetId::new(request.target).map_err(ApiError::bad_request)?;
+    let found = shared.topology.borrow().topology.targets().contains_key(&target);
+    if !found {
+        return Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            format!("no target has the id {target}; `parallax targets` lists them"),
+        ));
+    }
+    let stopping = || ApiError::unavailable("the diagnosis is stopping; ask again");
+    let (known, answer) = oneshot::channel();
+    let reset = BaselineReset {
+        target: target.clone(),
+        known,
+    };
+    shared.resets.send(reset).await.map_err(|_| stopping())?;
+    let known = answer.await.map_err(|_| stopping())?;
+    tracing::info!(%target, by = %person.name, "the baseline of a target was reset");
+    Ok(Json(BaselineResetAnswer {
+        target: target.to_string(),
+        known,
+    }))
+}

@@ -1,0 +1,392 @@
+//! Whether all is well: the one decision that the page's headline, `GET /v1/state` and `parallax status` share.
+//!
+//! "Unknown" is never said as "ok".
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    findings::{Finding, Severity},
+    verdict::{Incident, IncidentState, Subject},
+    view::{CellState, MatrixRow, VantageState, View},
+};
+
+use serde::Serialize;
+
+use super::page::words::count;
+use crate::severity::Severity as IncidentSeverity;
+
+/// The answer to "is all well?": what a script acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    /// Every expected vantage reports, and every target works.
+    Ok,
+    /// A target fails, whether its cause is named or not, or a finding is critical.
+    Failing,
+    /// It cannot be told: coverage is incomplete, or the aggregator has just started.
+    Unknown,
+}
+
+/// How the answer is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Tone {
+    Ok,
+    Unknown,
+    Warning,
+    Critical,
+}
+
+impl Tone {
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+
+    pub(crate) const fn symbol(self) -> &'static str {
+        match self {
+            Self::Ok => "✓",
+            Self::Unknown => "?",
+            Self::Warning => "!",
+            Self::Critical => "✕",
+        }
+    }
+}
+
+/// The state in a few words, and a sentence behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) status: Status,
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
+    pub(crate) detail: String,
+}
+
+impl Summary {
+    /// What a view says. An aggregator that is catching up has not seen enough to say that all is well.
+    pub(crate) fn of(view: &View, catching_up: bool) -> Self {
+        let with = |state| view.vantages.iter().filter(|v| v.state == state).count();
+        let (waiting, silent, reporting) = (
+            with(VantageState::Waiting),
+            with(VantageState::Silent),
+            with(VantageState::Reporting),
+        );
+        let open: Vec<_> = view
+            .incidents
+            .iter()
+            .filter(|incident| is_open(incident))
+            .collect();
+        if !open.is_empty() {
+            return Self::incidents(&open, view, silent);
+        }
+        let unknown = |text: String, detail: String| Self {
+            status: Status::Unknown,
+            tone: Tone::Unknown,
+            text,
+            detail,
+        };
+        if view.vantages.is_empty() {
+            return unknown(
+                "No vantage is expected".to_owned(),
+                "The topology names no node with a prober, so no target is probed.".to_owned(),
+            );
+        }
+        if waiting == view.vantages.len() {
+            return unknown(
+                format!("Waiting for the first report of {}", count(waiting, "vantage")),
+                "Nothing is known yet.".to_owned(),
+            );
+        }
+        if reporting == 0 {
+            return unknown(
+                "No vantage reports".to_owned(),
+                "What they last reported is no longer evidence.".to_owned(),
+            );
+        }
+        if let Some(failing) = Self::failing(view) {
+            return failing;
+        }
+        if catching_up {
+            return unknown(
+                "Catching up after a start".to_owned(),
+                format!(
+                    "The aggregator has just started; {reporting} of {} report.",
+                    count(view.vantages.len(), "vantage")
+                ),
+            );
+        }
+        Self::quiet(view, waiting, silent)
+    }
+
+    /// Failures that no incident explains.
+    fn failing(view: &View) -> Option<Self> {
+        let failing = |tone, text: String, detail: &str| {
+            Some(Self {
+                status: Status::Failing,
+                tone,
+                text,
+                detail: detail.to_owned(),
+            })
+        };
+        let investigated = view
+            .investigating
+            .iter()
+            .filter(|open| !is_pending(view, &open.subject));
+        let investigated = investigated.count();
+        if investigated > 0 {
+            return failing(
+                Tone::Warning,
+                format!("Investigating {}", count(investigated, "failure")),
+                "Something fails; no cause is named yet.",
+            );
+        }
+        let rows = |test: fn(&MatrixRow) -> bool| view.matrix.iter().filter(|row| test(row)).count();
+        let broken = rows(|row| !row.never_ok && fails(row));
+        if broken > 0 {
+            return failing(
+                Tone::Warning,
+                format!("Probes fail for {}", count(broken, "target")),
+                "Too little yet to name a cause.",
+            );
+        }
+        let never = rows(|row| row.never_ok && !row.pending && fails(row));
+        if never > 0 {
+            return failing(
+                Tone::Warning,
+                format!("{} never worked", count(never, "target")),
+                "No target that has worked fails. A target that is not in service yet can say so: parallax.dev/pending.",
+            );
+        }
+        let critical = |finding: &&Finding| finding.severity == Severity::Critical;
+        let critical = view.findings.iter().filter(critical).count();
+        if critical > 0 {
+            return failing(
+                Tone::Critical,
+                count(critical, "critical finding"),
+                "All probes that must succeed do.",
+            );
+        }
+        None
+    }
+
+    fn incidents(open: &[&Incident], view: &View, silent: usize) -> Self {
+        let critical = open
+            .iter()
+            .any(|incident| IncidentSeverity::of(incident, view) == IncidentSeverity::Critical);
+        let recovering = open
+            .iter()
+            .all(|incident| incident.state == IncidentState::Recovering);
+        let mut targets: Vec<_> = open
+            .iter()
+            .flat_map(|incident| &incident.verdict.targets)
+            .collect();
+        targets.sort();
+        targets.dedup();
+        let mut details = vec![if recovering {
+            "The first successes are in, not yet enough to close".to_owned()
+        } else {
+            format!("{} affected", count(targets.len(), "target"))
+        }];
+        if !view.investigating.is_empty() {
+            details.push(format!(
+                "{} under investigation",
+                count(view.investigating.len(), "more failure")
+            ));
+        }
+        if silent > 0 {
+            details.push(format!("{} silent", count(silent, "vantage")));
+        }
+        Self {
+            status: Status::Failing,
+            tone: if critical { Tone::Critical } else { Tone::Warning },
+            text: count(open.len(), "open incident"),
+            detail: format!("{}.", details.join(", ")),
+        }
+    }
+
+    /// No incident and nothing under investigation: ok only as far as it was seen.
+    fn quiet(view: &View, waiting: usize, silent: usize) -> Self {
+        let unseen = view
+            .matrix
+            .iter()
+            .filter(|row| row.cells.iter().all(|cell| cell.state == CellState::Unknown))
+            .count();
+        let mut doubts = Vec::new();
+        for (n, words) in [
+            (silent, "vantage is silent|vantages are silent"),
+            (
+                waiting,
+                "vantage has not reported yet|vantages have not reported yet",
+            ),
+            (
+                unseen,
+                "target has no fresh evidence|targets have no fresh evidence",
+            ),
+        ] {
+            let (one, many) = words.split_once('|').unwrap_or((words, words));
+            match n {
+                0 => {}
+                1 => doubts.push(format!("1 {one}")),
+                n => doubts.push(format!("{n} {many}")),
+            }
+        }
+        let doubt = doubts.join(", ");
+        let unknown = |text: &str, detail: String| Self {
+            status: Status::Unknown,
+            tone: Tone::Unknown,
+            text: text.to_owned(),
+            detail,
+        };
+        if view.matrix.is_empty() {
+            return unknown("No target", "Nothing is configured to be reachable.".to_owned());
+        }
+        if !doubts.is_empty() {
+            return unknown("Not everything is known", format!("{doubt}."));
+        }
+        reachable(view)
+    }
+}
+
+/// Whether a subject concerns nothing but targets that are not in service yet and have never worked.
+fn is_pending(view: &View, subject: &Subject) -> bool {
+    let concerned = |row: &&MatrixRow| match subject {
+        Subject::Front(front) => row.fronts.contains(front),
+        Subject::Target(target) => row.target == *target,
+        _ => false,
+    };
+    let mut rows = view.matrix.iter().filter(concerned).peekable();
+    rows.peek().is_some() && rows.all(|row| row.never_ok && row.pending)
+}
+
+/// Every probe succeeds. What was found besides still counts, and a pass inside is none outside.
+fn reachable(view: &View) -> Summary {
+    let mut detail = format!(
+        "{} from {}",
+        count(view.matrix.len(), "target"),
+        count(view.vantages.len(), "vantage")
+    );
+    let pending = view
+        .matrix
+        .iter()
+        .filter(|row| row.never_ok && row.pending)
+        .count();
+    if pending > 0 {
+        let _ = write!(detail, "; {} not in service yet", count(pending, "target"));
+    }
+    if !view.hazards.is_empty() {
+        let _ = write!(detail, "; {}", count(view.hazards.len(), "hazard"));
+    }
+    if view.not_excluded.iter().any(|open| open.id == "I7") {
+        detail.push_str("; whether clients outside the cluster get through is not known");
+    }
+    detail.push('.');
+    let reachable = "All targets reachable";
+    let found = view
+        .findings
+        .iter()
+        .any(|finding| finding.severity > Severity::Notice);
+    let (tone, text) = if found {
+        let found = count(view.findings.len(), "finding");
+        (Tone::Warning, format!("{reachable}, and {found}"))
+    } else {
+        (Tone::Ok, reachable.to_owned())
+    };
+    Summary {
+        status: Status::Ok,
+        tone,
+        text,
+        detail,
+    }
+}
+
+pub(crate) fn is_open(incident: &Incident) -> bool {
+    !matches!(incident.state, IncidentState::Closed { .. })
+}
+
+fn fails(row: &MatrixRow) -> bool {
+    row.cells
+        .iter()
+        .any(|cell| matches!(cell.state, CellState::Failing | CellState::Flaky))
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::view::Investigation;
+
+    use super::*;
+    use crate::fixtures::{healthy, outage, row, vantage};
+
+    fn status(view: &View) -> Status {
+        Summary::of(view, false).status
+    }
+
+    #[test]
+    fn a_failure_is_one_whether_its_cause_is_named_or_not() {
+        assert_eq!(status(&healthy()), Status::Ok);
+        assert_eq!(status(&outage()), Status::Failing);
+        for state in [CellState::Failing, CellState::Flaky] {
+            let mut view = healthy();
+            view.matrix[0].cells[0].state = state;
+            assert_eq!(status(&view), Status::Failing, "{state:?}");
+            // Catching up and missing vantages are no excuse.
+            view.vantages[1] = vantage("n2/pod", VantageState::Silent);
+            assert_eq!(Summary::of(&view, true).status, Status::Failing, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
+        let mut view = healthy();
+        let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
+        never.never_ok = true;
+        view.matrix.push(never);
+        let said = Summary::of(&view, false);
+        assert_eq!(
+            (said.status, &*said.text),
+            (Status::Failing, "1 target never worked")
+        );
+        if let Some(row) = view.matrix.last_mut() {
+            row.pending = true;
+        }
+        view.investigating.push(Investigation {
+            subject: Subject::Target("https://new.example.test/".parse().unwrap()),
+            sentence: "failing, cause not yet known".to_owned(),
+            since: view.at,
+        });
+        let said = Summary::of(&view, false);
+        assert_eq!(said.status, Status::Ok);
+        assert!(
+            said.detail.contains("1 target not in service yet"),
+            "{}",
+            said.detail
+        );
+        // Whoever has worked is in service, whatever was said before.
+        if let Some(row) = view.matrix.last_mut() {
+            row.never_ok = false;
+        }
+        assert_eq!(status(&view), Status::Failing);
+    }
+
+    #[test]
+    fn lost_coverage_and_catching_up_are_never_ok() {
+        assert_eq!(Summary::of(&healthy(), true).status, Status::Unknown);
+        for state in [VantageState::Silent, VantageState::Waiting] {
+            let mut view = healthy();
+            view.vantages[1] = vantage("n2/pod", state);
+            assert_eq!(status(&view), Status::Unknown, "{state:?}");
+        }
+        let mut view = healthy();
+        for cell in &mut view.matrix[0].cells {
+            cell.state = CellState::Unknown;
+        }
+        assert_eq!(status(&view), Status::Unknown);
+        view.matrix.clear();
+        assert_eq!(status(&view), Status::Unknown);
+        view.vantages.clear();
+        assert_eq!(status(&view), Status::Unknown);
+    }
+}

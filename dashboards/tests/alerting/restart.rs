@@ -1,0 +1,123 @@
+//! An aggregator that dies in the middle of an outage, and one that starts in its place: a real Prometheus with the committed
+//! rules never ends the alert before the outage is over.
+
+use std::time::Instant;
+
+use parallax_control_plane::say;
+
+use crate::{
+    client, left_out,
+    mesh::{Probing, Told},
+    monitoring::{Monitoring, Receiver},
+    recording::{Recording, State, Teller},
+    repository, until,
+};
+
+/// Seconds for which no aggregator is there: several scrapes, and more than the steps in which the rules look back.
+const AWAY: f64 = 25.0;
+
+/// Firing alerts about incidents, at one instant.
+const FIRING: &str = "count(ALERTS{alertname=\"ParallaxIncident\",alertstate=\"firing\"})";
+
+fn recording() -> Recording {
+    Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage() {
+    if left_out(
+        "an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage",
+    ) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let client = client();
+    let [healthy, broken] = [State::Healthy, State::Broken].map(|state| recording().topology(state));
+    let mut told = Told::start(folder.path(), &recording(), &client).await;
+    let probing = Probing::start(folder.path(), &client).await;
+    let receiver = Receiver::start().await;
+    let scraped = (told.address, probing.prober);
+    let monitoring = Monitoring::start(folder.path(), &client, scraped, &receiver).await;
+    let teller = Teller::start(recording(), told.url(), client.clone());
+    let leader = "max(parallax_aggregator_leader{job=\"parallax/parallax-aggregator\"})";
+    let ready = format!(
+        "{leader} == 1 and max(parallax_aggregator_catching_up{{job=\"parallax/parallax-aggregator\"}}) == 0"
+    );
+    until("the aggregator is ready", async || {
+        monitoring.value(&ready, None).await
+    })
+    .await;
+    told.know(&broken);
+    teller.state.send_replace(State::Broken);
+    until("the incident's alert fires", async || {
+        monitoring.value(FIRING, None).await
+    })
+    .await;
+    let incident = told.incident(&client).await.unwrap();
+    let fired = Instant::now();
+    // The rules look back in steps of ten seconds: what opened since the last one is not remembered.
+    let settled = format!("min_over_time(({FIRING})[12s:1s]) and count_over_time(({FIRING})[12s:1s]) >= 11");
+    until("the alert has fired for a while", async || {
+        monitoring.value(&settled, None).await
+    })
+    .await;
+
+    teller.stop().await;
+    told.kill();
+    let away = "time() - max_over_time(timestamp(parallax_aggregator_leader{job=\"parallax/parallax-aggregator\"})[5m:1s])";
+    until("the aggregator has been away for long enough", async || {
+        monitoring.value(away, None).await.filter(|age| *age > AWAY)
+    })
+    .await;
+    let kept = monitoring.alerts().await;
+    assert!(
+        kept.iter().any(|(name, state, labels)| name == "ParallaxIncident"
+            && state == "firing"
+            && labels["incident"] == incident.as_str()),
+        "{kept:?}"
+    );
+    told.start_again(&client).await;
+    let teller = Teller::starting_with(State::Broken, recording(), told.url(), client.clone());
+    until("the successor is ready", async || {
+        monitoring.value(&ready, None).await
+    })
+    .await;
+    until("the successor has the incident", async || {
+        told.incident(&client).await
+    })
+    .await;
+    let seconds = fired.elapsed().as_secs();
+    let window = format!("[{}s:1s]", seconds.saturating_sub(2));
+    let looked = monitoring
+        .value(&format!("count_over_time(({FIRING}){window})"), None)
+        .await;
+    let absent = "absent(ALERTS{alertname=\"ParallaxIncident\",alertstate=\"firing\"})";
+    let silent = monitoring
+        .value(&format!("count_over_time({absent}{window})"), None)
+        .await;
+    say(&format!(
+        "MEASURED over {seconds} s with the aggregator away for more than {AWAY} s: {looked:?} looks, {silent:?} without the alert"
+    ));
+    assert!(looked.unwrap() >= AWAY, "{looked:?}");
+    assert_eq!(silent, None);
+
+    told.know(&healthy);
+    teller.state.send_replace(State::Healthy);
+    until("the outage is over", async || {
+        told.incident(&client).await.is_none().then_some(())
+    })
+    .await;
+    let over = Instant::now();
+    until("no alert about an incident fires", async || {
+        let firing = monitoring.alerts().await;
+        (!firing.iter().any(|(name, _, _)| name == "ParallaxIncident")).then_some(())
+    })
+    .await;
+    say(&format!(
+        "MEASURED the alert ends {:.1} s after the incident",
+        over.elapsed().as_secs_f64()
+    ));
+    assert!(over.elapsed().as_secs_f64() < 10.0);
+    teller.stop().await;
+    receiver.stop().await;
+}
