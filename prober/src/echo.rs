@@ -1,11 +1,6 @@
 //! The echo every prober serves to the others: who answered, and whom it saw. Also `/healthz` and `/metrics`.
 
-use std::{
-    convert::Infallible,
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -20,7 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     task::JoinSet,
-    time,
+    time::{self, Instant},
 };
 use tokio_util::sync::CancellationToken;
 

@@ -45,12 +45,8 @@ impl Cluster {
         let key = thing.key();
         match thing {
             // A solver of a challenge lives for minutes and answers for one path: it is no target, and no way to one.
-            Thing::Service(object) if object.metadata.is_solver() => {
-                self.remove(Resource::Services, &key)
-            }
-            Thing::Ingress(object) if object.metadata.is_solver() => {
-                self.remove(Resource::Ingresses, &key)
-            }
+            Thing::Service(object) if object.metadata.is_solver() => self.remove(Resource::Services, &key),
+            Thing::Ingress(object) if object.metadata.is_solver() => self.remove(Resource::Ingresses, &key),
             Thing::HttpRoute(object) if object.metadata.is_solver() => {
                 self.remove(Resource::HttpRoutes, &key)
             }
@@ -68,7 +64,10 @@ impl Cluster {
     }
 
     fn put_slice(&mut self, key: Key, slice: EndpointSlice) -> bool {
-        let left = self.slices.get(&key).is_some_and(|was| left_finished(was, &slice));
+        let left = self
+            .slices
+            .get(&key)
+            .is_some_and(|was| left_finished(was, &slice));
         let service = slice.metadata.label(SERVICE_NAME).map(|name| Key {
             namespace: slice.metadata.namespace.clone(),
             name: name.to_owned(),
@@ -90,7 +89,11 @@ impl Cluster {
             slice.metadata.namespace == service.namespace
                 && slice.metadata.label(SERVICE_NAME) == Some(&service.name)
         };
-        self.slices.values().filter(of_it).map(|slice| slice.endpoints.len()).sum()
+        self.slices
+            .values()
+            .filter(of_it)
+            .map(|slice| slice.endpoints.len())
+            .sum()
     }
 
     /// Forgets an object; whether it was known.

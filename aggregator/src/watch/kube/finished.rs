@@ -92,7 +92,10 @@ mod tests {
         assert!(!finished(&[runs.clone(), slice(Some("b"), &[]), again]));
         // Another one goes on.
         let two = slice(Some("a"), &[(JOB, false), ("import-b9d4c", false)]);
-        assert!(!finished(&[two.clone(), slice(Some("b"), &[("import-b9d4c", false)])]));
+        assert!(!finished(&[
+            two.clone(),
+            slice(Some("b"), &[("import-b9d4c", false)])
+        ]));
         assert!(finished(&[
             two,
             slice(Some("b"), &[("import-b9d4c", false)]),
@@ -105,7 +108,10 @@ mod tests {
         let runs = slice(Some("a"), &[(JOB, false)]);
         assert!(!finished(&[runs.clone(), slice(None, &[])]), "another selector");
         let ends = slice(Some("b"), &[(JOB, true)]);
-        assert!(!finished(&[runs.clone(), ends.clone(), slice(None, &[])]), "deleted");
+        assert!(
+            !finished(&[runs.clone(), ends.clone(), slice(None, &[])]),
+            "deleted"
+        );
         assert!(
             !finished(&[runs, ends, slice(Some("c"), &[])]),
             "deleted, and another's readiness changed"
@@ -118,10 +124,21 @@ mod tests {
 
     #[test]
     fn names_of_pods_that_are_replaced() {
-        for name in ["shop-76bcc87978-ctzwn", "a-b-5d4f8c7b9-x2x4z", "ledger-0", "ledger-12"] {
+        for name in [
+            "shop-76bcc87978-ctzwn",
+            "a-b-5d4f8c7b9-x2x4z",
+            "ledger-0",
+            "ledger-12",
+        ] {
             assert!(is_replaced(name), "{name}");
         }
-        for name in ["import-x7k2p", "import-3-x7k2p", "import-29402345-x7k2p", "import-data-x7k2p", "once"] {
+        for name in [
+            "import-x7k2p",
+            "import-3-x7k2p",
+            "import-29402345-x7k2p",
+            "import-data-x7k2p",
+            "once",
+        ] {
             assert!(!is_replaced(name), "{name}");
         }
     }

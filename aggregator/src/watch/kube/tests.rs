@@ -365,9 +365,7 @@ async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change(
     scene
         .until_watch(Resource::Nodes, |watch| watch.condition == Condition::Live)
         .await;
-    scene
-        .server
-        .put("nodes", json!({"metadata": {"name": "late"}}));
+    scene.server.put("nodes", json!({"metadata": {"name": "late"}}));
     let late = "late".parse().unwrap();
     scene
         .until(|state| state.topology.nodes().contains_key(&late))

@@ -40,11 +40,15 @@ pub(super) fn start_digest(values: &Values) -> String {
     let of_a_start = |line: &&str| !line.starts_with("intervalMs: ") && !line.starts_with("timeoutMs: ");
     let lines: Vec<&str> = text.lines().filter(of_a_start).collect();
     let digest = ring::digest::digest(&ring::digest::SHA256, lines.join("\n").as_bytes());
-    digest.as_ref().iter().take(8).fold(String::new(), |mut hex, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    digest
+        .as_ref()
+        .iter()
+        .take(8)
+        .fold(String::new(), |mut hex, byte| {
+            // Writing into a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }
 
 /// All of them.

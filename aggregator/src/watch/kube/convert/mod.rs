@@ -61,7 +61,12 @@ pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes)
         }
     }
     let mut published = hosts.published;
-    published.extend(own::targets(&mut services, &used, (&wanted, &cluster.finished), notes));
+    published.extend(own::targets(
+        &mut services,
+        &used,
+        (&wanted, &cluster.finished),
+        notes,
+    ));
     let mut targets = hosts.external;
     targets.extend(own::api_server(&services));
     TopologySpec {

@@ -330,7 +330,12 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
 fn a_service_whose_pods_have_finished_is_not_probed_unless_it_asks_to_be() {
     let probed = |asks: bool| {
         let mut cluster = cluster(SHOP);
-        let key = cluster.services.keys().find(|key| key.name == "web").unwrap().clone();
+        let key = cluster
+            .services
+            .keys()
+            .find(|key| key.name == "web")
+            .unwrap()
+            .clone();
         cluster.finished.insert(key.clone());
         if asks {
             let mut service = (*cluster.services[&key]).clone();
@@ -340,8 +345,14 @@ fn a_service_whose_pods_have_finished_is_not_probed_unless_it_asks_to_be() {
         }
         let mut notes = Notes::default();
         let spec = discover(&cluster, Defaults::Published, &mut notes);
-        let said = notes.finish().iter().any(|note| note.text.contains("have finished"));
-        let web = spec.services.iter().find(|service| service.name.as_str() == "web");
+        let said = notes
+            .finish()
+            .iter()
+            .any(|note| note.text.contains("have finished"));
+        let web = spec
+            .services
+            .iter()
+            .find(|service| service.name.as_str() == "web");
         (web.unwrap().probe.wanted, said)
     };
     assert_eq!(probed(false), (Some(false), true));
