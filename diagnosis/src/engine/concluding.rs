@@ -7,6 +7,7 @@ use parallax_model::{EventTime, TargetId};
 use super::{Engine, asking::Inquiry};
 use crate::{
     block::{Block, Of},
+    causes::ResolverView,
     cells::RoundCells,
     evidence::{Asked, Desk},
     ids::class_position,
@@ -145,9 +146,9 @@ impl Engine {
             })
             .collect();
         format!(
-            "failing, cause not yet known; likeliest so far: {} ({:.2})",
+            "failing, cause not yet known; likeliest so far: {} ({})",
             crate::evidence::listed(&names),
-            class.mass.min(1.0)
+            crate::evidence::likelihood(class.mass.min(1.0))
         )
     }
 
@@ -367,6 +368,10 @@ impl Engine {
             unit,
             front,
             service: self.service_of_unit(unit),
+            resolver: match unit.plain() {
+                Unit::Dns => self.resolvers.view(&self.topology, &finding.failing, start),
+                _ => ResolverView::default(),
+            },
             siblings,
             everywhere,
             ttl,

@@ -47,6 +47,7 @@ use crate::{
     matrix::{Matrix, Place, Pulse},
     prior::PriorFact,
     rounds::{Refused, Rounds},
+    resolvers::Resolvers,
     routes::{Routes, front_of},
     row::Row,
     scene::Nodes,
@@ -199,6 +200,7 @@ pub struct Engine {
     /// Where it took up what another process left.
     resumed: Option<Resumed>,
     findings: Findings,
+    resolvers: Resolvers,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
     facts: Facts,
     /// The matrix as it was when these were taken from it.
@@ -261,6 +263,7 @@ impl Engine {
             answers: Answers::default(),
             resumed: None,
             findings: Findings::default(),
+            resolvers: Resolvers::default(),
             facts: Facts::default(),
             pulse: Pulse::default(),
             hazards: Vec::new(),
@@ -420,6 +423,7 @@ impl Engine {
         let names = (&self.routes, &self.world);
         self.findings.take(round, &mut rows, names.0, names.1);
         self.findings.judge(round, &self.topology, names, self.settings);
+        self.resolvers.take(round, &rows);
         let asked = self.asking.hear(round, &mut rows, names, &fold);
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);

@@ -148,6 +148,7 @@ impl Veil {
             addresses,
             ttl_s,
             tcp,
+            unanswered,
         } = answer;
         let mut addresses: Vec<_> = addresses.into_iter().map(|address| self.ip(address)).collect();
         addresses.sort();
@@ -157,6 +158,7 @@ impl Veil {
             addresses,
             ttl_s,
             tcp,
+            unanswered,
         }
     }
 
