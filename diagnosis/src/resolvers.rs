@@ -72,7 +72,11 @@ impl Resolvers {
             }
         }
         let oldest = Round(round.0 - REMEMBERED);
-        if self.lost.first_key_value().is_some_and(|(first, _)| *first < oldest) {
+        if self
+            .lost
+            .first_key_value()
+            .is_some_and(|(first, _)| *first < oldest)
+        {
             self.lost = self.lost.split_off(&oldest);
         }
     }

@@ -140,7 +140,10 @@ impl Remedy {
             return;
         }
         for remedy in remedies {
-            remedy.command = remedy.command.take().filter(|command| !command.contains("kubectl"));
+            remedy.command = remedy
+                .command
+                .take()
+                .filter(|command| !command.contains("kubectl"));
         }
     }
 

@@ -170,16 +170,20 @@ pub(crate) struct MissingIssuer {
 
 /// The first `caIssuers` URL of a certificate.
 fn issuer_url(certificate: &X509Certificate<'_>) -> Option<String> {
-    let access = certificate.get_extension_unique(&OID_PKIX_AUTHORITY_INFO_ACCESS).ok()??;
+    let access = certificate
+        .get_extension_unique(&OID_PKIX_AUTHORITY_INFO_ACCESS)
+        .ok()??;
     let ParsedExtension::AuthorityInfoAccess(access) = access.parsed_extension() else {
         return None;
     };
-    access.iter().find_map(|description| match &description.access_location {
-        GeneralName::URI(url) if description.access_method == OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS => {
-            Some(tamed(url))
-        }
-        _ => None,
-    })
+    access
+        .iter()
+        .find_map(|description| match &description.access_location {
+            GeneralName::URI(url) if description.access_method == OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS => {
+                Some(tamed(url))
+            }
+            _ => None,
+        })
 }
 
 #[cfg(test)]

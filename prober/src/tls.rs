@@ -181,8 +181,10 @@ impl Recording {
     fn refusal(&self) -> Option<Stop> {
         let shown = self.shown.get()?;
         let error = shown.refused.as_ref()?;
-        if matches!(error, rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
-            && let Some(missing) = certificate::missing_issuer(&shown.chain)
+        if matches!(
+            error,
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)
+        ) && let Some(missing) = certificate::missing_issuer(&shown.chain)
         {
             let detail = format!(
                 "{error}; the server did not send the certificate of its issuer {} (found at {})",

@@ -31,7 +31,9 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
                         Claim::MemberFailsDirectly,
                         Claim::OtherEndpointsPass,
                     ][..],
-                    format!("endpoint {endpoint} fails through the address and directly, while the others answer"),
+                    format!(
+                        "endpoint {endpoint} fails through the address and directly, while the others answer"
+                    ),
                 ),
                 (
                     &[Claim::MemberFailsDirectly, Claim::OtherEndpointsPass],
@@ -47,7 +49,10 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
                 &[Claim::MemberReady],
                 "; it is ready all the same, so its readiness probe does not test what clients need",
             )
-            .say_if(&[Claim::MemberUnready], "; the EndpointSlice says that it is not ready")
+            .say_if(
+                &[Claim::MemberUnready],
+                "; the EndpointSlice says that it is not ready",
+            )
             .clauses()
     },
     remedies: |s| {

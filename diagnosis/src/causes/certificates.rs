@@ -35,7 +35,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| PROFILE,
         likelier: |s| share(s, WRONG_NAME),
         mechanism: |s| {
-            let host = s.tls_server().map_or("the name that was asked for", |(host, _)| host);
+            let host = s
+                .tls_server()
+                .map_or("the name that was asked for", |(host, _)| host);
             Wording::of(s)
                 .say(format!("the server's certificate is not for {host}"))
                 .say_if(
@@ -65,7 +67,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         mechanism: |s| {
             Wording::of(s)
                 .say_first([
-                    (&[Claim::Of(EXPIRED)][..], "the server's certificate has expired".to_owned()),
+                    (
+                        &[Claim::Of(EXPIRED)][..],
+                        "the server's certificate has expired".to_owned(),
+                    ),
                     (
                         &[Claim::Of(NOT_YET)],
                         "the server's certificate is not valid yet, or a clock is wrong".to_owned(),
@@ -81,7 +86,9 @@ pub(crate) const CAUSES: &[Cause] = &[
                     look(s).or_else(|| Some("kubectl get certificates -A".to_owned())),
                     "most servers reload it without dropping connections; some restart",
                 )
-                .not_when("it is not valid yet: then the clock of the server, of its CA or of the clients is wrong"),
+                .not_when(
+                    "it is not valid yet: then the clock of the server, of its CA or of the clients is wrong",
+                ),
                 remedy(
                     "look at why its renewal failed: the issuer, its challenges, its quota",
                     Some("kubectl get certificaterequests,challenges -A".to_owned()),
@@ -165,9 +172,9 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .clauses()
         },
         remedies: |s| {
-            let plain = s.tls_server().map(|(host, port)| {
-                format!("curl -sSI --max-time 5 http://{}/", at(host, port))
-            });
+            let plain = s
+                .tls_server()
+                .map(|(host, port)| format!("curl -sSI --max-time 5 http://{}/", at(host, port)));
             vec![
                 remedy(
                     "have the port speak TLS, or ask it in plain HTTP",

@@ -16,9 +16,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |_| 1.0,
         mechanism: |s| {
             let node = s.node_words();
-            let resolver = s
-                .resolver_words()
-                .map_or_else(|| "its resolver".to_owned(), |asked| format!("its resolver {asked}"));
+            let resolver = s.resolver_words().map_or_else(
+                || "its resolver".to_owned(),
+                |asked| format!("its resolver {asked}"),
+            );
             Wording::of(s)
                 .say(format!("the way of {node} to {resolver} is broken"))
                 .say_if(&[Claim::LostOverTcp], ", over UDP and TCP alike")
@@ -53,9 +54,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| kinds::DNS,
         likelier: |_| 1.0,
         mechanism: |s| {
-            let resolver = s
-                .resolver_words()
-                .map_or_else(|| "the resolver".to_owned(), |asked| format!("the resolver {asked}"));
+            let resolver = s.resolver_words().map_or_else(
+                || "the resolver".to_owned(),
+                |asked| format!("the resolver {asked}"),
+            );
             let service = s.resolver.service.map(|service| service.key.to_string());
             Wording::of(s)
                 .say_first([
@@ -68,7 +70,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                     ),
                     (&[], format!("{resolver} fails")),
                 ])
-                .say_if(&[Claim::AllFail, Claim::EveryClient], "; no name resolves on any node")
+                .say_if(
+                    &[Claim::AllFail, Claim::EveryClient],
+                    "; no name resolves on any node",
+                )
                 .say_if(&[Claim::LostOverTcp], "; questions over TCP are lost, too")
                 .clauses()
         },

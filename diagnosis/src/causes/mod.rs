@@ -28,9 +28,7 @@ use crate::{
     likelihood::lse,
     prior::{About, PriorFact},
     region::RegionKind,
-    topology::{
-        Endpoint, EndpointCondition, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy,
-    },
+    topology::{Endpoint, EndpointCondition, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
     verdict::{Fact, NamedCause, Remedy},
 };
 

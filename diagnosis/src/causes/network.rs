@@ -52,7 +52,8 @@ pub(crate) const CAUSES: &[Cause] = &[
             vec![
                 remedy(
                     "lower the pods' MTU in the CNI configuration to what the path carries",
-                    s.peer_address().map(|address| format!("ping -M do -s 1422 {address}")),
+                    s.peer_address()
+                        .map(|address| format!("ping -M do -s 1422 {address}")),
                     "pods must restart; a few per cent more packets for the same data",
                 )
                 .not_when("small answers are lost as well: then it is the path and not its MTU (P7)"),
@@ -68,7 +69,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         mechanism: |s| {
             Wording::of(s)
                 .say("the bridge or a NetworkPolicy keeps pods of one node from each other")
-                .say_if(&[Claim::BetweenNodesPasses], ", while pods of other nodes get through")
+                .say_if(
+                    &[Claim::BetweenNodesPasses],
+                    ", while pods of other nodes get through",
+                )
                 .clauses()
         },
         remedies: |_| {
@@ -86,7 +90,10 @@ fn lost(s: &Situation<'_>) -> Vec<Clause> {
     let [from, to] = s.members.as_slice() else {
         return Wording::of(s)
             .say_first([
-                (&[Claim::AllFail, Claim::SeveralChannels][..], "whatever leaves its node is lost, on every channel".to_owned()),
+                (
+                    &[Claim::AllFail, Claim::SeveralChannels][..],
+                    "whatever leaves its node is lost, on every channel".to_owned(),
+                ),
                 (&[Claim::AllFail], "whatever leaves its node is lost".to_owned()),
                 (&[], "the network between nodes loses packets".to_owned()),
             ])

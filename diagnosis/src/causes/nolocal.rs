@@ -123,7 +123,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
         mechanism: |s| {
             let said = if s.is_local() {
-                "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node".to_owned()
+                "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node"
+                    .to_owned()
             } else {
                 format!(
                     "the nodes restrict the cluster address to endpoints of their own, as under \
@@ -155,7 +156,10 @@ fn policy(s: &Situation<'_>, does: &str) -> Vec<Clause> {
         (_, true) => format!("externalTrafficPolicy: Local{does}"),
         (None, false) => format!("as under externalTrafficPolicy: Local{does}"),
         (Some(service), false) => {
-            format!("as under externalTrafficPolicy: Local, which Service {} does not have{does}", service.key)
+            format!(
+                "as under externalTrafficPolicy: Local, which Service {} does not have{does}",
+                service.key
+            )
         }
     };
     Wording::of(s).say(said).clauses()

@@ -185,7 +185,10 @@ impl<'a> Situation<'a> {
     /// An address at the other end of the path: that of the prober on the region's last node, or on any.
     pub(crate) fn peer_address(&self) -> Option<IpAddr> {
         let nodes = self.topology.nodes();
-        let named = self.members.last().and_then(|name| nodes.get(&NodeName::new(name.as_str()).ok()?));
+        let named = self
+            .members
+            .last()
+            .and_then(|name| nodes.get(&NodeName::new(name.as_str()).ok()?));
         let mut nodes = named.into_iter().chain(nodes.values());
         nodes.find_map(|node| Some(node.prober.as_ref()?.address.ip()))
     }

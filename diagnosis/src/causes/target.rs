@@ -151,17 +151,22 @@ pub(crate) const CAUSES: &[Cause] = &[
         mechanism: |s| {
             let said = match s.main_failure() {
                 Some((FailureKind::RedirectLoop, _)) => "the redirects run in a circle".to_owned(),
-                Some((FailureKind::RedirectTooMany, _)) => "there are more redirects than a client follows".to_owned(),
+                Some((FailureKind::RedirectTooMany, _)) => {
+                    "there are more redirects than a client follows".to_owned()
+                }
                 Some((FailureKind::Status, Some(status))) => {
                     format!("the answer is a redirect ({status}) where another one is expected")
                 }
-                _ => "the answer sends clients to another scheme, port or host than the target allows".to_owned(),
+                _ => "the answer sends clients to another scheme, port or host than the target allows"
+                    .to_owned(),
             };
             Wording::of(s).say_if(&[Claim::Redirected], said).clauses()
         },
         remedies: |s| {
             let url = s.target.map(|target| target.id.as_str());
-            let url = url.filter(|url| url.starts_with("http")).map(|url| url.split('#').next().unwrap_or(url));
+            let url = url
+                .filter(|url| url.starts_with("http"))
+                .map(|url| url.split('#').next().unwrap_or(url));
             vec![
                 remedy(
                     "look at where the answer leads",
@@ -218,8 +223,9 @@ pub(crate) const CAUSES: &[Cause] = &[
                 )
             };
             vec![
-                remedy(action, Some(command), cost)
-                    .not_when("the policy is the provider's or the mesh's own, outside of NetworkPolicy objects"),
+                remedy(action, Some(command), cost).not_when(
+                    "the policy is the provider's or the mesh's own, outside of NetworkPolicy objects",
+                ),
             ]
         },
     },
@@ -240,7 +246,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::Routed][..],
-                        "the application's sidecar refuses plain requests, and the controller makes them".to_owned(),
+                        "the application's sidecar refuses plain requests, and the controller makes them"
+                            .to_owned(),
                     ),
                     (&[], "the application's sidecar refuses plain requests".to_owned()),
                 ])
@@ -272,7 +279,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                     ),
                     (&[], reason(s).to_owned()),
                 ])
-                .say_if(&[Claim::Ready], ", though Kubernetes says that the pods are ready")
+                .say_if(
+                    &[Claim::Ready],
+                    ", though Kubernetes says that the pods are ready",
+                )
                 .clauses()
         },
         remedies: workload,
@@ -291,7 +301,11 @@ fn no_endpoint(s: &Situation<'_>) -> Vec<Clause> {
         return Wording::of(s)
             .say_if(
                 &[Claim::NoEndpoint],
-                format!("Service {} has no usable endpoint ({})", service.key, what_is(service)),
+                format!(
+                    "Service {} has no usable endpoint ({})",
+                    service.key,
+                    what_is(service)
+                ),
             )
             .say_if(
                 &[Claim::NoEndpoint, Claim::Mostly(KindClass::Refused)],

@@ -281,11 +281,23 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
         (cause.id, said(cause, &known), share)
     };
     for (kind, id, words) in [
-        (FailureKind::CertificateWrongName, "P13", "is not for the name that was asked for"),
+        (
+            FailureKind::CertificateWrongName,
+            "P13",
+            "is not for the name that was asked for",
+        ),
         (FailureKind::CertificateExpired, "P14", "has expired"),
         (FailureKind::CertificateNotYetValid, "P14", "is not valid yet"),
-        (FailureKind::CertificateUntrusted, "P15", "a private CA or a self-signed certificate"),
-        (FailureKind::CertificateChainIncomplete, "P16", "without the intermediate certificate"),
+        (
+            FailureKind::CertificateUntrusted,
+            "P15",
+            "a private CA or a self-signed certificate",
+        ),
+        (
+            FailureKind::CertificateChainIncomplete,
+            "P16",
+            "without the intermediate certificate",
+        ),
         (FailureKind::NotTls, "P17", "does not speak TLS"),
     ] {
         let (named, sentence, share) = of(kind.clone());
@@ -298,7 +310,10 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
         &situation(&topology, &[]),
         &[(FailureKind::CertificateChainIncomplete, None, 9.0)],
     );
-    let ids: Vec<&str> = rank(RegionKind::Target, &incomplete).iter().map(|(c, _)| c.id).collect();
+    let ids: Vec<&str> = rank(RegionKind::Target, &incomplete)
+        .iter()
+        .map(|(c, _)| c.id)
+        .collect();
     assert!(ids[..2] == ["P16", "P15"], "{ids:?}");
 }
 
@@ -312,10 +327,7 @@ fn a_redirect_is_named_only_where_one_was_seen() {
     let shares = |kind: FailureKind, status: Option<u16>| {
         let known = failing(&routed, &[(kind, status, 9.0)]);
         let ranked = rank(RegionKind::Target, &known);
-        (
-            ranked[0].0.id,
-            ranked.iter().any(|(cause, _)| cause.id == "F18"),
-        )
+        (ranked[0].0.id, ranked.iter().any(|(cause, _)| cause.id == "F18"))
     };
     for kind in FailureKind::ALL {
         let redirect = matches!(

@@ -146,11 +146,13 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::EndpointsPass, Claim::AddressFails, refused][..],
-                        "the endpoints answer, and the address in front of them refuses all connections".to_owned(),
+                        "the endpoints answer, and the address in front of them refuses all connections"
+                            .to_owned(),
                     ),
                     (
                         &[Claim::EndpointsPass],
-                        "the endpoints answer, and the address in front of them does not lead there".to_owned(),
+                        "the endpoints answer, and the address in front of them does not lead there"
+                            .to_owned(),
                     ),
                     (
                         &[],
@@ -176,9 +178,14 @@ pub(crate) const CAUSES: &[Cause] = &[
 
 fn blocked(s: &Situation<'_>) -> Vec<Clause> {
     if s.main_status().is_some() || s.share(&[KindClass::Http4xx, KindClass::Http5xx]) > 0.5 {
-        let status = s.main_status().map_or_else(String::new, |status| format!(" ({status})"));
+        let status = s
+            .main_status()
+            .map_or_else(String::new, |status| format!(" ({status})"));
         return Wording::of(s)
-            .say_if(&[Claim::Answered], format!("the answer{status} is that of a filter: "))
+            .say_if(
+                &[Claim::Answered],
+                format!("the answer{status} is that of a filter: "),
+            )
             .say("an allow-list in front keeps these clients out")
             .clauses();
     }

@@ -129,7 +129,8 @@ impl Claim {
         let sum = |meant: &dyn Fn(&RowKey) -> bool| s.table.sum(meant);
         let own = |key: &RowKey| key.part == Part::Own;
         let sure = |key: &RowKey| own(key) && key.reach == Reach::Sure;
-        let address = |key: &RowKey| own(key) && is_through_front(key.channel) && key.channel != Channel::Proxied;
+        let address =
+            |key: &RowKey| own(key) && is_through_front(key.channel) && key.channel != Channel::Proxied;
         let direct = |key: &RowKey| own(key) && key.channel == Channel::Direct;
         match self {
             Self::AllFail => sum(&sure).all_fail(),

@@ -5,8 +5,6 @@ mod locality;
 mod row_words;
 mod ruled_out;
 mod table;
-#[cfg(test)]
-mod tests;
 mod words;
 
 use std::collections::BTreeSet;

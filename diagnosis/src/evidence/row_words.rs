@@ -98,9 +98,7 @@ impl Desk<'_> {
             .map(|i| &i.service);
         let routed = |target: &parallax_model::TargetId| {
             let placed = self.topology.targets().get(target);
-            placed.is_some_and(|placed| {
-                placed.routed && placed.entry.as_ref().map(|(key, _)| key) == service
-            })
+            placed.is_some_and(|placed| placed.routed && placed.entry.as_ref().map(|(key, _)| key) == service)
         };
         if self.targets.iter().any(routed) {
             "an ingress pod"

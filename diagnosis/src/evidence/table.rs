@@ -129,7 +129,9 @@ impl Desk<'_> {
     fn rows(&self, cells: &RoundCells, region: Region, part: Part) -> Vec<TableRow> {
         let mut rows: BTreeMap<RowKey, Counts> = BTreeMap::new();
         for (key, counts) in cells {
-            rows.entry(self.row_key(key, region, part)).or_default().add(counts);
+            rows.entry(self.row_key(key, region, part))
+                .or_default()
+                .add(counts);
         }
         rows.into_iter()
             .filter(|(_, counts)| counts.seen_n > 0)

@@ -48,7 +48,10 @@ impl Desk<'_> {
                 .filter(|r| **r != finding.region)
                 .map(|r| r.describe(self.world).to_string())
                 .collect();
-            clauses.push(Clause::plain(format!(" (cannot be told from {})", listed(&others))));
+            clauses.push(Clause::plain(format!(
+                " (cannot be told from {})",
+                listed(&others)
+            )));
         }
         clauses
     }
@@ -101,7 +104,9 @@ impl Desk<'_> {
         let members = finding.region.describe(self.world).members;
         let name = |client: &crate::ids::VantageIx| {
             let vantage = self.world.vantages.name(*client);
-            vantage.node().map_or_else(|| vantage.to_string(), ToString::to_string)
+            vantage
+                .node()
+                .map_or_else(|| vantage.to_string(), ToString::to_string)
         };
         let names: BTreeSet<String> = finding.failing.iter().map(name).collect();
         let clients = listed(&names.into_iter().collect::<Vec<_>>());

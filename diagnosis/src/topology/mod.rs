@@ -29,8 +29,8 @@ pub use build::Problem;
 pub use exposure::Exposure;
 pub use spec::{
     BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, Platform,
-    PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe, ServiceSpec,
-    ServiceType, TopologySpec, TrafficPolicy,
+    PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe,
+    ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
 };
 pub use usable::Preference;
 

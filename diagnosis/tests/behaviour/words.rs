@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parallax_diagnosis::{
     Engine, Settings,
     topology::{Topology, TopologySpec},
-    verdict::{Verdict, Incident},
+    verdict::{Incident, Verdict},
     view::View,
 };
 use parallax_model::{EventTime, Micros, Recorded, Vantage};
@@ -87,9 +87,9 @@ fn ended(mut line: Value, outcome: Outcome) -> Value {
     match outcome {
         None => line["result"] = json!("ok"),
         Some((phase, kind)) => {
-            let (kind, status) = kind.split_once(':').map_or((kind, None), |(kind, status)| {
-                (kind, status.parse::<u16>().ok())
-            });
+            let (kind, status) = kind
+                .split_once(':')
+                .map_or((kind, None), |(kind, status)| (kind, status.parse::<u16>().ok()));
             line["result"] = json!("failed");
             line["phase"] = json!(phase);
             line["kind"] = json!(kind);
@@ -210,11 +210,31 @@ fn rounds(cluster: &mut Cluster, mut act: impl FnMut(&mut Cluster, i64, bool)) -
 #[test]
 fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
     for (kind, id, words, remedy) in [
-        ("certificate_wrong_name", "P13", "the server's certificate is not for shop.example.test", "names the host"),
-        ("certificate_expired", "P14", "the server's certificate has expired", "renew"),
+        (
+            "certificate_wrong_name",
+            "P13",
+            "the server's certificate is not for shop.example.test",
+            "names the host",
+        ),
+        (
+            "certificate_expired",
+            "P14",
+            "the server's certificate has expired",
+            "renew",
+        ),
         ("certificate_not_yet_valid", "P14", "is not valid yet", "renew"),
-        ("certificate_untrusted", "P15", "leads to no root that the probers trust", "trust"),
-        ("certificate_chain_incomplete", "P16", "without the intermediate certificate", "whole chain"),
+        (
+            "certificate_untrusted",
+            "P15",
+            "leads to no root that the probers trust",
+            "trust",
+        ),
+        (
+            "certificate_chain_incomplete",
+            "P16",
+            "without the intermediate certificate",
+            "whole chain",
+        ),
         ("not_tls", "P17", "does not speak TLS", "speak TLS"),
     ] {
         let mut cluster = Cluster::new(&sound());
@@ -224,9 +244,17 @@ fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
         let verdict = only(&view);
         assert_eq!(verdict.causes[0].id, id, "{kind}: {}", verdict.sentence);
         assert!(verdict.sentence.contains(words), "{kind}: {}", verdict.sentence);
-        assert!(!verdict.sentence.contains("redirect"), "{kind}: {}", verdict.sentence);
+        assert!(
+            !verdict.sentence.contains("redirect"),
+            "{kind}: {}",
+            verdict.sentence
+        );
         assert!(verdict.causes.iter().all(|cause| cause.id != "F18"), "{kind}");
-        assert!(verdict.remedies[0].action.contains(remedy), "{kind}: {:?}", verdict.remedies[0]);
+        assert!(
+            verdict.remedies[0].action.contains(remedy),
+            "{kind}: {:?}",
+            verdict.remedies[0]
+        );
     }
 }
 
@@ -234,13 +262,22 @@ fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
 fn a_redirect_that_was_seen_is_named() {
     let mut cluster = Cluster::new(&sound());
     let view = rounds(&mut cluster, |cluster, round, broken| {
-        cluster.host(round, "http", |_| broken.then_some(("check", "redirect_loop:301")));
+        cluster.host(round, "http", |_| {
+            broken.then_some(("check", "redirect_loop:301"))
+        });
     });
     let verdict = only(&view);
     assert_eq!(verdict.causes[0].id, "F18", "{}", verdict.sentence);
-    assert!(verdict.sentence.contains("the redirects run in a circle"), "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("the redirects run in a circle"),
+        "{}",
+        verdict.sentence
+    );
     let command = verdict.remedies[0].command.as_deref();
-    assert_eq!(command, Some("curl -sSI --max-redirs 0 http://shop.example.test/"));
+    assert_eq!(
+        command,
+        Some("curl -sSI --max-redirs 0 http://shop.example.test/")
+    );
 }
 
 #[test]
@@ -255,7 +292,9 @@ fn nothing_is_said_of_a_controller_where_a_service_is_asked_at_its_own_address()
     assert_eq!(verdict.causes[0].id, "F20");
     assert!(!verdict.sentence.contains("controller"), "{}", verdict.sentence);
     assert!(
-        verdict.sentence.contains("the pods of Service shop/web answer with server errors"),
+        verdict
+            .sentence
+            .contains("the pods of Service shop/web answer with server errors"),
         "{}",
         verdict.sentence
     );
@@ -296,20 +335,30 @@ fn a_target_that_no_service_is_known_of_is_said_to_fail_and_nothing_is_said_of_i
         let recorded: Recorded = serde_json::from_value(line).unwrap();
         cluster.engine.observe(&recorded);
         let end = EventTime((round + 1) * INTERVAL).shifted(3_500_000);
-        cluster.engine.progress(&"vpc:laptop".parse().unwrap(), EventTime((round + 1) * INTERVAL));
+        cluster
+            .engine
+            .progress(&"vpc:laptop".parse().unwrap(), EventTime((round + 1) * INTERVAL));
         cluster.engine.advance(end);
         cluster.engine.view(end)
     };
     let mut view = None;
     for round in 0..10 {
-        view = Some(laptop(&mut cluster, round, (round >= 3).then_some(("connect", "refused"))));
+        view = Some(laptop(
+            &mut cluster,
+            round,
+            (round >= 3).then_some(("connect", "refused")),
+        ));
     }
     let view = view.unwrap();
     let verdict = only(&view);
     for words in ["endpoint", "workload", "down", "every node", "controller"] {
         assert!(!verdict.sentence.contains(words), "{words}: {}", verdict.sentence);
     }
-    assert!(verdict.sentence.contains("nothing listens on the port"), "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("nothing listens on the port"),
+        "{}",
+        verdict.sentence
+    );
     for remedy in &verdict.remedies {
         let command = remedy.command.as_deref().unwrap_or_default();
         assert!(!command.contains("kubectl"), "{command}");
@@ -319,8 +368,14 @@ fn a_target_that_no_service_is_known_of_is_said_to_fail_and_nothing_is_said_of_i
 #[test]
 fn a_service_without_a_usable_endpoint_says_whether_any_exists() {
     for (web, words) in [
-        (&[][..], "Service shop/web has no usable endpoint (none exists), so connections are refused"),
-        (&[false, false, false], "Service shop/web has no usable endpoint (none of 3 is ready), so connections are refused"),
+        (
+            &[][..],
+            "Service shop/web has no usable endpoint (none exists), so connections are refused",
+        ),
+        (
+            &[false, false, false],
+            "Service shop/web has no usable endpoint (none of 3 is ready), so connections are refused",
+        ),
     ] {
         let mut cluster = Cluster::new(&sound());
         let view = rounds(&mut cluster, |cluster, round, broken| {
@@ -333,7 +388,11 @@ fn a_service_without_a_usable_endpoint_says_whether_any_exists() {
         let verdict = only(&view);
         assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
         assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
-        assert!(!verdict.sentence.contains("endpoints answer"), "{}", verdict.sentence);
+        assert!(
+            !verdict.sentence.contains("endpoints answer"),
+            "{}",
+            verdict.sentence
+        );
     }
 }
 
@@ -416,7 +475,9 @@ fn an_api_server_without_its_endpoint_withdrew_it_itself() {
     let verdict = only(&view);
     assert_eq!(verdict.causes[0].id, "P12", "{}", verdict.sentence);
     assert!(
-        verdict.sentence.contains("the API server withdrew its own endpoint"),
+        verdict
+            .sentence
+            .contains("the API server withdrew its own endpoint"),
         "{}",
         verdict.sentence
     );
@@ -427,11 +488,7 @@ mod names {
     use super::*;
 
     /// Two names from every node; `lost` says what of a question is lost and what was learnt then.
-    fn asked(
-        spec: &Value,
-        broken_spec: &Value,
-        lost: impl Fn(i64, &str, &str) -> Option<Value>,
-    ) -> View {
+    fn asked(spec: &Value, broken_spec: &Value, lost: impl Fn(i64, &str, &str) -> Option<Value>) -> View {
         let mut cluster = Cluster::new(spec);
         rounds(&mut cluster, |cluster, round, broken| {
             if round == 3 {
@@ -448,7 +505,11 @@ mod names {
     }
 
     fn none_is_a_race(verdict: &Verdict) {
-        assert!(verdict.causes.iter().all(|cause| cause.id != "F16"), "{:?}", verdict.causes);
+        assert!(
+            verdict.causes.iter().all(|cause| cause.id != "F16"),
+            "{:?}",
+            verdict.causes
+        );
         assert!(!verdict.sentence.contains("families"), "{}", verdict.sentence);
     }
 
@@ -474,7 +535,9 @@ mod names {
     fn port_53_filtered_for_one_nodes_pods_is_that_nodes_way() {
         let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
             "tcp_answered": false});
-        let view = asked(&sound(), &sound(), |_, node, _| (node == "n2").then(|| lost.clone()));
+        let view = asked(&sound(), &sound(), |_, node, _| {
+            (node == "n2").then(|| lost.clone())
+        });
         let verdict = only(&view);
         assert_eq!(verdict.causes[0].id, "P9", "{}", verdict.sentence);
         none_is_a_race(verdict);
@@ -507,9 +570,9 @@ mod names {
     fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
         let view = asked(&sound(), &sound(), |round, node, name| {
             let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
-            (turn % 2 == 0).then(|| {
-                json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true})
-            })
+            (turn % 2 == 0).then(
+                || json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true}),
+            )
         });
         let verdict = only(&view);
         assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);

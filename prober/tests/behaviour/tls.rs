@@ -55,10 +55,18 @@ async fn each_wrong_certificate_has_its_own_kind() {
 async fn a_missing_intermediate_is_told_from_a_private_ca_by_what_the_certificate_says_of_its_issuer() {
     let (known, private) = (Ca::new(), Ca::new());
     for (ca, chain, kind) in [
-        (&known, Chain::Alone, Some(FailureKind::CertificateChainIncomplete)),
+        (
+            &known,
+            Chain::Alone,
+            Some(FailureKind::CertificateChainIncomplete),
+        ),
         (&known, Chain::Whole, None),
         // Nothing says that there is an intermediate: the issuer may well be a private root.
-        (&known, Chain::AloneAndSilent, Some(FailureKind::CertificateUntrusted)),
+        (
+            &known,
+            Chain::AloneAndSilent,
+            Some(FailureKind::CertificateUntrusted),
+        ),
         // The intermediate is there, and no root above it is known.
         (&private, Chain::Whole, Some(FailureKind::CertificateUntrusted)),
     ] {

@@ -195,6 +195,7 @@ impl Veil {
     /// A topology as written.
     pub(in crate::record) fn spec(&mut self, spec: &TopologySpec) -> TopologySpec {
         let TopologySpec {
+            platform,
             proxy_mode,
             nodes,
             services,
@@ -209,6 +210,7 @@ impl Veil {
             balancers,
         } = spec.clone();
         TopologySpec {
+            platform,
             proxy_mode,
             nodes: nodes.into_iter().map(|node| self.node(node)).collect(),
             services: services

@@ -37,13 +37,17 @@ impl Ca {
     pub(crate) fn behind_intermediate(&self, name: &str, chain: Chain) -> Arc<ServerConfig> {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.distinguished_name.push(DnType::CommonName, "an intermediate");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "an intermediate");
         let key = KeyPair::generate().unwrap();
         let intermediate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
         let issuer = Issuer::new(params, key);
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         if chain != Chain::AloneAndSilent {
-            params.custom_extensions.push(issuer_found_at("http://ca.example.test/i1"));
+            params
+                .custom_extensions
+                .push(issuer_found_at("http://ca.example.test/i1"));
         }
         let key = KeyPair::generate().unwrap();
         let leaf = params.signed_by(&key, &issuer).unwrap().der().clone();
