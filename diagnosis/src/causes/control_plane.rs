@@ -1,12 +1,15 @@
 //! Endpoints that Kubernetes itself takes away: from nodes that are not ready, and from its own API server.
 
-use super::{Cause, Situation, remedy};
+use parallax_model::KindClass;
+
+use super::{Cause, Withdrawal, remedy};
 use crate::{
     evidence::{Claim, Wording, listed},
+    kinds,
     region::RegionKind,
 };
 
-const WITHDRAWN: &[RegionKind] = &[
+const REGIONS: &[RegionKind] = &[
     RegionKind::Target,
     RegionKind::Vip,
     RegionKind::ProtoVip,
@@ -15,27 +18,35 @@ const WITHDRAWN: &[RegionKind] = &[
     RegionKind::DnsAll,
 ];
 
+const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
+
+/// The cause that is one incident whatever the Services that it hits.
+pub(crate) const WITHDRAWN: &str = "P11";
+
 /// Causes that do not apply where Kubernetes itself took the endpoints: they would blame what is behind it.
 pub(super) const OUTRANKED: &[&str] = &["F26", "P5", "P6", "P10", "F11b"];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
-        id: "P11",
+        id: WITHDRAWN,
         title: "nodes are marked NotReady: Kubernetes withdrew their endpoints",
-        regions: WITHDRAWN,
-        profile: |_| [2.0, 4.0, 0.5, 1.0, 0.2, 0.1, 1.0, 2.0, 1.0, 1.0],
-        likelier: |s| if s.withdrawn().is_some() { 100.0 } else { 0.0 },
+        regions: REGIONS,
+        // Behind a route it is the controller that answers; who asks for a name gets no answer.
+        profile: |s| match (s.region, s.share(ANSWERS) > 0.5) {
+            (RegionKind::DnsAll, _) => kinds::DNS,
+            (_, true) => [0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 5.0, 5.0, 0.1, 0.1],
+            (_, false) => [2.0, 8.0, 0.1, 1.0, 0.1, 0.1, 0.1, 0.3, 1.0, 0.1],
+        },
+        likelier: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
         mechanism: |s| {
-            let (service, nodes) = withdrawn(s);
-            Wording::of(s)
-                .say_if(
-                    &[Claim::Withdrawn],
-                    format!("{nodes} marked NotReady, so Kubernetes withdrew the endpoints of {service}"),
-                )
-                .clauses()
+            let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
+            Wording::of(s).say_if(&[Claim::Withdrawn], said).clauses()
         },
         remedies: |s| {
-            let node = s.withdrawn().and_then(|(_, nodes)| nodes.first().copied());
+            let node = s
+                .withdrawal
+                .as_ref()
+                .and_then(|withdrawal| withdrawal.nodes.first());
             vec![
                 remedy(
                     "find out why the kubelets do not renew their Leases: the API server, the way to it, or the kubelets \
@@ -92,15 +103,21 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-/// "Service shop/web" and "nodes n1 and n2 are", where there is such a Service.
-fn withdrawn(s: &Situation<'_>) -> (String, String) {
-    let Some((service, nodes)) = s.withdrawn() else {
-        return Default::default();
+/// "nodes n1 and n2 are marked NotReady, so Kubernetes withdrew the endpoints of Service shop/web".
+fn withdrawn(withdrawal: &Withdrawal<'_>) -> String {
+    let names: Vec<String> = withdrawal.nodes.iter().map(ToString::to_string).collect();
+    let nodes = match (names.as_slice(), withdrawal.lasts) {
+        ([one], true) => format!("node {one} is"),
+        ([one], false) => format!("node {one} was"),
+        (more, true) => format!("nodes {} are", listed(more)),
+        (more, false) => format!("nodes {} were", listed(more)),
     };
-    let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    let nodes = match names.as_slice() {
-        [one] => format!("node {one} is"),
-        more => format!("nodes {} are", listed(more)),
+    let own = &withdrawal.service.key;
+    let mut services = vec![own.to_string()];
+    services.extend(withdrawal.others.iter().map(ToString::to_string));
+    let services = match services.as_slice() {
+        [one] => format!("Service {one}"),
+        more => format!("Services {}", listed(more)),
     };
-    (format!("Service {}", service.key), nodes)
+    format!("{nodes} marked NotReady, so Kubernetes withdrew the endpoints of {services}")
 }

@@ -32,7 +32,8 @@ use crate::{
     verdict::{Fact, NamedCause, Remedy},
 };
 
-pub(crate) use situation::{Clients, Controller, Failures, ResolverView, Situation};
+pub(crate) use control_plane::WITHDRAWN;
+pub(crate) use situation::{Clients, Controller, Failures, ResolverView, Situation, Withdrawal};
 
 /// One cause.
 #[derive(Debug)]

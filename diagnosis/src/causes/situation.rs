@@ -1,11 +1,11 @@
 //! What a cause, its facts, its words and its remedies are decided on.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{FailureKind, KindClass, NodeName, ProbeSpec, Target};
+use parallax_model::{FailureKind, KindClass, NodeName, ProbeSpec, ServiceKey, Target};
 
 use crate::{
     evidence::{Table, listed},
@@ -55,6 +55,18 @@ pub(crate) struct ResolverView<'a> {
     pub(crate) signs: Signs,
 }
 
+/// Endpoints that Kubernetes withdrew from nodes that were not ready when probes failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Withdrawal<'a> {
+    /// Of those that are judged.
+    pub(crate) service: &'a Service,
+    pub(crate) nodes: &'a BTreeSet<NodeName>,
+    /// Other Services that lost theirs as well.
+    pub(crate) others: Vec<&'a ServiceKey>,
+    /// It is so, and not past.
+    pub(crate) lasts: bool,
+}
+
 /// What a cause, its facts and its remedies are decided on.
 #[derive(Debug, Clone)]
 pub(crate) struct Situation<'a> {
@@ -68,6 +80,8 @@ pub(crate) struct Situation<'a> {
     /// The one target that is judged, or the only one that the subject concerns.
     pub(crate) target: Option<&'a Target>,
     pub(crate) resolver: ResolverView<'a>,
+    /// A Service of these that Kubernetes took its endpoints from, as nodes were not ready.
+    pub(crate) withdrawal: Option<Withdrawal<'a>>,
     /// Members of the named region, as printed.
     pub(crate) members: Vec<String>,
     /// Failures inside the region by class, as whole probes.
@@ -95,6 +109,7 @@ impl<'a> Situation<'a> {
             controller: Controller::Unknown,
             target: None,
             resolver: ResolverView::default(),
+            withdrawal: None,
             members: Vec::new(),
             kinds: Profile::default(),
             failures: Failures::new(),
@@ -191,15 +206,6 @@ impl<'a> Situation<'a> {
             .and_then(|name| nodes.get(&NodeName::new(name.as_str()).ok()?));
         let mut nodes = named.into_iter().chain(nodes.values());
         nodes.find_map(|node| Some(node.prober.as_ref()?.address.ip()))
-    }
-
-    /// Nodes that are not ready, and the Service whose endpoints Kubernetes therefore withdrew.
-    pub(crate) fn withdrawn(&self) -> Option<(&'a Service, Vec<&'a NodeName>)> {
-        let services = [self.service, self.origin, self.resolver.service];
-        services
-            .into_iter()
-            .flatten()
-            .find_map(|service| Some((service, self.topology.withdrawn(service)?)))
     }
 
     /// The Service has endpoints, and Kubernetes says that all of them are ready.

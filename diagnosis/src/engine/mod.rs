@@ -52,7 +52,7 @@ use crate::{
     row::Row,
     scene::Nodes,
     slow::Pace,
-    topology::Topology,
+    topology::{Topology, Withdrawals},
     view::{Counters, Investigation, View},
     weights::{ONE, probes},
 };
@@ -201,6 +201,7 @@ pub struct Engine {
     resumed: Option<Resumed>,
     findings: Findings,
     resolvers: Resolvers,
+    withdrawals: Withdrawals,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
     facts: Facts,
     /// The matrix as it was when these were taken from it.
@@ -264,6 +265,7 @@ impl Engine {
             resumed: None,
             findings: Findings::default(),
             resolvers: Resolvers::default(),
+            withdrawals: Withdrawals::default(),
             facts: Facts::default(),
             pulse: Pulse::default(),
             hazards: Vec::new(),
@@ -417,6 +419,7 @@ impl Engine {
             return false;
         };
         self.incidents.begin(round);
+        self.withdrawals.take(round, &self.topology);
         let mut rows = self.numbered(waiting);
         let mut fold = self.folds.remove(&round).unwrap_or_default();
         let at = known_at(fold.known(round.end(self.settings.interval)), &rows);

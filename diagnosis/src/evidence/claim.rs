@@ -114,7 +114,7 @@ impl Claim {
             Self::NoEndpoint => lacks(s.service),
             Self::NoOrigin => lacks(s.origin),
             Self::NoResolver => lacks(s.resolver.service),
-            Self::Withdrawn => s.withdrawn().is_some(),
+            Self::Withdrawn => s.withdrawal.is_some(),
             Self::ApiServer => s.service.is_some_and(Service::is_api_server),
             Self::Ready => s.pods_are_ready(),
             Self::MemberReady => member(|condition| condition == EndpointCondition::Ready),
@@ -254,3 +254,7 @@ impl<'s, 'a> Wording<'s, 'a> {
         self.clauses
     }
 }
+
+#[cfg(test)]
+#[path = "claim_tests.rs"]
+mod tests;

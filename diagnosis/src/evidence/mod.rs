@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use parallax_model::{Front, Probability, TtlEvidence, Vantage};
 
 use crate::{
-    causes::{self, Clients, Controller, Failures, ResolverView, Situation},
+    causes::{self, Clients, Controller, Failures, ResolverView, Situation, Withdrawal},
     cells::RoundCells,
     ids::{NodeIx, VantageIx, World, class_position},
     judge::{Finding, Judgement, Unit},
@@ -21,7 +21,7 @@ use crate::{
     scene::Scene,
     separate,
     slow::Step,
-    topology::{PlacedTarget, Service, Topology},
+    topology::{PlacedTarget, Service, Topology, Withdrawals},
     verdict::{Fact, Subject, Verdict},
     weights::probes,
 };
@@ -45,6 +45,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) front: Option<Front>,
     /// The Service whose endpoints they reach.
     pub(crate) service: Option<&'a Service>,
+    pub(crate) withdrawals: &'a Withdrawals,
     /// Who is asked for names, where names are judged.
     pub(crate) resolver: ResolverView<'a>,
     /// Cells of the other fronts of the same Service, since the window began.
@@ -68,7 +69,7 @@ pub(crate) use claim::{Claim, Clause, Wording, is_redirect};
 pub(crate) use table::Table;
 pub(crate) use words::{likelihood, listed};
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
     pub(crate) fn verdict(&self, judgement: &Judgement, finding: &Finding) -> Verdict {
         let region = finding.region;
         let locality = self.locality(finding);
@@ -106,15 +107,17 @@ impl Desk<'_> {
         }
     }
 
-    fn situation(&self, judgement: &Judgement, finding: &Finding) -> Situation<'_> {
+    fn situation(&self, judgement: &Judgement, finding: &Finding) -> Situation<'a> {
         let cells = &judgement.case.cells;
         let placed = self.placed();
+        let origin = placed.and_then(|placed| self.topology.service(placed.origin.as_ref()?));
         let (kinds, failures) = self.failures_inside(cells, finding.region);
         Situation {
             region: finding.region.kind(),
             info: self.front.as_ref().and_then(|f| self.topology.front(f)),
             service: self.service,
-            origin: placed.and_then(|placed| self.topology.service(placed.origin.as_ref()?)),
+            origin,
+            withdrawal: self.withdrawal([self.service, origin, self.resolver.service], finding),
             controller: self.controller(placed),
             target: self.target(),
             resolver: self.resolver.clone(),
@@ -126,6 +129,21 @@ impl Desk<'_> {
             slow: self.unit.is_slow(),
             ..Situation::of(self.topology)
         }
+    }
+
+    /// The first of some Services that lost its endpoints to nodes that were not ready when probes failed.
+    fn withdrawal(&self, services: [Option<&'a Service>; 3], finding: &Finding) -> Option<Withdrawal<'a>> {
+        let (service, nodes) = services.into_iter().flatten().find_map(|service| {
+            let nodes = self.withdrawals.nodes_of(&service.key, finding.last_failure)?;
+            Some((service, nodes))
+        })?;
+        let others = self.withdrawals.services().filter(|key| **key != service.key);
+        Some(Withdrawal {
+            service,
+            nodes,
+            others: others.collect(),
+            lasts: self.topology.withdrawn(service).is_some(),
+        })
     }
 
     /// The kinds of region that cannot be told apart, the named one first, each with its share of their probability.
@@ -152,7 +170,7 @@ impl Desk<'_> {
     }
 
     /// The target that is judged, where it is one.
-    fn placed(&self) -> Option<&PlacedTarget> {
+    fn placed(&self) -> Option<&'a PlacedTarget> {
         let (Unit::Target(target) | Unit::Whole(target)) = self.unit.plain() else {
             return None;
         };
@@ -168,7 +186,7 @@ impl Desk<'_> {
     }
 
     /// The one target that is judged, or the only one that the subject concerns.
-    fn target(&self) -> Option<&parallax_model::Target> {
+    fn target(&self) -> Option<&'a parallax_model::Target> {
         let only = || match self.targets.as_slice() {
             [one] => self.topology.targets().get(one),
             _ => None,

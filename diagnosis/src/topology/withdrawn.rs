@@ -1,10 +1,56 @@
 //! Services whose endpoints Kubernetes itself withdrew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::NodeName;
+use parallax_model::{NodeName, Round, ServiceKey};
 
 use super::{EndpointCondition, Readiness, Service, Topology};
+
+/// Rounds after the nodes are ready again in which failures may still come of the withdrawal: the endpoints return, and
+/// each node's Service rules follow.
+const AFTERMATH: i64 = 3;
+
+/// Rounds that are remembered: as many as a window of evidence has at most.
+const REMEMBERED: i64 = 120;
+
+/// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
+#[derive(Debug, Default)]
+pub(crate) struct Withdrawals {
+    last: BTreeMap<ServiceKey, (Round, BTreeSet<NodeName>)>,
+}
+
+impl Withdrawals {
+    /// Takes in what holds in a round.
+    pub(crate) fn take(&mut self, round: Round, topology: &Topology) {
+        self.last.retain(|_, (last, _)| round.0 - last.0 <= REMEMBERED);
+        if topology
+            .nodes
+            .values()
+            .all(|node| node.readiness != Readiness::NotReady)
+        {
+            return;
+        }
+        for (key, service) in topology.services() {
+            let Some(nodes) = topology.withdrawn(service) else {
+                continue;
+            };
+            let nodes = nodes.into_iter().cloned().collect();
+            self.last.insert(key.clone(), (round, nodes));
+        }
+    }
+
+    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures as late as
+    /// those of a round.
+    pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
+        let (last, nodes) = self.last.get(key)?;
+        (failed.0 - last.0 <= AFTERMATH).then_some(nodes)
+    }
+
+    /// All Services that lost theirs of late, in order.
+    pub(crate) fn services(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.last.keys()
+    }
+}
 
 impl Topology {
     /// The nodes whose condition took a Service its endpoints, by name: it has endpoints, and every one of them is not

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parallax_diagnosis::{
     Engine, Settings,
     topology::{Topology, TopologySpec},
-    verdict::{Incident, Verdict},
+    verdict::{Incident, IncidentState, Verdict},
     view::View,
 };
 use parallax_model::{EventTime, Micros, Recorded, Vantage};
@@ -455,6 +455,59 @@ fn nodes_that_are_not_ready_lose_a_service_its_endpoints_and_that_is_said() {
         ),
         "{}",
         verdict.sentence
+    );
+}
+
+/// All nodes are marked `NotReady` for a few rounds, as when the API server comes back: each Service and each name fails.
+#[test]
+fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_while_it_passes() {
+    let mut cluster = Cluster::new(&sound());
+    let mut seen = false;
+    for round in 0..40 {
+        if round == 3 {
+            cluster.change(&spec(&[false, false, false], &[false, false], "NotReady"), round);
+        }
+        if round == 7 {
+            cluster.change(&sound(), round);
+        }
+        let broken = (3..7).contains(&round);
+        cluster.mesh(round);
+        cluster.web(
+            round,
+            if broken { 0 } else { 3 },
+            broken.then_some(("connect", "refused")),
+            |_| None,
+        );
+        cluster.host(round, "http", |_| broken.then_some(("check", "status:503")));
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let outcome = broken.then_some(("resolve", "resolver_unreachable"));
+                cluster.name(round, node, name, outcome, &Value::Null);
+            }
+        }
+        let view = cluster.close(round);
+        let said: Vec<_> = view
+            .incidents
+            .iter()
+            .map(|i| (i.verdict.causes[0].id.as_str(), i.verdict.sentence.as_str()))
+            .collect();
+        assert!(said.len() <= 1, "round {round}: {said:?}");
+        if let [(id, sentence)] = said.as_slice() {
+            seen = true;
+            assert_eq!(*id, "P11", "round {round}: {sentence}");
+            for service in ["shop/web", "kube-system/kube-dns"] {
+                assert!(sentence.contains(service), "round {round}: {sentence}");
+            }
+        }
+    }
+    assert!(seen);
+    let end = cluster.close(40);
+    assert!(
+        end.incidents
+            .iter()
+            .all(|i| matches!(i.state, IncidentState::Closed { .. })),
+        "{:?}",
+        end.incidents
     );
 }
 
