@@ -13,6 +13,7 @@ const REGIONS: &[RegionKind] = &[
     RegionKind::Target,
     RegionKind::Vip,
     RegionKind::ProtoVip,
+    RegionKind::Backend,
     RegionKind::Same,
     RegionKind::SameVip,
     RegionKind::DnsAll,
@@ -24,7 +25,7 @@ const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 pub(crate) const WITHDRAWN: &str = "P11";
 
 /// Causes that do not apply where Kubernetes itself took the endpoints: they would blame what is behind it.
-pub(super) const OUTRANKED: &[&str] = &["F26", "P5", "P6", "P10", "F11b"];
+pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P10", "F11b"];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
