@@ -32,7 +32,7 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    fn add(&mut self, unanswered: &UnansweredQuestions) {
+    fn add(&mut self, unanswered: UnansweredQuestions) {
         let other = unanswered.other_answered;
         let helped = unanswered.again_answered == Some(true);
         self.one_of_two += u64::from(other == Some(true) && helped);
@@ -68,7 +68,7 @@ impl Resolvers {
             self.asked.insert(row.client, answer.resolver);
             if let Some(unanswered) = &answer.unanswered {
                 let lost = self.lost.entry(round).or_default();
-                lost.entry(row.client).or_default().add(unanswered);
+                lost.entry(row.client).or_default().add(*unanswered);
             }
         }
         let oldest = Round(round.0 - REMEMBERED);

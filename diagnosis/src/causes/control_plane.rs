@@ -104,7 +104,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-/// "nodes n1 and n2 are marked NotReady, so Kubernetes withdrew the endpoints of Service shop/web".
+/// "nodes n1 and n2 are marked `NotReady`, so Kubernetes withdrew the endpoints of Service shop/web".
 fn withdrawn(withdrawal: &Withdrawal<'_>) -> String {
     let names: Vec<String> = withdrawal.nodes.iter().map(ToString::to_string).collect();
     let nodes = match (names.as_slice(), withdrawal.lasts) {

@@ -1,5 +1,10 @@
 //! What is said of faults that are told apart by more than who fails: certificates, missing endpoints, filters, names.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers beside the tests: what cannot be made is a mistake of the test"
+)]
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use parallax_diagnosis::{

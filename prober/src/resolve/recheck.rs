@@ -31,7 +31,8 @@ pub(super) async fn watched<T>(
     answers: impl Future<Output = T>,
     open: impl Fn() -> Question,
 ) -> (T, Recheck) {
-    let mut answers = std::pin::pin!(answers);
+    // On the heap, or every probe's future would carry all of them.
+    let mut answers = Box::pin(answers);
     let half = deadline.left() / 2;
     tokio::select! {
         biased;
@@ -39,8 +40,8 @@ pub(super) async fn watched<T>(
         () = tokio::time::sleep(half) => {}
     }
     let question = open();
-    let mut again = std::pin::pin!(dns::ask(server, &question, Transport::Udp, deadline));
-    let mut tcp = std::pin::pin!(dns::ask(server, &question, Transport::Tcp, deadline));
+    let mut again = Box::pin(dns::ask(server, &question, Transport::Udp, deadline));
+    let mut tcp = Box::pin(dns::ask(server, &question, Transport::Tcp, deadline));
     let (mut by_udp, mut by_tcp) = (None, None);
     let answers = loop {
         tokio::select! {
