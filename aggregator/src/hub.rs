@@ -60,6 +60,9 @@ pub(crate) struct Outlook {
     pub(crate) restored: watch::Receiver<bool>,
 }
 
+/// What of an incident is kept without delay: its id, its state and how often it came back.
+type Standing = (String, IncidentState, u32);
+
 /// The engine and what belongs to it.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -90,7 +93,7 @@ pub(crate) struct Hub {
     warming: Warming,
     checkpoint: HubCheckpoint,
     /// When the last checkpoint was handed out, and what stood open then.
-    handed: Option<(EventTime, Vec<(String, IncidentState, u32)>)>,
+    handed: Option<(EventTime, Vec<Standing>)>,
 }
 
 impl Hub {

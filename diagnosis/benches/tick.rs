@@ -165,6 +165,7 @@ impl Mesh {
                     addresses: vec![front.trim_end_matches(":80").parse().unwrap()],
                     ttl_s: Some(30),
                     tcp: false,
+                    unanswered: None,
                 });
                 let at = round * INTERVAL + i64::try_from(n % 900).unwrap() * 10_000;
                 rows.push(Recorded {

@@ -99,7 +99,8 @@ impl Data {
 
     /// Whether a tenth of the failures through the front at least look like a header that was not understood: cut off,
     /// left waiting or rejected once the connection was there.
-    pub(crate) fn rejects_what_was_said(&self) -> bool {
+    /// `understood` is how many of them were answered as somebody does who understood ([`crate::kinds::was_understood`]).
+    pub(crate) fn rejects_what_was_said(&self, understood: f64) -> bool {
         let (mut before, mut after) = (0.0, 0.0);
         for cell in self.cells.iter().filter(|cell| way(cell.key.channel) == VIP) {
             for (class, count) in KindClass::ALL.iter().zip(cell.kinds) {
@@ -111,7 +112,10 @@ impl Data {
                 }
             }
         }
-        after * 9.0 >= before && after > 0.0
+        after -= understood;
+        before += understood;
+        // Sums of weights that are equal may differ in the last bit.
+        after * 9.0 >= before && after > 1e-9
     }
 
     /// The cells a region may touch, in order.

@@ -6,11 +6,12 @@ use parallax_model::{Channel, Front, Round, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cells::{Dest, RoundCells},
+    cells::{Dest, RoundCells, is_through_front},
     data::Data,
     doubt::Doubt,
     fit::{UNEXPLAINED, ln_m_saturated},
     ids::{NodeIx, PodIx, VantageIx, World},
+    kinds::was_understood,
     likelihood::{Likelihood, lse},
     pool::Pool,
     posterior::{Posterior, Problem, Scored},
@@ -246,8 +247,13 @@ impl Case {
     ) -> Self {
         let data = Data::new(&cells, &scene, |kind, status| world.class_of(kind, status));
         let mut kinds = kinds.clone();
+        let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
+        let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
+        let understood = failures
+            .filter(|((kind, status), _)| was_understood(world.kinds.name(*kind), *status))
+            .map(|(_, (weight, _))| probes(*weight));
         // What a front does not understand it can reject only once it has been said.
-        if !data.rejects_what_was_said() {
+        if !data.rejects_what_was_said(understood.sum()) {
             kinds.remove(&RegionKind::ProtoVip);
         }
         Self {

@@ -8,7 +8,7 @@
 //! does not foresee, which bounds what a surprise costs to a few nats however often it repeats. What the term is for
 //! remains: two faults whose kinds differ are not one fault with two kinds.
 
-use parallax_model::KindClass;
+use parallax_model::{FailureKind, KindClass};
 
 use crate::{likelihood::lse, region::RegionKind, topology::ProxyMode};
 
@@ -63,6 +63,26 @@ pub(crate) fn ln_kinds(counts: &Profile, pseudo: &Profile) -> f64 {
         libm::log(1.0 - SURPRISE) + dm(counts, pseudo),
         libm::log(SURPRISE) + dm(counts, &SOME_ONE_KIND),
     ])
+}
+
+/// Whether a failure shows that the server understood what it was sent, so that no header before it was missing: a
+/// certificate that is wrong was shown, and a redirect or any status but 400 is the answer to a request.
+pub(crate) const fn was_understood(kind: &FailureKind, status: Option<u16>) -> bool {
+    match kind {
+        FailureKind::CertificateExpired
+        | FailureKind::CertificateNotYetValid
+        | FailureKind::CertificateWrongName
+        | FailureKind::CertificateUntrusted
+        | FailureKind::CertificateChainIncomplete
+        | FailureKind::CertificateExpiresSoon
+        | FailureKind::CertificateWrongIssuer
+        | FailureKind::TlsTooOld
+        | FailureKind::RedirectRefused
+        | FailureKind::RedirectLoop
+        | FailureKind::RedirectTooMany => true,
+        FailureKind::Status => matches!(status, Some(status) if status != 400 && status < 500),
+        _ => false,
+    }
 }
 
 /// What a region usually produces.

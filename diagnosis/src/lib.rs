@@ -45,6 +45,7 @@ mod posterior;
 mod prior;
 mod recovery;
 mod region;
+mod resolvers;
 mod rounds;
 mod routes;
 mod row;

@@ -5,6 +5,8 @@ use std::fmt;
 use parallax_model::{Channel, EventTime, Front, NodeName, Placement, Probability, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
+use crate::topology::{Platform, Topology};
+
 /// What a verdict is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "type", content = "name", rename_all = "snake_case")]
@@ -129,6 +131,19 @@ impl Remedy {
             command,
             price: price.into(),
             not_when: None,
+        }
+    }
+
+    /// Takes away commands that nothing there understands: `kubectl` reaches Kubernetes alone.
+    pub(crate) fn all_on(remedies: &mut [Self], topology: &Topology) {
+        if topology.platform() == Platform::Kubernetes {
+            return;
+        }
+        for remedy in remedies {
+            remedy.command = remedy
+                .command
+                .take()
+                .filter(|command| !command.contains("kubectl"));
         }
     }
 

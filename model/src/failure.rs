@@ -142,6 +142,9 @@ pub enum FailureKind {
     StreamRefused,
     /// The server broke off the HTTP/2 request (`RST_STREAM` of any other code).
     StreamReset,
+    /// The server sent its certificate without that of the CA that issued it: the certificate is not its own issuer, no
+    /// trusted root issued it, and it names by Authority Information Access (RFC 5280 §4.2.2.1) where its issuer is found.
+    CertificateChainIncomplete,
     /// A kind this version does not know; it came from a newer prober and counts as a failure.
     Other(Box<str>),
 }
@@ -190,6 +193,7 @@ impl FailureKind {
         Self::GoAway,
         Self::StreamRefused,
         Self::StreamReset,
+        Self::CertificateChainIncomplete,
     ];
 
     /// The word on the wire and in tables.
@@ -237,6 +241,7 @@ impl FailureKind {
             Self::GoAway => "go_away",
             Self::StreamRefused => "stream_refused",
             Self::StreamReset => "stream_reset",
+            Self::CertificateChainIncomplete => "certificate_chain_incomplete",
             Self::Other(word) => word,
         }
     }
@@ -299,6 +304,7 @@ impl FailureKind {
             Self::GoAway => "the server ended the connection without dealing with the request",
             Self::StreamRefused => "the server refused to deal with the request",
             Self::StreamReset => "the server broke off the request",
+            Self::CertificateChainIncomplete => "the server sent no intermediate certificate",
             Self::Other(word) => word,
         }
     }
@@ -329,6 +335,7 @@ impl FailureKind {
             | Self::CertificateNotYetValid
             | Self::CertificateWrongName
             | Self::CertificateUntrusted
+            | Self::CertificateChainIncomplete
             | Self::CertificateExpiresSoon
             | Self::CertificateWrongIssuer
             | Self::TlsTooOld

@@ -57,7 +57,9 @@ pub use names::{
     AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, RunId,
     ServiceKey, TargetId, VantageName, ZoneName,
 };
-pub use observation::{AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence};
+pub use observation::{
+    AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence, UnansweredQuestions,
+};
 pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{

@@ -166,6 +166,30 @@ pub struct DnsAnswer {
     /// The answer was truncated and asked for again over TCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp: bool,
+    /// Questions that got no answer. Absent where each got one, and from older probers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<UnansweredQuestions>,
+}
+
+/// Questions to a resolver that got no answer in time, and what was learnt of them. The outcome of the probe does not
+/// depend on it: a client asks no more than it asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UnansweredQuestions {
+    /// The question for the IPv4 addresses was lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub a: bool,
+    /// The question for the IPv6 addresses was lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aaaa: bool,
+    /// Of two questions that were asked at once, whether the other one was answered. Absent where only one was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_answered: Option<bool>,
+    /// Whether the same server answered the question when it was asked again, from another port. Absent where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_answered: Option<bool>,
+    /// Whether the same server answered the question over TCP. Absent where it was not asked so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_answered: Option<bool>,
 }
 
 /// What an answer looks like: enough to say whether two fronts serve the same thing, and nothing of its content.

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use parallax_model::{Digest, FailureKind, TlsVersion};
 use rustls::pki_types::CertificateDer;
 use x509_parser::{
-    oid_registry::OID_SIG_ED25519,
+    extensions::ParsedExtension,
+    oid_registry::{OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS, OID_PKIX_AUTHORITY_INFO_ACCESS, OID_SIG_ED25519},
     prelude::{FromDer, GeneralName, X509Certificate},
     public_key::PublicKey,
     x509::SubjectPublicKeyInfo,
@@ -133,6 +134,58 @@ pub(crate) fn chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usiz
     (chain, left_out)
 }
 
+/// Where the issuer of the server's own certificate is found, in a chain that lacks it. Nothing where the chain goes on
+/// from the server's certificate, where that is its own issuer, or where it does not say where its issuer is found.
+///
+/// A root need not be sent (RFC 8446 §4.4.2), so a chain that ends at an unknown CA certificate may be whole. A server's
+/// certificate alone may be, too, where a private root issued it. Authority Information Access (RFC 5280 §4.2.2.1) tells
+/// the two apart: public CAs issue from intermediates and name where those are found, while the roots of `openssl`,
+/// `mkcert` or cert-manager name nothing.
+pub(crate) fn missing_issuer(ders: &[CertificateDer<'_>]) -> Option<MissingIssuer> {
+    let mut chain = ders.iter().take(MOST_CERTIFICATES);
+    let (_, leaf) = X509Certificate::from_der(chain.next()?).ok()?;
+    if leaf.subject() == leaf.issuer() {
+        return None;
+    }
+    let issues = |der: &CertificateDer<'_>| {
+        X509Certificate::from_der(der).is_ok_and(|(_, other)| other.subject() == leaf.issuer())
+    };
+    if chain.any(issues) {
+        return None;
+    }
+    Some(MissingIssuer {
+        name: tamed(&leaf.issuer().to_string()),
+        found_at: issuer_url(&leaf)?,
+    })
+}
+
+/// The issuer of a server's certificate, which the server did not send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MissingIssuer {
+    /// Its distinguished name.
+    pub(crate) name: String,
+    /// The URL that the server's certificate gives for it. Never fetched.
+    pub(crate) found_at: String,
+}
+
+/// The first `caIssuers` URL of a certificate.
+fn issuer_url(certificate: &X509Certificate<'_>) -> Option<String> {
+    let access = certificate
+        .get_extension_unique(&OID_PKIX_AUTHORITY_INFO_ACCESS)
+        .ok()??;
+    let ParsedExtension::AuthorityInfoAccess(access) = access.parsed_extension() else {
+        return None;
+    };
+    access
+        .iter()
+        .find_map(|description| match &description.access_location {
+            GeneralName::URI(url) if description.access_method == OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS => {
+                Some(tamed(url))
+            }
+            _ => None,
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -189,7 +242,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = chain(&[CertificateDer::from(bytes)]);
+            let der = [CertificateDer::from(bytes)];
+            let _ = (chain(&der), missing_issuer(&der));
         }
     }
 }

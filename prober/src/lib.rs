@@ -26,6 +26,7 @@ mod history;
 mod http;
 mod jitter;
 mod laps;
+mod logged_reason;
 mod metrics;
 pub mod names;
 mod orders;

@@ -16,6 +16,7 @@ use crate::{
     agent::Role,
     control::{Control, chain},
     jitter,
+    logged_reason::LoggedReason,
     replicas::{Known, ReplicaKey},
     status::Status,
 };
@@ -100,6 +101,7 @@ impl PlanClient {
     pub(crate) async fn follow(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
         let mut attempt = 0;
         let mut latest = Latest::default();
+        let mut logged = LoggedReason::default();
         let mut asked = None;
         // How many have been asked in vain, one after the other.
         let mut in_vain = 0;
@@ -121,6 +123,7 @@ impl PlanClient {
             }
             if heard {
                 (attempt, in_vain) = (0, 0);
+                logged.clear();
             }
             in_vain += 1;
             // One of several that makes no plans, or that is gone: the next may be the one that does.
@@ -129,8 +132,8 @@ impl PlanClient {
                 continue;
             }
             in_vain = 0;
-            // The first failure of a row is worth a word, its repetitions are not.
-            if attempt == 0 {
+            // The first failure of a row is worth a line, and so is another reason; its repetitions are not.
+            if logged.is_new(&ended.to_string()) {
                 tracing::warn!(reason = %ended, "the plan stream ended; probing on from the last plan");
             } else {
                 tracing::debug!(reason = %ended, attempt, "still no plan stream");

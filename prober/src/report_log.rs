@@ -2,13 +2,13 @@
 
 use reqwest::StatusCode;
 
-use crate::replicas::ReplicaKey;
+use crate::{logged_reason::LoggedReason, replicas::ReplicaKey};
 
-/// Says once that something changed, instead of once a request.
+/// Says once that something changed, instead of once a request; a failure that has another reason has changed.
 #[derive(Debug)]
 pub(crate) struct Log {
     aggregator: String,
-    failing: bool,
+    failing: LoggedReason,
     refused: bool,
 }
 
@@ -16,19 +16,19 @@ impl Log {
     pub(crate) fn of(key: &ReplicaKey) -> Self {
         Self {
             aggregator: key.to_string(),
-            failing: false,
+            failing: LoggedReason::default(),
             refused: false,
         }
     }
 
     pub(crate) fn delivered(&mut self) {
-        if std::mem::take(&mut self.failing) {
+        if self.failing.clear() {
             tracing::info!(aggregator = self.aggregator, "the aggregator takes reports again");
         }
     }
 
     pub(crate) fn failed(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.failing, true) {
+        if self.failing.is_new(reason) {
             tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and trying again");
         }
     }

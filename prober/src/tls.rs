@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use parallax_model::{Digest, FailureKind, OwnFault, Phase, TlsVersion};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -176,11 +176,22 @@ impl Recording {
         }
     }
 
-    /// Why the certificate is refused. A chain without intermediates is the most common reason for "untrusted" on a
-    /// machine with proper roots.
+    /// Why the certificate is refused. A chain without intermediates is the most common reason for an unknown issuer on
+    /// a machine with proper roots.
     fn refusal(&self) -> Option<Stop> {
         let shown = self.shown.get()?;
         let error = shown.refused.as_ref()?;
+        if matches!(
+            error,
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)
+        ) && let Some(missing) = certificate::missing_issuer(&shown.chain)
+        {
+            let detail = format!(
+                "{error}; the server did not send the certificate of its issuer {} (found at {})",
+                missing.name, missing.found_at
+            );
+            return Some(Stop::new(Phase::Tls, FailureKind::CertificateChainIncomplete).because(detail));
+        }
         let fault = of_tls(error);
         let detail = match (&fault, shown.chain.len()) {
             (Fault::Target(FailureKind::CertificateUntrusted), 0 | 1) => {

@@ -75,6 +75,7 @@ pub struct Cluster {
 
 /// A node.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each changes by itself")]
 pub struct Node {
     /// Its name, also of its network namespace.
     pub name: NodeName,

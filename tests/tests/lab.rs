@@ -258,10 +258,11 @@ async fn a_pod_is_connected_to_from_when_it_is_ready_and_serves_through_its_grac
 
 /// Whether the resolver of the cluster says that a name exists, asked for its A record.
 fn resolves(namespace: &str, name: &str, wanted: bool) -> Fault {
-    let labels: String = name
+    let labels: Vec<String> = name
         .split('.')
         .map(|label| format!("\\x{:02x}{label}", label.len()))
         .collect();
+    let labels = labels.concat();
     let query = format!(
         "\\x00\\x07\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00{labels}\\x00\\x00\\x01\\x00\\x01"
     );

@@ -119,7 +119,7 @@ fn checkpoint(value: Value) -> Checkpoint {
             match serde_json::from_value::<Checkpoint>(single) {
                 Ok(part) => read.absorb(part),
                 Err(error) => {
-                    tracing::warn!(field, %error, "a part of the checkpoint cannot be read and is left out")
+                    tracing::warn!(field, %error, "a part of the checkpoint cannot be read and is left out");
                 }
             }
         }

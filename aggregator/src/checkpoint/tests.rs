@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use parallax_diagnosis::Checkpoint;
-use parallax_model::EventTime;
+use parallax_model::{EventTime, TargetId};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -173,12 +173,7 @@ fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
     written["checkpoint"]["weather"] = json!("fine");
     let read = Document::from_value(written).unwrap();
     assert_eq!(read.nonce, None, "no nonce of ours");
-    let targets: Vec<&str> = read
-        .checkpoint
-        .targets
-        .keys()
-        .map(|target| target.as_str())
-        .collect();
+    let targets: Vec<&str> = read.checkpoint.targets.keys().map(TargetId::as_str).collect();
     assert_eq!(targets, ["http://a.example.test/", "http://c.example.test/"]);
     assert_eq!(read.checkpoint.nodes.len(), 2);
     assert_eq!(read.checkpoint.judged, Some(EventTime(7)));

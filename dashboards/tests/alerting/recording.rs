@@ -141,7 +141,7 @@ async fn tell(
     let vantages = ["n1/pod", "n2/pod", "n3/pod", "n4/pod"];
     let mut ticks = interval(PACE);
     let mut told = now();
-    let life = told;
+    let incarnation = told;
     let mut seq = 0_u64;
     loop {
         tokio::select! {
@@ -154,7 +154,7 @@ async fn tell(
         for vantage in vantages {
             let header = json!({
                 "v": 1,
-                "incarnation": format!("told-{}-{life}", &vantage[..2]),
+                "incarnation": format!("told-{}-{incarnation}", &vantage[..2]),
                 "vantage": vantage,
                 "sent_us": now(),
                 "complete_us": until,

@@ -1,9 +1,11 @@
 //! Names that do not resolve.
 
-use parallax_model::KindClass;
-
-use super::{Cause, remedy};
-use crate::{kinds, region::RegionKind};
+use super::{Cause, Situation, remedy};
+use crate::{
+    evidence::{Claim, Wording},
+    kinds,
+    region::RegionKind,
+};
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -13,22 +15,32 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| kinds::DNS,
         likelier: |_| 1.0,
         mechanism: |s| {
-            format!(
-                "names do not resolve on node {}, while everything asked by address works",
-                s.member()
-            )
+            let node = s.node_words();
+            let resolver = s.resolver_words().map_or_else(
+                || "its resolver".to_owned(),
+                |asked| format!("its resolver {asked}"),
+            );
+            Wording::of(s)
+                .say(format!("the way of {node} to {resolver} is broken"))
+                .say_if(&[Claim::LostOverTcp], ", over UDP and TCP alike")
+                .say_if(&[Claim::OtherNamesPass], "; names resolve on other nodes")
+                .say_if(
+                    &[Claim::ByAddressPasses],
+                    "; what the node asks for by address works",
+                )
+                .clauses()
         },
         remedies: |s| {
+            let node = s.node_words();
             vec![
                 remedy(
                     format!(
-                        "look at the node-local resolver of {} and at its way to the cluster resolver",
-                        s.member()
+                        "look at what filters port 53 (UDP and TCP) for pods on {node}, and at its node-local resolver \
+                         if it has one"
                     ),
-                    Some(format!(
-                        "kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={}",
-                        s.member()
-                    )),
+                    s.about_member(|node| {
+                        format!("kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={node}")
+                    }),
                     "restarting a node-local resolver interrupts names on that node for seconds",
                 )
                 .not_when("the node reaches nothing at all: then its network is the cause (P1)"),
@@ -41,13 +53,51 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::DnsAll],
         profile: |_| kinds::DNS,
         likelier: |_| 1.0,
-        mechanism: |_| "no name resolves on any node".to_owned(),
-        remedies: |_| {
-            vec![remedy(
+        mechanism: |s| {
+            let resolver = s.resolver_words().map_or_else(
+                || "the resolver".to_owned(),
+                |asked| format!("the resolver {asked}"),
+            );
+            let service = s.resolver.service.map(|service| service.key.to_string());
+            Wording::of(s)
+                .say_first([
+                    (
+                        &[Claim::NoResolver][..],
+                        format!(
+                            "Service {} of {resolver} has no usable endpoint",
+                            service.as_deref().unwrap_or_default()
+                        ),
+                    ),
+                    (&[], format!("{resolver} fails")),
+                ])
+                .say_if(
+                    &[Claim::AllFail, Claim::EveryClient],
+                    "; no name resolves on any node",
+                )
+                .say_if(&[Claim::LostOverTcp], "; questions over TCP are lost, too")
+                .clauses()
+        },
+        remedies: |s| {
+            let about = s.resolver.service.map(|service| {
+                format!(
+                    "kubectl -n {} get endpointslices,pods -l kubernetes.io/service-name={} -o wide",
+                    service.key.namespace, service.key.name
+                )
+            });
+            let mut all = Vec::new();
+            if Claim::NoResolver.holds(s) {
+                all.push(remedy(
+                    "bring the resolver's pods up: look at their Deployment, its replicas and their readiness",
+                    about,
+                    "nothing: reading only",
+                ));
+            }
+            all.push(remedy(
                 "look at CoreDNS: its pods, its log, its forwarders",
                 Some("kubectl -n kube-system logs -l k8s-app=kube-dns --tail=50".to_owned()),
                 "nothing: reading only",
-            )]
+            ));
+            all
         },
     },
     Cause {
@@ -55,15 +105,17 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "one of two parallel questions is lost now and then (conntrack race)",
         regions: &[RegionKind::DnsAll, RegionKind::DnsClient],
         profile: |_| [8.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5],
-        likelier: |s| {
-            if s.share(&[KindClass::Timeout]) > 0.5 {
-                0.2
-            } else {
-                0.01
-            }
-        },
-        mechanism: |_| {
-            "questions for both families leave from one port at once, and the second finds its translation taken".to_owned()
+        likelier: |s| if is_race(s) { 10.0 } else { 0.0 },
+        mechanism: |s| {
+            Wording::of(s)
+                .say(
+                    "questions for both families leave from one port at once, and the second finds its translation taken",
+                )
+                .say_if(
+                    &[Claim::OneOfTwoLost],
+                    "; one of the two is lost, the other is answered, and asking again from another port helps",
+                )
+                .clauses()
         },
         remedies: |_| {
             vec![
@@ -88,14 +140,36 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::DnsName],
         profile: |_| kinds::DNS,
         likelier: |_| 1.0,
-        mechanism: |s| format!("only {} does not resolve, on any node", s.member()),
+        mechanism: |s| {
+            let name = s.member().unwrap_or("the name").to_owned();
+            Wording::of(s)
+                .say_first([
+                    (
+                        &[Claim::AllFail, Claim::EveryClient, Claim::OtherNamesPass][..],
+                        format!("only {name} does not resolve, on any node"),
+                    ),
+                    (
+                        &[Claim::OtherNamesPass],
+                        format!("an override or the zone of {name}, while other names resolve"),
+                    ),
+                    (&[], format!("an override or the zone of {name}")),
+                ])
+                .clauses()
+        },
         remedies: |_| {
-            vec![remedy(
-                "compare the answer inside with the public one, and the overrides in the resolver's configuration",
-                Some("kubectl -n kube-system get configmap coredns -o yaml".to_owned()),
-                "an override shadows the public name for every pod",
-            )
-.not_when("the zone itself is broken: then the name fails outside, too")]
+            vec![
+                remedy(
+                    "compare the answer inside with the public one, and the overrides in the resolver's configuration",
+                    Some("kubectl -n kube-system get configmap coredns -o yaml".to_owned()),
+                    "an override shadows the public name for every pod",
+                )
+                .not_when("the zone itself is broken: then the name fails outside, too"),
+            ]
         },
     },
 ];
+
+/// The race has signs of its own, and a resolver that is away, hung or filtered has others.
+fn is_race(s: &Situation<'_>) -> bool {
+    Claim::OneOfTwoLost.holds(s) && !Claim::LostOverTcp.holds(s) && !Claim::NoResolver.holds(s)
+}

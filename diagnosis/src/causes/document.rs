@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::{Cause, Situation, all, unseen::NOT_OBSERVABLE};
 use crate::{
     findings::{FindingKind, HazardKind},
-    kinds::Profile,
     topology::Topology,
     verdict::Remedy,
 };
@@ -24,13 +23,8 @@ id names a variant or a part of it.
 pub(super) fn document() -> String {
     let topology = Topology::default();
     let situation = Situation {
-        topology: &topology,
-        info: None,
-        service: None,
-        origin: None,
         members: vec!["NODE".to_owned(), "NODE".to_owned()],
-        kinds: Profile::default(),
-        own_node_answers: false,
+        ..Situation::of(&topology)
     };
     let mut out = HEAD.to_owned();
     out.push_str("## Causes of failing probes\n\n| id | cause | fails together (region) |\n|---|---|---|\n");

@@ -1,7 +1,13 @@
 //! Within a node, or to oneself: the mirror image of policy `Local`.
 
 use super::{Cause, Situation, remedy};
-use crate::{kinds, region::RegionKind, topology::ProxyMode, verdict::Remedy};
+use crate::{
+    evidence::{Clause, Wording},
+    kinds,
+    region::RegionKind,
+    topology::ProxyMode,
+    verdict::Remedy,
+};
 
 const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
 
@@ -58,9 +64,10 @@ pub(crate) const CAUSES: &[Cause] = &[
             Some(false) => 0.02,
             None => 0.2,
         },
-        mechanism: |_| {
-            "packets that stay within a node come back on another way than they went, and are dropped"
-                .to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("packets that stay within a node come back on another way than they went, and are dropped")
+                .clauses()
         },
         remedies: |_| {
             vec![
@@ -79,9 +86,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::SelfPod, RegionKind::SelfVip],
         profile: |_| kinds::LOOPBACK,
         likelier: |_| 1.0,
-        mechanism: |_| {
-            "the bridge port does not reflect, so a pod that its Service sends back to itself gets no answer"
-                .to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("the bridge port does not reflect, so a pod that its Service sends back to itself gets no answer")
+                .clauses()
         },
         remedies: hairpin,
     },
@@ -91,27 +99,33 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| kinds::LOOPBACK,
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.05 },
-        mechanism: |_| {
-            "the bridge answers within the node without the Service's address translation".to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("the bridge answers within the node without the Service's address translation")
+                .clauses()
         },
         remedies: hairpin,
     },
 ];
 
-fn mechanism(s: &Situation<'_>) -> String {
-    let policy = if s.is_local() { "Local" } else { "Cluster" };
-    format!(
-        "the balancer hands the connection back to the node it came from without translating its source \
-         (externalTrafficPolicy: {policy})"
-    )
+fn mechanism(s: &Situation<'_>) -> Vec<Clause> {
+    let policy = match (s.service, s.is_local()) {
+        (None, _) => "",
+        (Some(_), true) => " (externalTrafficPolicy: Local)",
+        (Some(_), false) => " (externalTrafficPolicy: Cluster)",
+    };
+    Wording::of(s)
+        .say(format!(
+            "the balancer hands the connection back to the node it came from without translating its source{policy}"
+        ))
+        .clauses()
 }
 
 fn avoid(s: &Situation<'_>) -> Vec<Remedy> {
-    let (namespace, name) = s.service_args();
     vec![
         remedy(
             "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
-            Some(format!("kubectl -n {namespace} get service {name} -o wide")),
+            s.about_service(|namespace, name| format!("kubectl -n {namespace} get service {name} -o wide")),
             "inside and outside take different ways; TLS and PROXY settings must hold on both",
         )
 .not_when("clients use the balancer's address itself, or ask another resolver"),

@@ -3,6 +3,8 @@
 //! First the posterior over regions, then over the causes that share the named region, given kinds and facts.
 
 mod backend;
+mod certificates;
+mod control_plane;
 mod dns;
 #[cfg(test)]
 mod document;
@@ -12,40 +14,26 @@ mod node;
 pub(crate) mod node_facts;
 pub(crate) mod nolocal;
 mod outside;
+mod situation;
 mod target;
 pub(crate) mod unseen;
 mod vip;
 
-use parallax_model::{Front, KindClass, Probability, ServiceKey};
+use parallax_model::{Front, Probability, ServiceKey};
 
 use crate::{
+    evidence::Clause,
     ids::World,
     kinds::{Profile, dm},
     likelihood::lse,
     prior::{About, PriorFact},
     region::RegionKind,
-    topology::{
-        Endpoint, EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology,
-        TrafficPolicy,
-    },
+    topology::{Endpoint, EndpointCondition, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
     verdict::{Fact, NamedCause, Remedy},
 };
 
-/// What a cause, its facts and its remedies are decided on.
-#[derive(Debug)]
-pub(crate) struct Situation<'a> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) info: Option<&'a FrontInfo>,
-    pub(crate) service: Option<&'a Service>,
-    /// The Service whose pods answer in the end, where the one above only passes on to them.
-    pub(crate) origin: Option<&'a Service>,
-    /// Members of the named region, as printed.
-    pub(crate) members: Vec<String>,
-    /// Failures inside the region by class, as whole probes.
-    pub(crate) kinds: Profile,
-    /// The failing clients' own nodes are seen to answer for the address.
-    pub(crate) own_node_answers: bool,
-}
+pub(crate) use control_plane::WITHDRAWN;
+pub(crate) use situation::{Clients, Controller, Failures, ResolverView, Situation, Withdrawal};
 
 /// One cause.
 #[derive(Debug)]
@@ -58,8 +46,8 @@ pub(crate) struct Cause {
     pub(crate) profile: fn(&Situation<'_>) -> Profile,
     /// How much likelier the facts of this cluster make it than its neighbours in the region; zero rules it out.
     pub(crate) likelier: fn(&Situation<'_>) -> f64,
-    /// The mechanism in one clause, to stand behind "who is hit".
-    pub(crate) mechanism: fn(&Situation<'_>) -> String,
+    /// The mechanism in clauses, to stand behind who is hit and how.
+    pub(crate) mechanism: fn(&Situation<'_>) -> Vec<Clause>,
     pub(crate) remedies: fn(&Situation<'_>) -> Vec<Remedy>,
 }
 
@@ -75,6 +63,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
         network::CAUSES,
         dns::CAUSES,
         outside::CAUSES,
+        certificates::CAUSES,
+        control_plane::CAUSES,
     ]
     .into_iter()
     .flatten()
@@ -91,19 +81,43 @@ fn facts_of<'a>(cause: &'a Cause, situation: &'a Situation<'_>) -> impl Iterator
     own.filter_map(|(_, look)| look(situation))
 }
 
-/// What moved the causes of a region, to be logged beside what moved the region itself.
-pub(crate) fn moved(region: RegionKind, situation: &Situation<'_>) -> Vec<Fact> {
-    all()
-        .filter(|cause| cause.regions.contains(&region))
+/// What moved causes against their neighbours, to be logged beside what moved the region itself.
+pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<Fact> {
+    ranked
+        .iter()
+        .map(|(cause, _)| *cause)
         .flat_map(|cause| facts_of(cause, situation))
         .collect()
+}
+
+/// The causes of regions that cannot be told apart, likeliest first, with their share of the whole. Each region comes with
+/// its share. Those below one in a hundred are left out.
+pub(crate) fn rank_class(
+    regions: &[(RegionKind, f64)],
+    situation: &Situation<'_>,
+) -> Vec<(&'static Cause, f64)> {
+    let mut sums: Vec<(&Cause, f64)> = Vec::new();
+    for (region, weight) in regions {
+        for (cause, share) in rank(*region, situation) {
+            match sums.iter_mut().find(|(known, _)| known.id == cause.id) {
+                Some((_, sum)) => *sum += weight * share,
+                None => sums.push((cause, weight * share)),
+            }
+        }
+    }
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.id.cmp(b.0.id)));
+    sums.retain(|(_, p)| *p >= 0.01);
+    sums
 }
 
 /// The causes of a region, likeliest first, with their share of its probability. Those below one in a hundred are left
 /// out.
 pub(crate) fn rank(region: RegionKind, situation: &Situation<'_>) -> Vec<(&'static Cause, f64)> {
+    let of_control_plane = |id: &str| all().any(|c| c.id == id && (c.likelier)(situation) > 0.0);
+    let outranked = ["P11", "P12"].into_iter().any(of_control_plane);
     let mut scored: Vec<(&Cause, f64)> = all()
         .filter(|cause| cause.regions.contains(&region))
+        .filter(|cause| !(outranked && control_plane::OUTRANKED.contains(&cause.id)))
         .filter_map(|cause| {
             let moved: f64 = facts_of(cause, situation).map(|fact| fact.multiplier).product();
             let likelier = (cause.likelier)(situation) * moved;
@@ -145,6 +159,7 @@ pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> V
             }
         }
     }
+    Remedy::all_on(&mut remedies, situation.topology);
     remedies
 }
 
@@ -268,65 +283,6 @@ fn unready(service: &Service, world: &World) -> Vec<PriorFact> {
 }
 
 // === what the families share ===
-
-impl Situation<'_> {
-    pub(crate) fn mode(&self) -> ProxyMode {
-        self.topology.proxy_mode()
-    }
-
-    /// Namespace and name of the Service, or a placeholder that a reader recognises as one.
-    pub(crate) fn service_args(&self) -> (String, String) {
-        self.service.map_or_else(
-            || ("NAMESPACE".to_owned(), "SERVICE".to_owned()),
-            |s| (s.key.namespace.to_string(), s.key.name.to_string()),
-        )
-    }
-
-    pub(crate) fn service_name(&self) -> String {
-        self.service
-            .map_or_else(|| "the Service".to_owned(), |s| format!("Service {}", s.key))
-    }
-
-    pub(crate) fn is_local(&self) -> bool {
-        match (self.service, self.info.map(|i| i.kind)) {
-            (Some(service), Some(FrontKind::ClusterIp)) => {
-                service.internal_traffic_policy == TrafficPolicy::Local
-            }
-            // At an address of its own nobody but that node decides.
-            (None, _) | (_, Some(FrontKind::NodePort | FrontKind::Host)) => false,
-            (Some(service), _) => service.external_traffic_policy == TrafficPolicy::Local,
-        }
-    }
-
-    pub(crate) fn is_balancer(&self) -> bool {
-        matches!(self.info.map(|i| i.kind), Some(FrontKind::LoadBalancer(_)))
-    }
-
-    pub(crate) fn is_cluster_ip(&self) -> bool {
-        matches!(self.info.map(|i| i.kind), Some(FrontKind::ClusterIp))
-    }
-
-    pub(crate) fn leaves_the_node(&self) -> bool {
-        matches!(
-            self.info.map(|i| i.kind),
-            Some(FrontKind::LoadBalancer(IpMode::Proxy)) | None
-        )
-    }
-
-    pub(crate) fn member(&self) -> &str {
-        self.members.first().map_or("?", String::as_str)
-    }
-
-    /// Failures of a class, as a share of all in the region.
-    pub(crate) fn share(&self, classes: &[KindClass]) -> f64 {
-        let total: f64 = self.kinds.iter().sum();
-        let some: f64 = classes
-            .iter()
-            .map(|c| self.kinds[crate::ids::class_position(*c)])
-            .sum();
-        if total > 0.0 { some / total } else { 0.0 }
-    }
-}
 
 pub(crate) fn remedy(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Remedy {
     Remedy::new(action, command, price)

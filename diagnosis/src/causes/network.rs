@@ -1,9 +1,21 @@
 //! The network between nodes.
 
-use parallax_model::KindClass;
+use parallax_model::{FailureKind, KindClass};
 
 use super::{Cause, Situation, remedy};
-use crate::{kinds, region::RegionKind, verdict::Remedy};
+use crate::{
+    evidence::{Claim, Clause, Wording},
+    kinds,
+    region::RegionKind,
+    verdict::Remedy,
+};
+
+/// What a path that loses large packets looks like: the connection stands, and no answer follows.
+const STALLED: &[FailureKind] = &[
+    FailureKind::FirstByteTimeout,
+    FailureKind::TlsTimeout,
+    FailureKind::BodyStalled,
+];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -12,12 +24,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
         profile: |_| kinds::NETWORK,
         likelier: |_| 1.0,
-        mechanism: |s| match s.members.as_slice() {
-            [from, to] => format!("nothing gets from {from} to {to}, on no channel"),
-            _ => {
-                "whatever leaves its node is lost, on every channel, and within a node all is well".to_owned()
-            }
-        },
+        mechanism: lost,
         remedies,
     },
     Cause {
@@ -32,14 +39,21 @@ pub(crate) const CAUSES: &[Cause] = &[
                 0.02
             }
         },
-        mechanism: |_| {
-            "connections stand and large answers stall between nodes: the path's MTU is smaller than the pods'".to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say_if(
+                    &[Claim::Of(STALLED)],
+                    "connections stand and answers stall between nodes, as where ",
+                )
+                .say("the path's MTU is smaller than the pods'")
+                .clauses()
         },
-        remedies: |_| {
+        remedies: |s| {
             vec![
                 remedy(
                     "lower the pods' MTU in the CNI configuration to what the path carries",
-                    Some("ping -M do -s 1422 ADDRESS".to_owned()),
+                    s.peer_address()
+                        .map(|address| format!("ping -M do -s 1422 {address}")),
                     "pods must restart; a few per cent more packets for the same data",
                 )
                 .not_when("small answers are lost as well: then it is the path and not its MTU (P7)"),
@@ -52,8 +66,14 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Same],
         profile: |_| kinds::LOOPBACK,
         likelier: |_| 0.5,
-        mechanism: |_| {
-            "pods of one node do not reach each other, while other nodes' pods do: the bridge or a NetworkPolicy".to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("the bridge or a NetworkPolicy keeps pods of one node from each other")
+                .say_if(
+                    &[Claim::BetweenNodesPasses],
+                    ", while pods of other nodes get through",
+                )
+                .clauses()
         },
         remedies: |_| {
             vec![remedy(
@@ -65,11 +85,44 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
+/// What gets lost, and on which paths.
+fn lost(s: &Situation<'_>) -> Vec<Clause> {
+    let [from, to] = s.members.as_slice() else {
+        return Wording::of(s)
+            .say_first([
+                (
+                    &[Claim::AllFail, Claim::SeveralChannels][..],
+                    "whatever leaves its node is lost, on every channel".to_owned(),
+                ),
+                (&[Claim::AllFail], "whatever leaves its node is lost".to_owned()),
+                (&[], "the network between nodes loses packets".to_owned()),
+            ])
+            .say_if(&[Claim::WithinNodePasses], ", and within a node all is well")
+            .clauses();
+    };
+    Wording::of(s)
+        .say_first([
+            (
+                &[Claim::AllFail, Claim::SeveralChannels][..],
+                format!("nothing gets from {from} to {to}, on no channel"),
+            ),
+            (&[Claim::AllFail], format!("nothing gets from {from} to {to}")),
+            (
+                &[Claim::NearlyAllFail],
+                format!("hardly anything gets from {from} to {to}"),
+            ),
+            (&[], format!("the network loses packets from {from} to {to}")),
+        ])
+        .clauses()
+}
+
 fn remedies(_: &Situation<'_>) -> Vec<Remedy> {
-    vec![remedy(
-        "check tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and routes between these nodes",
-        Some("kubectl -n kube-system get pods -o wide".to_owned()),
-        "opening a tunnel port in a security group lets every machine of that group send into the overlay",
-    )
-.not_when("the nodes reach each other on those ports: then look at the CNI agents")]
+    vec![
+        remedy(
+            "check tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and routes between these nodes",
+            Some("kubectl -n kube-system get pods -o wide".to_owned()),
+            "opening a tunnel port in a security group lets every machine of that group send into the overlay",
+        )
+        .not_when("the nodes reach each other on those ports: then look at the CNI agents"),
+    ]
 }

@@ -1,5 +1,5 @@
 //! Facts of nodes that move the prior, each logged with its multiplier. None is a verdict: a full table may drop nothing,
-//! and an old count may be about to be mended.
+//! and an old count may be about to be corrected.
 
 use parallax_model::NodeName;
 

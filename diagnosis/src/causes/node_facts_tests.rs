@@ -6,7 +6,6 @@ use super::*;
 use crate::{
     causes::{facts, rank},
     ids::NodeIx,
-    kinds::Profile,
     region::Region,
     topology::TopologySpec,
 };
@@ -49,13 +48,10 @@ fn factors(moved: &[(f64, String)]) -> Vec<f64> {
 fn ranked(topology: &Topology, region: RegionKind, members: &[&str]) -> Vec<(&'static str, f64)> {
     let (_, info) = topology.fronts().iter().next().unwrap();
     let situation = Situation {
-        origin: None,
-        topology,
         info: Some(info),
         service: topology.service(&info.service),
         members: members.iter().map(|m| (*m).to_owned()).collect(),
-        kinds: Profile::default(),
-        own_node_answers: false,
+        ..Situation::of(topology)
     };
     rank(region, &situation)
         .into_iter()

@@ -4,6 +4,7 @@ use parallax_model::KindClass;
 
 use super::{Cause, Situation, plural, remedy};
 use crate::{
+    evidence::{Clause, Wording},
     findings::quota::consequence,
     kinds,
     region::RegionKind,
@@ -21,14 +22,22 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| kinds::NOLOCAL_REFUSES,
         likelier: |s| {
             let answers = if s.own_node_answers { 5.0 } else { 1.0 };
-            // Some clouds keep the address off the nodes: then nobody there can refuse.
+            // Some clouds keep the address off the nodes: then nothing there can refuse.
             let bound = if s.is_bound() == Some(false) { 0.1 } else { 1.0 };
             balancer(s) * mode(s, ProxyMode::Ipvs) * answers * bound
         },
-        mechanism: |_| {
-            "externalTrafficPolicy: Local, and kube-proxy in IPVS mode binds the balancer address on every node without \
-             giving a node without an endpoint a destination for it"
-                .to_owned()
+        mechanism: |s| {
+            let binds = match s.mode() {
+                ProxyMode::Ipvs => "and kube-proxy in IPVS mode binds",
+                _ => "and an older kube-proxy in IPVS mode would bind",
+            };
+            policy(
+                s,
+                &format!(
+                    ", {binds} the balancer address on every node without giving a node without an endpoint a \
+                     destination for it"
+                ),
+            )
         },
         remedies,
     },
@@ -38,10 +47,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| kinds::NOLOCAL_DROPS,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Iptables),
-        mechanism: |_| {
-            "externalTrafficPolicy: Local drops on nodes without an endpoint whatever kube-proxy does not know to be a \
-             local pod (cluster CIDR missing or too small)"
-                .to_owned()
+        mechanism: |s| {
+            policy(
+                s,
+                ", which drops on nodes without an endpoint whatever kube-proxy does not know to be a local pod \
+                 (cluster CIDR missing or too small)",
+            )
         },
         remedies: |s| {
             let mut all = vec![name_the_pods()];
@@ -55,11 +66,18 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| kinds::NOLOCAL_DROPS,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Nftables),
-        mechanism: |_| {
-            "externalTrafficPolicy: Local, and kube-proxy in nftables mode drops on nodes without an endpoint whatever it \
-             does not know to be a local pod (cluster CIDR missing or too small); before 1.33.6 also what comes from the \
-             node's own network"
-                .to_owned()
+        mechanism: |s| {
+            let drops = match s.mode() {
+                ProxyMode::Nftables => "and kube-proxy in nftables mode drops",
+                _ => "and kube-proxy in nftables mode would drop",
+            };
+            policy(
+                s,
+                &format!(
+                    ", {drops} on nodes without an endpoint whatever it does not know to be a local pod (cluster CIDR \
+                     missing or too small); before 1.33.6 also what comes from the node's own network"
+                ),
+            )
         },
         remedies: |s| {
             let mut all = vec![
@@ -81,10 +99,11 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| kinds::NOLOCAL_EITHER,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Unknown),
-        mechanism: |_| {
-            "with externalTrafficPolicy: Local the node's service implementation has no endpoint of its own for the \
-             address"
-                .to_owned()
+        mechanism: |s| {
+            policy(
+                s,
+                ", and the node's service implementation has no endpoint of its own for the address",
+            )
         },
         remedies: |s| {
             let mut all = remedies(s);
@@ -102,18 +121,26 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |s| kinds::nolocal(s.mode()),
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
-        mechanism: |_| {
-            "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node"
-                .to_owned()
+        mechanism: |s| {
+            let said = if s.is_local() {
+                "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node"
+                    .to_owned()
+            } else {
+                format!(
+                    "the nodes restrict the cluster address to endpoints of their own, as under \
+                     internalTrafficPolicy: Local, which {} does not have",
+                    s.service_words()
+                )
+            };
+            Wording::of(s).say(said).clauses()
         },
         remedies: |s| {
-            let (namespace, name) = s.service_args();
             vec![
                 remedy(
                     "set internalTrafficPolicy: Cluster",
-                    Some(format!(
-                        "kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"internalTrafficPolicy\":\"Cluster\"}}}}'"
-                    )),
+                    s.about_service(|namespace, name| {
+                        format!("kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"internalTrafficPolicy\":\"Cluster\"}}}}'")
+                    }),
                     "traffic may leave the node; what relied on node-local answers no longer can",
                 )
 .not_when("the Service must stay within the node by design (a node agent)"),
@@ -122,6 +149,21 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
     },
 ];
+
+/// What policy Local does here, or what looks like it where the Service does not say so.
+fn policy(s: &Situation<'_>, does: &str) -> Vec<Clause> {
+    let said = match (s.service, s.is_local()) {
+        (_, true) => format!("externalTrafficPolicy: Local{does}"),
+        (None, false) => format!("as under externalTrafficPolicy: Local{does}"),
+        (Some(service), false) => {
+            format!(
+                "as under externalTrafficPolicy: Local, which Service {} does not have{does}",
+                service.key
+            )
+        }
+    };
+    Wording::of(s).say(said).clauses()
+}
 
 fn balancer(s: &Situation<'_>) -> f64 {
     if s.is_cluster_ip() {
@@ -149,13 +191,9 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
         .values()
         .find(|info| info.service == service.key && matches!(info.kind, FrontKind::LoadBalancer(_)));
     remedies(&Situation {
-        topology,
         info,
         service: Some(service),
-        origin: None,
-        members: Vec::new(),
-        kinds: kinds::Profile::default(),
-        own_node_answers: false,
+        ..Situation::of(topology)
     })
 }
 
@@ -170,13 +208,12 @@ fn name_the_pods() -> Remedy {
 }
 
 fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
-    let (namespace, name) = s.service_args();
     let mut all = vec![
         remedy(
             "set externalTrafficPolicy: Cluster",
-            Some(format!(
-                "kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Cluster\"}}}}'"
-            )),
+            s.about_service(|namespace, name| {
+                format!("kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Cluster\"}}}}'")
+            }),
             format!(
                 "the client's source address is lost (use X-Forwarded-For or PROXY protocol), and {}",
                 s.service.map_or_else(

@@ -2,6 +2,7 @@
 
 use super::{Cause, remedy};
 use crate::{
+    evidence::Wording,
     kinds,
     region::RegionKind,
     topology::{FrontKind, IpMode, ProxyMode},
@@ -27,19 +28,25 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
         let bound = if s.is_bound() == Some(false) { 0.1 } else { 1.0 };
         mode * dropped * bound
     },
-    mechanism: |_| {
-        "kube-proxy in IPVS mode binds the balancer's address on every node, so the kernel drops health checks that come \
-         from it; the balancer takes every node for dead"
-            .to_owned()
+    mechanism: |s| {
+        // The mode is not always known.
+        let binds = match s.mode() {
+            ProxyMode::Ipvs => "kube-proxy in IPVS mode binds the balancer's address on every node",
+            _ => "the nodes take the balancer's address for their own, as under kube-proxy in IPVS mode",
+        };
+        Wording::of(s)
+            .say(format!(
+                "{binds}, so the kernel drops health checks that come from it; the balancer takes every node for dead"
+            ))
+            .clauses()
     },
     remedies: |s| {
-        let (namespace, name) = s.service_args();
         vec![
             remedy(
                 "let the cloud controller set ipMode: Proxy in the Service's status",
-                Some(format!(
-                    "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
-                )),
+                s.about_service(|namespace, name| {
+                    format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")
+                }),
                 "needs Kubernetes 1.30 and a controller that supports it; every connection from inside makes the detour \
                  over the balancer",
             )

@@ -1,11 +1,18 @@
-//! The address itself fails for everybody inside, while the endpoints answer.
+//! The address itself fails for all clients inside, while the endpoints answer.
 
-use parallax_model::KindClass;
+use parallax_model::{FailureKind, KindClass};
 
 use super::{Cause, Situation, remedy};
-use crate::{kinds, region::RegionKind};
+use crate::{
+    evidence::{Claim, Clause, Wording},
+    kinds,
+    region::RegionKind,
+    verdict::Remedy,
+};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Vip, RegionKind::ProtoVip];
+
+const NOT_TLS: &[FailureKind] = &[FailureKind::NotTls];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -16,20 +23,22 @@ pub(crate) const CAUSES: &[Cause] = &[
         // nothing else would count against it the more of them there are.
         profile: |_| [1.2, 0.045, 0.045, 0.225, 0.045, 0.015, 0.3, 0.015, 0.015, 0.015],
         likelier: |s| if s.is_cluster_ip() { 0.1 } else { 1.0 },
-        mechanism: |_| {
-            "the address answers nobody while the endpoints behind it do: something in front filters"
-                .to_owned()
-        },
+        mechanism: blocked,
         remedies: |s| {
-            let (namespace, name) = s.service_args();
-            vec![remedy(
-                "open the port in the security group, in loadBalancerSourceRanges or in the allow-list",
-                Some(format!(
-                    "kubectl -n {namespace} get service {name} -o jsonpath='{{.spec.loadBalancerSourceRanges}}'"
-                )),
-                "whoever the filter kept out gets in: widen it to the sources that need it, not to all",
-            )
-.not_when("nothing arrives at the balancer at all: then a router or the address itself is the cause (F12)")]
+            vec![
+                remedy(
+                    "open the port in the security group, in loadBalancerSourceRanges or in the allow-list",
+                    s.about_service(|namespace, name| {
+                        format!(
+                            "kubectl -n {namespace} get service {name} -o jsonpath='{{.spec.loadBalancerSourceRanges}}'"
+                        )
+                    }),
+                    "whoever the filter kept out gets in: widen it to the sources that need it, not to all",
+                )
+                .not_when(
+                    "nothing arrives at the balancer at all: then a router or the address itself is the cause (F12)",
+                ),
+            ]
         },
     },
     Cause {
@@ -38,9 +47,13 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| kinds::PROTO_VIP,
         likelier: |s| if s.is_balancer() { 1.0 } else { 0.1 },
-        mechanism: |_| {
-            "the node short-cuts the balancer, which would have added the PROXY header that the endpoints insist on"
-                .to_owned()
+        mechanism: |s| {
+            let said = if s.is_balancer() {
+                "the node short-cuts the balancer, which would have added the PROXY header that the endpoints insist on"
+            } else {
+                "the endpoints insist on a PROXY header, and nothing on the way adds one"
+            };
+            Wording::of(s).say(said).clauses()
         },
         remedies: short_cut,
     },
@@ -50,11 +63,17 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| [0.3, 0.1, 1.0, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1],
         likelier: |s| {
-            let tls = s.share(&[KindClass::Tls]);
-            if s.is_balancer() && tls > 0.5 { 1.0 } else { 0.02 }
+            // A certificate that is wrong was shown: TLS is spoken.
+            let tls = s.kind_share(|kind, status| {
+                kind.class(status) == KindClass::Tls && !kinds::was_understood(kind, status)
+            });
+            if s.is_balancer() && tls > 0.5 { 2.0 } else { 0.02 }
         },
-        mechanism: |_| {
-            "the node short-cuts the balancer that would have ended TLS, so plain HTTP answers on the TLS port".to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("the node short-cuts the balancer that would have ended TLS")
+                .say_if(&[Claim::Of(NOT_TLS)], ", so plain HTTP answers on the TLS port")
+                .clauses()
         },
         remedies: short_cut,
     },
@@ -64,16 +83,21 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Vip],
         profile: |_| kinds::VIP,
         likelier: |s| if s.info.is_none() { 0.5 } else { 0.05 },
-        mechanism: |_| {
-            "the router does not translate connections from inside to its own outside address".to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("the router does not translate connections from inside to its own outside address")
+                .clauses()
         },
         remedies: |_| {
-            vec![remedy(
-                "enable NAT loopback on the router, or answer the name inside with an inside address",
-                None,
-                "with a split answer inside and outside differ from then on, and certificates must be checked from outside",
-            )
-.not_when("clients use the address itself instead of the name")]
+            vec![
+                remedy(
+                    "enable NAT loopback on the router, or answer the name inside with an inside address",
+                    None,
+                    "with a split answer inside and outside differ from then on, and certificates must be checked from \
+                     outside",
+                )
+                .not_when("clients use the address itself instead of the name"),
+            ]
         },
     },
     Cause {
@@ -88,9 +112,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                 0.01
             }
         },
-        mechanism: |_| {
-            "new connections to one address and port find no free source port at the gateway that translates them"
-                .to_owned()
+        mechanism: |s| {
+            Wording::of(s)
+                .say("new connections to one address and port find no free source port at the gateway that translates them")
+                .clauses()
         },
         remedies: |_| {
             vec![
@@ -111,38 +136,100 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "P5",
-        title: "the address is served by nobody: its balancer or its Service rules are gone",
+        title: "nothing serves the address: its balancer or its Service rules are gone",
         regions: &[RegionKind::Vip],
         profile: |_| [1.5, 5.0, 1.0, 2.0, 0.2, 0.3, 0.2, 0.2, 0.1, 0.1],
-        likelier: |_| 0.7,
-        mechanism: |_| "the endpoints answer, and the address in front of them refuses everybody".to_owned(),
+        likelier: |s| if Claim::NoEndpoint.holds(s) { 0.0 } else { 0.7 },
+        mechanism: |s| {
+            let refused = Claim::Mostly(KindClass::Refused);
+            Wording::of(s)
+                .say_first([
+                    (
+                        &[Claim::EndpointsPass, Claim::AddressFails, refused][..],
+                        "the endpoints answer, and the address in front of them refuses all connections"
+                            .to_owned(),
+                    ),
+                    (
+                        &[Claim::EndpointsPass],
+                        "the endpoints answer, and the address in front of them does not lead there"
+                            .to_owned(),
+                    ),
+                    (
+                        &[],
+                        "the balancer of the address or its Service rules are gone".to_owned(),
+                    ),
+                ])
+                .clauses()
+        },
         remedies: |s| {
-            let (namespace, name) = s.service_args();
             vec![remedy(
                 "compare the Service's ports and status with what the balancer listens on",
-                Some(format!("kubectl -n {namespace} describe service {name}")),
+                Some(
+                    s.about_service(|namespace, name| {
+                        format!("kubectl -n {namespace} describe service {name}")
+                    })
+                    .unwrap_or_else(|| "kubectl get services -A -o wide".to_owned()),
+                ),
                 "nothing: reading only",
             )]
         },
     },
 ];
 
-fn short_cut(s: &Situation<'_>) -> Vec<crate::verdict::Remedy> {
-    let (namespace, name) = s.service_args();
+fn blocked(s: &Situation<'_>) -> Vec<Clause> {
+    if s.main_status().is_some() || s.share(&[KindClass::Http4xx, KindClass::Http5xx]) > 0.5 {
+        let status = s
+            .main_status()
+            .map_or_else(String::new, |status| format!(" ({status})"));
+        return Wording::of(s)
+            .say_if(
+                &[Claim::Answered],
+                format!("the answer{status} is that of a filter: "),
+            )
+            .say("an allow-list in front keeps these clients out")
+            .clauses();
+    }
+    if s.region == RegionKind::OutsideAll {
+        return Wording::of(s)
+            .say("something in front filters what comes from outside the cluster")
+            .say_if(
+                &[Claim::AddressPassesInside],
+                ", while the address answers clients inside",
+            )
+            .clauses();
+    }
+    Wording::of(s)
+        .say_first([
+            (
+                &[Claim::AddressFails, Claim::EndpointsPass][..],
+                "the address answers none of them while the endpoints behind it do: ".to_owned(),
+            ),
+            (
+                &[Claim::AddressFails, Claim::EveryClient],
+                "the address answers none of them: ".to_owned(),
+            ),
+            (&[], String::new()),
+        ])
+        .say("something in front filters")
+        .clauses()
+}
+
+fn short_cut(s: &Situation<'_>) -> Vec<Remedy> {
     vec![
         remedy(
             "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
-            Some(format!(
-                "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
-            )),
-            "every connection from inside makes the detour over the balancer; a balancer without source translation may loop back (F5–F7)",
+            s.about_service(|namespace, name| {
+                format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")
+            }),
+            "every connection from inside makes the detour over the balancer; a balancer without source translation may \
+             loop back (F5–F7)",
         )
-.not_when("the balancer does not add the header in the first place, or the two ends disagree on its version"),
+        .not_when("the balancer does not add the header in the first place, or the two ends disagree on its version"),
         remedy(
             "call the endpoints through another Service without the balancer's protocol",
             None,
             "one more Service and name; the path that users take is no longer the one that is called",
         )
-.not_when("the caller must use the public name, as the self check of an ACME client does"),
+        .not_when("the caller must use the public name, as the self check of an ACME client does"),
     ]
 }

@@ -7,6 +7,7 @@ use parallax_model::{EventTime, TargetId};
 use super::{Engine, asking::Inquiry};
 use crate::{
     block::{Block, Of},
+    causes::{ResolverView, WITHDRAWN},
     cells::RoundCells,
     evidence::{Asked, Desk},
     ids::class_position,
@@ -68,7 +69,11 @@ impl Engine {
                 continue;
             }
             reports.push(Report {
-                scope: self.scope(unit, judgement, finding),
+                // Whichever subject shows it, it is the nodes.
+                scope: match verdict.cause() {
+                    Some(WITHDRAWN) if !unit.is_slow() => Scope::Withdrawn,
+                    _ => self.scope(unit, judgement, finding),
+                },
                 region: finding.region,
                 class: finding.class.clone(),
                 lead: finding.lead,
@@ -145,9 +150,9 @@ impl Engine {
             })
             .collect();
         format!(
-            "failing, cause not yet known; likeliest so far: {} ({:.2})",
+            "failing, cause not yet known; likeliest so far: {} ({})",
             crate::evidence::listed(&names),
-            class.mass.min(1.0)
+            crate::evidence::likelihood(class.mass.min(1.0))
         )
     }
 
@@ -367,6 +372,11 @@ impl Engine {
             unit,
             front,
             service: self.service_of_unit(unit),
+            withdrawals: &self.withdrawals,
+            resolver: match unit.plain() {
+                Unit::Dns => self.resolvers.view(&self.topology, &finding.failing, start),
+                _ => ResolverView::default(),
+            },
             siblings,
             everywhere,
             ttl,

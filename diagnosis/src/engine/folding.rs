@@ -24,6 +24,7 @@ impl Engine {
             let mut fold = self.folds.remove(&round).unwrap_or_default();
             fold.note(&rows);
             self.findings.take(round, &mut rows, &self.routes, &self.world);
+            self.resolvers.take(round, &rows);
             self.fold(&rows, &mut fold);
             self.folds.insert(round, fold);
         }

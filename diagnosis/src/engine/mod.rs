@@ -46,12 +46,13 @@ use crate::{
     likelihood::{Background, Grid, Likelihood},
     matrix::{Matrix, Place, Pulse},
     prior::PriorFact,
+    resolvers::Resolvers,
     rounds::{Refused, Rounds},
     routes::{Routes, front_of},
     row::Row,
     scene::Nodes,
     slow::Pace,
-    topology::Topology,
+    topology::{Topology, Withdrawals},
     view::{Counters, Investigation, View},
     weights::{ONE, probes},
 };
@@ -199,6 +200,8 @@ pub struct Engine {
     /// Where it took up what another process left.
     resumed: Option<Resumed>,
     findings: Findings,
+    resolvers: Resolvers,
+    withdrawals: Withdrawals,
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
     facts: Facts,
     /// The matrix as it was when these were taken from it.
@@ -261,6 +264,8 @@ impl Engine {
             answers: Answers::default(),
             resumed: None,
             findings: Findings::default(),
+            resolvers: Resolvers::default(),
+            withdrawals: Withdrawals::default(),
             facts: Facts::default(),
             pulse: Pulse::default(),
             hazards: Vec::new(),
@@ -414,12 +419,14 @@ impl Engine {
             return false;
         };
         self.incidents.begin(round);
+        self.withdrawals.take(round, &self.topology);
         let mut rows = self.numbered(waiting);
         let mut fold = self.folds.remove(&round).unwrap_or_default();
         let at = known_at(fold.known(round.end(self.settings.interval)), &rows);
         let names = (&self.routes, &self.world);
         self.findings.take(round, &mut rows, names.0, names.1);
         self.findings.judge(round, &self.topology, names, self.settings);
+        self.resolvers.take(round, &rows);
         let asked = self.asking.hear(round, &mut rows, names, &fold);
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);

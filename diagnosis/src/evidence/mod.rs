@@ -1,5 +1,9 @@
 //! From a finding to what people read: the sentence, the table, who answered, what was ruled out and what to do.
 
+mod claim;
+mod locality;
+mod row_words;
+mod ruled_out;
 mod table;
 mod words;
 
@@ -8,16 +12,16 @@ use std::collections::BTreeSet;
 use parallax_model::{Front, Probability, TtlEvidence, Vantage};
 
 use crate::{
-    causes::{self, Situation},
+    causes::{self, Clients, Controller, Failures, ResolverView, Situation, Withdrawal},
     cells::RoundCells,
-    ids::{World, class_position},
+    ids::{NodeIx, VantageIx, World, class_position},
     judge::{Finding, Judgement, Unit},
     kinds::Profile,
-    region::{Region, alpha},
+    region::{Region, RegionKind, alpha},
     scene::Scene,
     separate,
     slow::Step,
-    topology::{Service, Topology},
+    topology::{PlacedTarget, Service, Topology, Withdrawals},
     verdict::{Fact, Subject, Verdict},
     weights::probes,
 };
@@ -41,6 +45,9 @@ pub(crate) struct Desk<'a> {
     pub(crate) front: Option<Front>,
     /// The Service whose endpoints they reach.
     pub(crate) service: Option<&'a Service>,
+    pub(crate) withdrawals: &'a Withdrawals,
+    /// Who is asked for names, where names are judged.
+    pub(crate) resolver: ResolverView<'a>,
     /// Cells of the other fronts of the same Service, since the window began.
     pub(crate) siblings: Vec<(Front, RoundCells)>,
     /// Cells of all fronts and their endpoints, for findings about nodes.
@@ -58,24 +65,20 @@ pub(crate) struct Desk<'a> {
 /// Rows of a sentence list at most this many names.
 const NAMES: usize = 6;
 
-pub(crate) use words::listed;
+pub(crate) use claim::{Claim, Clause, Wording, is_redirect};
+pub(crate) use table::Table;
+pub(crate) use words::{likelihood, listed};
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
     pub(crate) fn verdict(&self, judgement: &Judgement, finding: &Finding) -> Verdict {
         let region = finding.region;
         let locality = self.locality(finding);
-        let situation = self.situation(judgement, finding, &locality);
-        let mut ranked = causes::rank(region.kind(), &situation);
-        if self.unit.is_slow() {
+        let mut situation = self.situation(judgement, finding);
+        situation.own_node_answers = locality.own_node_answers;
+        let mut ranked = causes::rank_class(&Self::shares(judgement, finding), &situation);
+        if situation.slow {
             // Most causes break; few delay.
             ranked.retain(|(cause, _)| causes::DELAYING.contains(&cause.id));
-        }
-        let mut evidence = self.rows(&judgement.case.cells, region, None);
-        for (front, cells) in &self.siblings {
-            evidence.extend(self.rows(cells, region, Some(*front)));
-        }
-        if let Some(cells) = &self.everywhere {
-            evidence.extend(self.rows(cells, region, None));
         }
         // A posterior lies between 0 and 1.
         let probability = Probability::new(finding.probability).unwrap_or_default();
@@ -86,7 +89,7 @@ impl Desk<'_> {
             probability,
             sentence: self.sentence(finding, &situation, &ranked),
             causes: causes::named(&ranked),
-            evidence,
+            evidence: self.printed(&situation.table, region),
             locality: locality.lines,
             ruled_out: self.ruled_out(judgement, finding),
             separating: separate::separating(finding, &self.asked.ways, self.world),
@@ -96,7 +99,7 @@ impl Desk<'_> {
                 .facts
                 .iter()
                 .cloned()
-                .chain(causes::moved(region.kind(), &situation))
+                .chain(causes::moved(&ranked, &situation))
                 .collect(),
             remedies: causes::remedies(&ranked, &situation),
             not_excluded: causes::unseen::by_verdict(region.kind(), &situation, self.scene),
@@ -104,40 +107,130 @@ impl Desk<'_> {
         }
     }
 
-    fn situation(&self, judgement: &Judgement, finding: &Finding, locality: &Locality) -> Situation<'_> {
-        let info = self.front.as_ref().and_then(|f| self.topology.front(f));
+    fn situation(&self, judgement: &Judgement, finding: &Finding) -> Situation<'a> {
+        let cells = &judgement.case.cells;
+        let placed = self.placed();
+        let origin = placed.and_then(|placed| self.topology.service(placed.origin.as_ref()?));
+        let (kinds, failures) = self.failures_inside(cells, finding.region);
         Situation {
-            topology: self.topology,
-            info,
+            region: finding.region.kind(),
+            info: self.front.as_ref().and_then(|f| self.topology.front(f)),
             service: self.service,
-            origin: self.origin(),
+            origin,
+            withdrawal: self.withdrawal([self.service, origin, self.resolver.service], finding),
+            controller: self.controller(placed),
+            target: self.target(),
+            resolver: self.resolver.clone(),
             members: finding.region.describe(self.world).members,
-            kinds: self.kinds_inside(&judgement.case.cells, finding.region),
-            own_node_answers: locality.own_node_answers,
+            kinds,
+            failures,
+            table: self.table(cells, finding.region),
+            clients: self.clients(cells, finding.region),
+            slow: self.unit.is_slow(),
+            ..Situation::of(self.topology)
         }
     }
 
-    /// The Service behind a route, where one target is judged.
-    fn origin(&self) -> Option<&Service> {
+    /// The first of some Services that lost its endpoints to nodes that were not ready when probes failed.
+    fn withdrawal(&self, services: [Option<&'a Service>; 3], finding: &Finding) -> Option<Withdrawal<'a>> {
+        let (service, nodes) = services.into_iter().flatten().find_map(|service| {
+            let nodes = self.withdrawals.nodes_of(&service.key, finding.last_failure)?;
+            Some((service, nodes))
+        })?;
+        let others = self.withdrawals.services().filter(|key| **key != service.key);
+        Some(Withdrawal {
+            service,
+            nodes,
+            others: others.collect(),
+            lasts: self.topology.withdrawn(service).is_some(),
+        })
+    }
+
+    /// The kinds of region that cannot be told apart, the named one first, each with its share of their probability.
+    fn shares(judgement: &Judgement, finding: &Finding) -> Vec<(RegionKind, f64)> {
+        let p = |region: &Region| {
+            let scored = &judgement.posterior.scored;
+            scored.iter().find(|s| s.region == *region).map_or(0.0, |s| s.p)
+        };
+        let total: f64 = finding.class.iter().map(p).sum();
+        let mut shares: Vec<(RegionKind, f64)> = vec![(finding.region.kind(), 0.0)];
+        for region in &finding.class {
+            // Beside another fault the posterior of one alone may say nothing of these.
+            let share = if total > 0.0 {
+                p(region) / total
+            } else {
+                f64::from(u8::from(*region == finding.region))
+            };
+            match shares.iter_mut().find(|(kind, _)| *kind == region.kind()) {
+                Some((_, sum)) => *sum += share,
+                None => shares.push((region.kind(), share)),
+            }
+        }
+        shares
+    }
+
+    /// The target that is judged, where it is one.
+    fn placed(&self) -> Option<&'a PlacedTarget> {
         let (Unit::Target(target) | Unit::Whole(target)) = self.unit.plain() else {
             return None;
         };
-        let placed = self.topology.targets().get(target)?;
-        self.topology.service(placed.origin.as_ref()?)
+        self.topology.targets().get(target)
     }
 
-    /// Failures inside a region by class.
-    fn kinds_inside(&self, cells: &RoundCells, region: Region) -> Profile {
+    fn controller(&self, placed: Option<&PlacedTarget>) -> Controller {
+        match (placed, self.service) {
+            (Some(placed), _) if placed.routed => Controller::There,
+            (_, Some(_)) => Controller::Not,
+            (_, None) => Controller::Unknown,
+        }
+    }
+
+    /// The one target that is judged, or the only one that the subject concerns.
+    fn target(&self) -> Option<&'a parallax_model::Target> {
+        let only = || match self.targets.as_slice() {
+            [one] => self.topology.targets().get(one),
+            _ => None,
+        };
+        self.placed().or_else(only).map(|placed| &placed.target)
+    }
+
+    /// Failures inside a region, by class and by kind.
+    fn failures_inside(&self, cells: &RoundCells, region: Region) -> (Profile, Failures) {
         let mut sums = Profile::default();
+        let mut failures = Failures::new();
         for (key, counts) in cells {
             if alpha(&[region], key, self.scene).is_zero() {
                 continue;
             }
             for ((kind, status), (weight, _)) in &counts.kinds {
                 sums[class_position(self.world.class_of(*kind, *status))] += probes(*weight);
+                let kind = self.world.kinds.name(*kind).clone();
+                *failures.entry((kind, *status)).or_default() += probes(*weight);
             }
         }
-        sums
+        (sums, failures)
+    }
+
+    /// Who asked across the region, and who of them failed there. Two vantages of one node are one client.
+    fn clients(&self, cells: &RoundCells, region: Region) -> Clients {
+        let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
+            self.scene.node_of_client(client).ok_or(client)
+        };
+        let mut asked = BTreeSet::new();
+        let mut failing = BTreeSet::new();
+        for (key, counts) in cells {
+            if alpha(&[region], key, self.scene).is_zero() {
+                continue;
+            }
+            asked.insert(client(key.client));
+            if counts.seen_f > 0 {
+                failing.insert(client(key.client));
+            }
+        }
+        Clients {
+            asked: asked.len(),
+            failing: failing.len(),
+        }
     }
 
     fn subject(&self, region: Region) -> Subject {
@@ -156,52 +249,4 @@ impl Desk<'_> {
             },
         }
     }
-
-    fn locality(&self, finding: &Finding) -> Locality {
-        let failing: BTreeSet<&Vantage> = finding
-            .failing
-            .iter()
-            .map(|c| self.world.vantages.name(*c))
-            .collect();
-        let mut lines = Vec::new();
-        let (mut own, mut asked) = (0, 0);
-        for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| failing.contains(v)).take(NAMES) {
-            asked += 1;
-            own += u32::from(evidence.untouched());
-            let says = if evidence.untouched() {
-                "an untouched TTL of"
-            } else {
-                "a TTL of"
-            };
-            let so = if evidence.untouched() {
-                ": the client's own node answers"
-            } else {
-                ": the answer crossed a router"
-            };
-            lines.push(format!(
-                "{} answers {vantage} (failing) with {says} {}{so}",
-                evidence.address, evidence.ttl
-            ));
-        }
-        for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| !failing.contains(v)).take(2) {
-            let so = if evidence.untouched() {
-                ": its own node answers too, and has somewhere to send it"
-            } else {
-                ": the answer crossed a router"
-            };
-            lines.push(format!(
-                "{} answers {vantage} (passing) with a TTL of {}{so}",
-                evidence.address, evidence.ttl
-            ));
-        }
-        Locality {
-            lines,
-            own_node_answers: asked > 0 && own == asked,
-        }
-    }
-}
-
-struct Locality {
-    lines: Vec<String>,
-    own_node_answers: bool,
 }

@@ -1,48 +1,193 @@
-//! The contingency table, and what it rules out.
+//! The contingency table: who asked how, how often that failed, and whether the named region predicts it.
+//!
+//! Sentences are said of this table and of no other, so its numbers are the printed ones: whole probes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use parallax_model::{Channel, Front, Placement};
 
 use super::Desk;
 use crate::{
     cells::{CellKey, Counts, Dest, RoundCells, is_through_front},
-    judge::{Finding, Judgement},
-    region::{Region, alpha},
-    verdict::{EvidenceRow, RuledOut},
+    region::{Alpha, Region, alpha},
+    verdict::EvidenceRow,
     weights::whole,
 };
 
-/// Regions that are listed as ruled out.
-const RULED_OUT: usize = 6;
+/// Whether the named region predicts failure of a row's probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Every path of these probes crosses the region.
+    Sure,
+    /// Which path they took is not known, and some of those they may have taken cross it.
+    Perhaps,
+    /// No path of theirs crosses it.
+    Outside,
+}
+
+impl From<Alpha> for Reach {
+    fn from(share: Alpha) -> Self {
+        if share.is_zero() {
+            Self::Outside
+        } else if share.is_sure() {
+            Self::Sure
+        } else {
+            Self::Perhaps
+        }
+    }
+}
+
+/// Which cells a part of the table is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// The subject's own, with its controls.
+    Own,
+    /// Those of another front of the same Service.
+    Sibling(Front),
+    /// Those of all fronts and endpoints, beside a finding about nodes or names.
+    Everywhere,
+}
+
+/// What makes a row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RowKey {
+    pub(crate) part: Part,
+    pub(crate) channel: Channel,
+    pub(crate) reach: Reach,
+    pub(crate) placement: Option<Placement>,
+    /// Whether they start at the node that the region is about; absent where it is about none, or that says nothing.
+    pub(crate) from_member: Option<bool>,
+    /// Whether they arrive at the node, endpoint or name that the region is about, where that is known.
+    pub(crate) to_member: Option<bool>,
+    /// Whether they stay within a node, in regions that are about that.
+    pub(crate) within: Option<bool>,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct TableRow {
+    pub(crate) key: RowKey,
+    pub(crate) probes: u64,
+    pub(crate) failures: u64,
+    pub(crate) kinds: Vec<(String, u64)>,
+}
+
+/// All rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    pub(crate) rows: Vec<TableRow>,
+}
+
+/// Probes and failures of some rows together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sum {
+    pub(crate) probes: u64,
+    pub(crate) failures: u64,
+}
+
+impl Sum {
+    /// There are such probes, and every one of them failed.
+    pub(crate) const fn all_fail(self) -> bool {
+        self.probes > 0 && self.failures >= self.probes
+    }
+
+    /// There are such probes, and some of them failed.
+    pub(crate) const fn some_fail(self) -> bool {
+        self.failures > 0
+    }
+
+    /// There are such probes, and at most one in twenty of them failed.
+    pub(crate) const fn pass(self) -> bool {
+        self.probes > 0 && self.failures * 20 <= self.probes
+    }
+}
+
+impl Table {
+    /// The sum of the rows that are meant.
+    pub(crate) fn sum(&self, meant: impl Fn(&RowKey) -> bool) -> Sum {
+        let rows = self.rows.iter().filter(|row| meant(&row.key));
+        rows.fold(Sum::default(), |sum, row| Sum {
+            probes: sum.probes + row.probes,
+            failures: sum.failures + row.failures,
+        })
+    }
+}
 
 impl Desk<'_> {
-    /// Rows by channel and by whether the region predicts failure; fronts by placement too.
-    pub(super) fn rows(
-        &self,
-        cells: &RoundCells,
-        region: Region,
-        sibling: Option<Front>,
-    ) -> Vec<EvidenceRow> {
-        let mut rows: BTreeMap<(Channel, bool, Option<Placement>), Counts> = BTreeMap::new();
+    /// The table of a region: the subject's own cells first, then those beside them.
+    pub(super) fn table(&self, cells: &RoundCells, region: Region) -> Table {
+        let mut rows = self.rows(cells, region, Part::Own);
+        for (front, cells) in &self.siblings {
+            rows.extend(self.rows(cells, region, Part::Sibling(*front)));
+        }
+        if let Some(cells) = &self.everywhere {
+            rows.extend(self.rows(cells, region, Part::Everywhere));
+        }
+        Table { rows }
+    }
+
+    fn rows(&self, cells: &RoundCells, region: Region, part: Part) -> Vec<TableRow> {
+        let mut rows: BTreeMap<RowKey, Counts> = BTreeMap::new();
         for (key, counts) in cells {
-            let predicted = sibling.is_none() && !alpha(&[region], key, self.scene).is_zero();
-            let placement = self.placement(key);
-            rows.entry((key.channel, !predicted, placement))
+            rows.entry(self.row_key(key, region, part))
                 .or_default()
                 .add(counts);
         }
         rows.into_iter()
-            .map(|((channel, unpredicted, placement), counts)| EvidenceRow {
-                who: self.row_words(channel, !unpredicted, placement, region, sibling),
-                channel,
-                placement,
-                probes: whole(counts.seen_n),
-                failures: whole(counts.seen_f),
-                kinds: self.kind_list(&counts),
-                predicted: !unpredicted,
+            .filter(|(_, counts)| counts.seen_n > 0)
+            .map(|(key, counts)| {
+                // A share of a probe is one to a reader, or its row would say "0 of 0".
+                let probes = whole(counts.seen_n).max(1);
+                let failures = whole(counts.seen_f).max(u64::from(counts.seen_f > 0)).min(probes);
+                TableRow {
+                    key,
+                    probes,
+                    failures,
+                    kinds: self.kind_list(&counts),
+                }
             })
             .collect()
+    }
+
+    /// The row that a cell belongs to.
+    fn row_key(&self, key: &CellKey, region: Region, part: Part) -> RowKey {
+        let reach = if matches!(part, Part::Sibling(_)) {
+            Reach::Outside
+        } else {
+            Reach::from(alpha(&[region], key, self.scene))
+        };
+        let client = self.scene.node_of_client(key.client);
+        let node = self.scene.nodes.of_dest(key.dest);
+        let (mut from_member, mut to_member, mut within) = (None, None, None);
+        match region {
+            Region::Client(member) | Region::ClientVip(member) | Region::DnsClient(member) => {
+                from_member = Some(client == Some(member));
+            }
+            Region::Bnode(member) | Region::BnodeRemote(member) => {
+                to_member = node.map(|node| node == member);
+                from_member = (to_member == Some(true)).then_some(client == Some(member));
+            }
+            Region::Backend(member) if key.channel != Channel::Mesh => {
+                to_member = match key.dest {
+                    Dest::Entry(pod) => Some(pod == member),
+                    _ => None,
+                };
+            }
+            Region::DnsName(member) => to_member = Some(key.dest == Dest::Name(member)),
+            Region::Cross | Region::Same | Region::SameVip => {
+                within = client.and_then(|client| Some(node? == client));
+            }
+            _ => {}
+        }
+        RowKey {
+            part,
+            channel: key.channel,
+            reach,
+            placement: self.placement(key),
+            from_member,
+            to_member,
+            within,
+        }
     }
 
     /// Placement matters for probes through an address.
@@ -94,70 +239,17 @@ impl Desk<'_> {
         list
     }
 
-    pub(super) fn ruled_out(&self, judgement: &Judgement, finding: &Finding) -> Vec<RuledOut> {
-        let mut scored: Vec<_> = judgement
-            .posterior
-            .scored
-            .iter()
-            .filter(|s| s.region != Region::Healthy && s.p < 0.05 && !finding.class.contains(&s.region))
-            .filter(|s| !judgement.findings.iter().any(|f| f.class.contains(&s.region)))
-            .filter(|s| self.failures_in(&judgement.case.cells, s.region) > 0)
-            .collect();
-        scored.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region)));
-        let mut kinds = BTreeSet::new();
-        scored
-            .into_iter()
-            .filter(|s| kinds.insert(s.region.kind()))
-            .take(RULED_OUT)
-            .map(|s| RuledOut {
-                region: s.region.describe(self.world),
-                because: self.against(&judgement.case.cells, s.region, finding.region),
-            })
-            .collect()
-    }
-
-    fn failures_in(&self, cells: &RoundCells, region: Region) -> u64 {
-        cells
-            .iter()
-            .filter(|(key, counts)| counts.f > 0 && !alpha(&[region], key, self.scene).is_zero())
-            .map(|(_, counts)| counts.seen_f)
-            .sum()
-    }
-
-    /// Successes it would have to break, by channel, and failures it would leave unexplained.
-    fn against(&self, cells: &RoundCells, region: Region, named: Region) -> String {
-        let mut inside: BTreeMap<Channel, (u64, u64)> = BTreeMap::new();
-        let mut outside = 0;
-        for (key, counts) in cells {
-            let share = alpha(&[region], key, self.scene).get();
-            if share >= 0.5 && alpha(&[named], key, self.scene).is_zero() {
-                let sum = inside.entry(key.channel).or_default();
-                sum.0 += counts.seen_n;
-                sum.1 += counts.seen_f;
-            } else if share <= 0.0 {
-                outside += counts.seen_f;
-            }
-        }
-        let mut reasons: Vec<String> = inside
-            .into_iter()
-            .filter(|(_, (n, f))| n > f)
-            .map(|(channel, (n, f))| {
-                format!(
-                    "{} of {} {channel} probes it would break succeed",
-                    whole(n - f),
-                    whole(n)
-                )
-            })
-            .collect();
-        match whole(outside) {
-            0 => {}
-            1 => reasons.push("1 failure lies outside of it".to_owned()),
-            more => reasons.push(format!("{more} failures lie outside of it")),
-        }
-        if reasons.is_empty() {
-            "it fits the counts less well".to_owned()
-        } else {
-            reasons.join("; ")
-        }
+    /// The table as people read it.
+    pub(super) fn printed(&self, table: &Table, region: Region) -> Vec<EvidenceRow> {
+        let row = |row: &TableRow| EvidenceRow {
+            who: self.row_words(&row.key, region),
+            channel: row.key.channel,
+            placement: row.key.placement,
+            probes: row.probes,
+            failures: row.failures,
+            kinds: row.kinds.clone(),
+            predicted: row.key.reach != Reach::Outside,
+        };
+        table.rows.iter().map(row).collect()
     }
 }

@@ -1,12 +1,16 @@
-//! The words of a verdict: who fails, how, and what each row of the table is about.
+//! A verdict in one sentence: who fails, how, why, and how sure that is.
 
 use std::collections::BTreeSet;
 
-use parallax_model::{Channel, Front, KindClass, Placement};
+use parallax_model::{FailureKind, KindClass};
 
-use super::{Desk, NAMES};
+use super::{
+    Desk, NAMES,
+    claim::{Claim, Clause, Wording},
+    table::{Part, Reach},
+};
 use crate::{
-    causes::{self, Situation},
+    causes::{Cause, Situation},
     judge::{Finding, Unit},
     region::{Region, RegionKind},
     slow::Step,
@@ -17,32 +21,47 @@ impl Desk<'_> {
         &self,
         finding: &Finding,
         situation: &Situation<'_>,
-        ranked: &[(&causes::Cause, f64)],
+        ranked: &[(&Cause, f64)],
     ) -> String {
-        let who = self.who(finding);
-        let delay = self.unit.is_slow().then(|| self.delay());
-        let fails = delay.as_deref().unwrap_or_else(|| fails(situation));
-        let mechanism = ranked
-            .first()
-            .map(|(cause, _)| format!(": {}", (cause.mechanism)(situation)))
-            .unwrap_or_default();
-        let tie = if finding.class.len() > 1 {
+        joined(&self.clauses(finding, situation, ranked.first().map(|(cause, _)| *cause)))
+    }
+
+    /// The sentence in its clauses.
+    pub(super) fn clauses(
+        &self,
+        finding: &Finding,
+        situation: &Situation<'_>,
+        cause: Option<&Cause>,
+    ) -> Vec<Clause> {
+        let mut clauses = self.who(finding, situation);
+        clauses.push(Clause::plain(format!(" {}", self.how(finding, situation))));
+        let mechanism = cause.map_or_else(Vec::new, |cause| (cause.mechanism)(situation));
+        if !mechanism.is_empty() {
+            clauses.push(Clause::plain(": ".to_owned()));
+            clauses.extend(mechanism);
+        }
+        clauses.push(Clause::plain(format!(", {}", likelihood(finding.probability))));
+        if finding.class.len() > 1 {
             let others: Vec<String> = finding
                 .class
                 .iter()
                 .filter(|r| **r != finding.region)
                 .map(|r| r.describe(self.world).to_string())
                 .collect();
-            format!(" (cannot be told from {})", listed(&others))
-        } else {
-            String::new()
-        };
-        // Two digits would round to certainty, which no evidence gives.
-        let probability = if finding.probability > 0.99 {
-            "over 0.99".to_owned()
-        } else {
-            format!("{:.2}", finding.probability)
-        };
+            clauses.push(Clause::plain(format!(
+                " (cannot be told from {})",
+                listed(&others)
+            )));
+        }
+        clauses
+    }
+
+    /// What happens to those who fail.
+    fn how(&self, finding: &Finding, situation: &Situation<'_>) -> String {
+        if situation.slow {
+            return self.delay();
+        }
+        let fails = fails(situation);
         let by = match (
             situation.own_node_answers && finding.region == Region::NoLocal,
             fails,
@@ -51,7 +70,15 @@ impl Desk<'_> {
             (true, "are refused") => " by their own node",
             (true, _) => " at their own node",
         };
-        format!("{who} {fails}{by}{mechanism}, {probability}{tie}")
+        let sure = situation
+            .table
+            .sum(|key| key.part == Part::Own && key.reach == Reach::Sure);
+        let seldom = if sure.some_fail() && sure.failures * 2 <= sure.probes {
+            " now and then"
+        } else {
+            ""
+        };
+        format!("{fails}{by}{seldom}")
     }
 
     /// How slow, against what.
@@ -72,154 +99,118 @@ impl Desk<'_> {
     }
 
     /// Who fails, where.
-    fn who(&self, finding: &Finding) -> String {
+    fn who(&self, finding: &Finding, situation: &Situation<'_>) -> Vec<Clause> {
         let subject = self.subject(finding.region);
         let members = finding.region.describe(self.world).members;
-        let clients = || {
-            let names: BTreeSet<String> = finding
-                .failing
-                .iter()
-                .map(|c| {
-                    self.world
-                        .vantages
-                        .name(*c)
-                        .node()
-                        .map_or_else(|| self.world.vantages.name(*c).to_string(), ToString::to_string)
-                })
-                .collect();
-            listed(&names.into_iter().collect::<Vec<_>>())
+        let name = |client: &crate::ids::VantageIx| {
+            let vantage = self.world.vantages.name(*client);
+            vantage
+                .node()
+                .map_or_else(|| vantage.to_string(), ToString::to_string)
         };
-        match (finding.region.kind(), members.as_slice()) {
-            (RegionKind::NoLocal, _) => {
-                let what = self.endpoint_word();
-                format!("clients of {subject} on nodes without {what} ({})", clients())
-            }
-            (RegionKind::Client, [node]) => format!("all probes from node {node}"),
-            (RegionKind::ClientVip, [node]) => format!("clients of {subject} on node {node}"),
-            (RegionKind::Backend, [pod]) => format!("clients of {subject} that reach endpoint {pod}"),
-            (RegionKind::Bnode, [node]) => format!("all probes to node {node}"),
-            (RegionKind::BnodeRemote, [node]) => format!("probes from other nodes to node {node}"),
-            (RegionKind::Pair | RegionKind::Zone, [from, to]) => format!("probes from {from} to {to}"),
-            (RegionKind::Cross, _) => "probes between nodes".to_owned(),
-            (RegionKind::Same, _) => "probes within a node".to_owned(),
-            (RegionKind::SameVip, _) => {
-                format!(
-                    "clients of {subject} next to the endpoint that answers them ({})",
-                    clients()
-                )
-            }
-            (RegionKind::SelfPod | RegionKind::SelfVip, _) => {
-                format!("clients of {subject} that reach themselves")
-            }
-            (RegionKind::DnsClient, [node]) => format!("names asked from node {node}"),
-            (RegionKind::DnsAll, _) => "names asked from every node".to_owned(),
-            (RegionKind::DnsName, [name]) => format!("questions for {name}"),
-            (RegionKind::LbOwnNode, _) => {
-                format!(
-                    "clients of {subject} that the balancer hands back to their own node ({})",
-                    clients()
-                )
-            }
-            (RegionKind::OutsideFrontNode, _) => format!(
-                "clients of {subject} outside the cluster ({}) that the balancer sends to a node without {}",
-                clients(),
+        let names: BTreeSet<String> = finding.failing.iter().map(name).collect();
+        let clients = listed(&names.into_iter().collect::<Vec<_>>());
+        let wording = Wording::of(situation);
+        let wording = match (finding.region.kind(), members.as_slice()) {
+            (RegionKind::NoLocal, _) => wording.say(format!(
+                "clients of {subject} on nodes without {} ({clients})",
                 self.endpoint_word()
-            ),
+            )),
+            (RegionKind::Client, [node]) => wording.say_first([
+                (
+                    &[Claim::AllFail, Claim::SeveralChannels][..],
+                    format!("all probes from node {node}"),
+                ),
+                (&[], format!("probes from node {node}")),
+            ]),
+            (RegionKind::ClientVip, [node]) => wording.say(format!("clients of {subject} on node {node}")),
+            (RegionKind::Backend, [pod]) => {
+                wording.say(format!("clients of {subject} that reach endpoint {pod}"))
+            }
+            (RegionKind::Bnode, [node]) => wording.say_first([
+                (&[Claim::AllFail][..], format!("all probes to node {node}")),
+                (&[], format!("probes to node {node}")),
+            ]),
+            (RegionKind::BnodeRemote, [node]) => {
+                wording.say(format!("probes from other nodes to node {node}"))
+            }
+            (RegionKind::Pair | RegionKind::Zone, [from, to]) => {
+                wording.say(format!("probes from {from} to {to}"))
+            }
+            (RegionKind::Cross, _) => wording.say("probes between nodes"),
+            (RegionKind::Same, _) => wording.say("probes within a node"),
+            (RegionKind::SameVip, _) => wording.say(format!(
+                "clients of {subject} next to the endpoint that answers them ({clients})"
+            )),
+            (RegionKind::SelfPod | RegionKind::SelfVip, _) => {
+                wording.say(format!("clients of {subject} that reach themselves"))
+            }
+            (RegionKind::DnsClient, [node]) => wording.say(format!("names asked from node {node}")),
+            (RegionKind::DnsAll, _) => wording.say_first([
+                (
+                    &[Claim::EveryClient][..],
+                    "names asked from every node".to_owned(),
+                ),
+                (&[], format!("names asked from {clients}")),
+            ]),
+            (RegionKind::DnsName, [name]) => wording.say(format!("questions for {name}")),
+            (RegionKind::LbOwnNode, _) => wording.say(format!(
+                "clients of {subject} that the balancer hands back to their own node ({clients})"
+            )),
+            (RegionKind::OutsideFrontNode, _) => wording.say(format!(
+                "clients of {subject} outside the cluster ({clients}) that the balancer sends to a node without {}",
+                self.endpoint_word()
+            )),
             (RegionKind::OutsideAll, _) => {
-                format!("clients of {subject} outside the cluster ({})", clients())
+                wording.say(format!("clients of {subject} outside the cluster ({clients})"))
             }
-            (RegionKind::Vip | RegionKind::ProtoVip, _) => {
-                format!(
-                    "clients of {subject} on every node ({}), though its endpoints answer,",
-                    clients()
-                )
-            }
-            _ => format!("clients of {subject} ({})", clients()),
-        }
-    }
-
-    /// "an ingress pod" where the Service is an ingress controller's, as far as its targets tell; else "an endpoint".
-    fn endpoint_word(&self) -> &'static str {
-        let service = self
-            .front
-            .as_ref()
-            .and_then(|f| self.topology.front(f))
-            .map(|i| &i.service);
-        let hosts = self
-            .targets
-            .iter()
-            .filter(|t| {
-                let placed = self.topology.targets().get(*t);
-                placed.is_some_and(|p| p.dial.is_none() && p.entry.as_ref().map(|(s, _)| s) == service)
-            })
-            .count();
-        if hosts > 0 {
-            "an ingress pod"
-        } else {
-            "an endpoint"
-        }
-    }
-
-    pub(super) fn row_words(
-        &self,
-        channel: Channel,
-        predicted: bool,
-        placement: Option<Placement>,
-        region: Region,
-        sibling: Option<Front>,
-    ) -> String {
-        let members = region.describe(self.world).members;
-        let what = self.endpoint_word();
-        let via = match (channel, sibling.or(self.front)) {
-            (Channel::Vip | Channel::NodePort, Some(front)) => {
-                let kind = self.topology.front(&front).map(|i| i.kind);
-                match (kind, self.topology.machine(&front)) {
-                    (Some(crate::topology::FrontKind::ClusterIp), _) => {
-                        format!("through the cluster address {front}")
-                    }
-                    (_, Some(node)) => format!("through {front} of node {node}"),
-                    _ => format!("through {front}"),
-                }
-            }
-            (Channel::Vip | Channel::NodePort, None) => "through the fronts".to_owned(),
-            (Channel::Proxied, _) => "through the front with a PROXY header".to_owned(),
-            (Channel::Direct, _) => "directly to the endpoints".to_owned(),
-            (Channel::Mesh, _) => "between probers".to_owned(),
-            (Channel::Dns, _) => "names".to_owned(),
+            (RegionKind::Vip | RegionKind::ProtoVip, _) => wording
+                .say_first([
+                    (
+                        &[Claim::EveryClient][..],
+                        format!("clients of {subject} on every node ({clients})"),
+                    ),
+                    (&[], format!("clients of {subject} ({clients})")),
+                ])
+                .say_if(&[Claim::EndpointsPass], ", though its endpoints answer,"),
+            _ => wording.say(format!("clients of {subject} ({clients})")),
         };
-        let part = match (region.kind(), members.as_slice(), predicted) {
-            (RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient, [node], true) => {
-                format!(" from node {node}")
-            }
-            (RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient, [node], false)
-                if sibling.is_none() =>
-            {
-                format!(" apart from those of {node} that concern it")
-            }
-            (RegionKind::Backend, [pod], true) => format!(" to {pod}"),
-            (RegionKind::Backend, [pod], false) if sibling.is_none() => format!(" to others than {pod}"),
-            (RegionKind::Bnode | RegionKind::BnodeRemote, [node], true) => format!(" to node {node}"),
-            (RegionKind::Bnode | RegionKind::BnodeRemote, [node], false) if sibling.is_none() => {
-                format!(" to other nodes than {node}")
-            }
-            (RegionKind::Pair | RegionKind::Zone, [from, to], true) => format!(" from {from} to {to}"),
-            (RegionKind::Pair | RegionKind::Zone, _, false) if sibling.is_none() => {
-                " on other paths".to_owned()
-            }
-            (RegionKind::DnsName, [name], true) => format!(" {name}"),
-            _ => String::new(),
-        };
-        let place = match placement {
-            Some(Placement::NoLocal) => format!(" from nodes without {what}"),
-            Some(Placement::SameNode) => format!(" from nodes with {what}, answered there"),
-            Some(Placement::CrossNode) => format!(" from nodes with {what}, answered by another node"),
-            Some(Placement::Unknown) => format!(" from nodes with {what}"),
-            Some(Placement::Outside) => " from outside the cluster".to_owned(),
-            Some(Placement::SelfPod) | None => String::new(),
-        };
-        format!("{via}{part}{place}")
+        wording.clauses()
     }
 }
+
+impl Clause {
+    /// Words that claim nothing.
+    pub(super) const fn plain(text: String) -> Self {
+        Self {
+            text,
+            claims: Vec::new(),
+        }
+    }
+}
+
+/// The sentence of some clauses.
+pub(super) fn joined(clauses: &[Clause]) -> String {
+    clauses.iter().map(|clause| clause.text.as_str()).collect()
+}
+
+/// A probability as a sentence says it, never beyond what it is.
+pub(crate) fn likelihood(probability: f64) -> String {
+    // Two digits would round to certainty, which no evidence gives.
+    if probability > 0.99 {
+        return "over 0.99".to_owned();
+    }
+    // What is a hundredth but for the last bit of a float is that hundredth.
+    let hundredths = libm::floor(probability * 100.0 + 1e-9);
+    format!("{:.2}", hundredths / 100.0)
+}
+
+/// Demands on a certificate or version that a handshake did not meet, though it came about.
+const DEMANDS: &[FailureKind] = &[
+    FailureKind::CertificateExpiresSoon,
+    FailureKind::CertificateWrongIssuer,
+    FailureKind::TlsTooOld,
+];
 
 /// What happens to the failing, by the most frequent class.
 fn fails(situation: &Situation<'_>) -> &'static str {
@@ -240,6 +231,7 @@ fn fails(situation: &Situation<'_>) -> &'static str {
         KindClass::Reset => "are cut off",
         KindClass::Unreachable => "find no route",
         KindClass::Stall => "stall",
+        KindClass::Tls if Claim::Of(DEMANDS).holds(situation) => "meet another TLS than is demanded",
         KindClass::Tls => "fail in the TLS handshake",
         KindClass::Http4xx => "get a wrong answer",
         KindClass::Http5xx => "get a server error",

@@ -266,9 +266,7 @@ impl<'a> Court<'a> {
             remedies: vec![
                 Remedy::new(
                     format!("let the controller of class {front_class} watch its own class only"),
-                    Some(format!(
-                        "kubectl get ingress -A -o jsonpath='{{range .items[?(@.spec.ingressClassName==\"{class}\")]}}{{.metadata.namespace}}/{{.metadata.name}}{{\"\\n\"}}{{end}}'"
-                    )),
+                    Some("kubectl get ingress -A -o wide".to_owned()),
                     "the controller restarts; Ingresses without a class are served by nobody until they name one",
                 )
                 .not_when("both controllers carry the same controller name: then each needs its own (--controller-class)"),

@@ -238,6 +238,9 @@ impl Findings {
         self.found = self.answers.findings(round, topology, world, settings.interval);
         self.found.extend(self.exposure.findings(topology));
         self.found.extend(self.silence.findings(topology));
+        for finding in &mut self.found {
+            Remedy::all_on(&mut finding.remedies, topology);
+        }
         self.found
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Scope {
     /// Causes that concern every subject: nodes, pairs, zones, the overlay, the resolvers.
     Cluster,
+    /// Endpoints that Kubernetes withdrew from nodes that are not ready, whatever their Service.
+    Withdrawn,
     /// All fronts and endpoints of a Service.
     Service(ServiceKey),
     /// A front that no known Service owns.

@@ -92,10 +92,12 @@ impl Tracked {
         self.closed().is_none()
     }
 
-    /// The same cause: a region of one is in the class of the other.
+    /// The same cause: a region of one is in the class of the other. What nodes lost that are not ready is one whatever the
+    /// region that shows it.
     pub(super) fn matches(&self, report: &Report) -> bool {
+        let withdrawn = self.scope == Scope::Withdrawn;
         self.scope == report.scope
-            && (report.class.contains(&self.region) || self.class.contains(&report.region))
+            && (withdrawn || report.class.contains(&self.region) || self.class.contains(&report.region))
     }
 
     /// The same cause once more, soon enough to be the same incident.
@@ -152,7 +154,8 @@ impl Tracked {
         targets.extend(report.verdict.targets.iter().cloned());
         let targets: Vec<TargetId> = targets.into_iter().collect();
         // Another subject speaks for the incident only where it knows more.
-        if self.lead != *unit && report.class.len() >= self.class.len() {
+        let withdrawn = self.scope == Scope::Withdrawn;
+        if self.lead != *unit && (withdrawn || report.class.len() >= self.class.len()) {
             self.incident.verdict.targets = targets;
             return;
         }

@@ -48,6 +48,7 @@ impl TryFrom<TopologySpec> for Topology {
     fn try_from(spec: TopologySpec) -> Result<Self, Vec<Problem>> {
         let mut builder = Builder::default();
         builder.topology.written = Written(Arc::new(spec.clone()));
+        builder.topology.platform = spec.platform;
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.topology.extra_vantages = spec.vantages;
         builder.nodes(spec.nodes);
@@ -251,7 +252,7 @@ impl Builder {
                             target,
                             Some((spec.key(), port.target_port)),
                             Some(front),
-                            None,
+                            (false, None),
                         );
                     }
                     Ok(None) => {}
@@ -329,6 +330,7 @@ impl Builder {
                 continue;
             };
             let entry = (spec.service.clone(), port.target_port);
+            let routed = spec.class.is_some() || spec.origin.is_some();
             match Target::try_from(spec.target) {
                 Ok(target) => {
                     if let ProbeSpec::Http(http) = &target.probe {
@@ -338,7 +340,7 @@ impl Builder {
                             service: spec.service,
                         });
                     }
-                    self.place(&path, target, Some(entry), None, spec.origin);
+                    self.place(&path, target, Some(entry), None, (routed, spec.origin));
                 }
                 Err(problem) => self.wrong(format!("{path}.target"), problem.to_string()),
             }
@@ -348,8 +350,10 @@ impl Builder {
     fn target(&mut self, path: &str, spec: TargetSpec, entry: Option<(ServiceKey, u16)>) {
         match Target::try_from(spec) {
             Ok(target) => {
+                // An entry that is given is that of an Ingress; one that is found is the Service's own.
+                let routed = entry.is_some();
                 let entry = entry.or_else(|| self.entry_of(&target));
-                self.place(path, target, entry, None, None);
+                self.place(path, target, entry, None, (routed, None));
             }
             Err(problem) => self.wrong(path, problem.to_string()),
         }
@@ -383,7 +387,7 @@ impl Builder {
         target: Target,
         entry: Option<(ServiceKey, u16)>,
         dial: Option<SocketAddr>,
-        origin: Option<ServiceKey>,
+        (routed, origin): (bool, Option<ServiceKey>),
     ) {
         let id = target.id.clone();
         let forbidden = target.forbidden.clone();
@@ -392,6 +396,7 @@ impl Builder {
             entry,
             dial,
             origin,
+            routed,
         };
         match self.topology.targets.entry(id) {
             Entry::Vacant(free) => {

@@ -11,6 +11,7 @@ mod placement;
 mod spec;
 mod tls;
 mod usable;
+mod withdrawn;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,12 +25,13 @@ use parallax_model::{
 
 use crate::plan::Index;
 
+pub(crate) use self::withdrawn::Withdrawals;
 pub use build::Problem;
 pub use exposure::Exposure;
 pub use spec::{
-    BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
-    ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe, ServiceSpec,
-    ServiceType, TopologySpec, TrafficPolicy,
+    BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, Platform,
+    PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe,
+    ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
 };
 pub use usable::Preference;
 
@@ -38,6 +40,7 @@ use machines::Machines;
 /// The cluster as the diagnosis sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Topology {
+    platform: Platform,
     proxy_mode: ProxyMode,
     nodes: BTreeMap<NodeName, Node>,
     services: BTreeMap<ServiceKey, Service>,
@@ -181,9 +184,18 @@ pub struct PlacedTarget {
     pub dial: Option<SocketAddr>,
     /// The Service whose pods answer in the end, where the entry only passes on to them.
     pub origin: Option<ServiceKey>,
+    /// Its host is a route of the controller behind the entry (an Ingress, an `HTTPRoute`), and not an address or name of
+    /// the Service itself.
+    pub routed: bool,
 }
 
 impl Topology {
+    /// What runs the workloads, and so which commands can be given.
+    #[must_use]
+    pub const fn platform(&self) -> Platform {
+        self.platform
+    }
+
     /// How Services are implemented on the nodes.
     #[must_use]
     pub const fn proxy_mode(&self) -> ProxyMode {

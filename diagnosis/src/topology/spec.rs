@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TopologySpec {
+    /// What runs the workloads. Commands of remedies are given for it.
+    #[serde(default, skip_serializing_if = "Platform::is_none")]
+    pub platform: Platform,
     /// How Services are implemented on the nodes.
     #[serde(default)]
     pub proxy_mode: ProxyMode,
@@ -82,6 +85,24 @@ pub struct BalancerSpec {
 pub struct QuotaSpec {
     /// Backends in all: each port of each Service counts once for each node it is registered with.
     pub targets: u32,
+}
+
+/// What runs the workloads of a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Platform {
+    /// A Kubernetes cluster: `kubectl` reaches it.
+    Kubernetes,
+    /// Nothing that is known.
+    #[default]
+    None,
+}
+
+impl Platform {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
 }
 
 /// kube-proxy's mode (`:10249/proxyMode`), or that of its replacement. A prior, never proof.

@@ -1,4 +1,8 @@
 //! A mesh whose probes a test writes down one by one.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that does not parse fails the test that uses it"
+)]
 
 use parallax_diagnosis::{
     Engine, Settings,

@@ -14,3 +14,4 @@ mod restart;
 mod slow;
 mod splitmix;
 mod unread;
+mod words;

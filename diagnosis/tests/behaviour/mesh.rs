@@ -55,6 +55,7 @@ pub(crate) fn topology(spec: &Value) -> Arc<Topology> {
 /// `nodes` nodes, one ingress Service whose pods run on the nodes given, and hosts behind it.
 pub(crate) fn cluster(nodes: usize, ingress_on: &[usize], hosts: usize, policy: &str) -> Value {
     json!({
+        "platform": "kubernetes",
         "proxyMode": "ipvs",
         "nodes": (1..=nodes).map(|i| json!({"name": format!("n{i}"), "zone": format!("z{}", i % 2),
             "prober": {"pod": format!("prober-n{i}"), "address": format!("10.244.{i}.5:9095")}})).collect::<Vec<_>>(),

@@ -1,4 +1,8 @@
 //! What an ordinary day brings, and what must be said of it: nothing, or a notice.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that does not parse fails the test that uses it"
+)]
 
 use parallax_diagnosis::view::{CellState, MatrixRow, View};
 use serde_json::{Value, json};
@@ -16,7 +20,9 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
     let mut day = Day::new(before);
     for round in 0..12 {
         day.mesh(round, &ALL, well);
-        ALL.iter().for_each(|node| day.name(round, *node, &old, 30, &[]));
+        for node in ALL {
+            day.name(round, node, &old, 30, &[]);
+        }
         assert_eq!(open(&day.close(round, &ALL)), [""; 0]);
     }
     day.change(after, 12 * INTERVAL + 400_000);
@@ -61,14 +67,17 @@ fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
     let old = ["10.244.0.20", "10.244.1.21"];
     for round in 0..6 {
-        ALL.iter().for_each(|node| day.name(round, *node, &old, 5, &[]));
+        for node in ALL {
+            day.name(round, node, &old, 5, &[]);
+        }
         day.close(round, &ALL);
     }
     day.change(cluster(&nodes(NODES), &[(0, 0), (2, 2)]), 6 * INTERVAL);
     let mut view = None;
     for round in 6..20 {
-        ALL.iter()
-            .for_each(|node| day.name(round, *node, &old, 5, &["10.244.1.21"]));
+        for node in ALL {
+            day.name(round, node, &old, 5, &["10.244.1.21"]);
+        }
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
@@ -100,7 +109,9 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
     let mut view = None;
     for round in 30..40 {
         day.mesh(round, &ALL, well);
-        ALL.iter().for_each(|node| day.absent(round, *node));
+        for node in ALL {
+            day.absent(round, node);
+        }
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
@@ -112,14 +123,17 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
 fn a_headless_service_without_endpoints_lacks_endpoints_and_no_name() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
     for round in 0..12 {
-        ALL.iter()
-            .for_each(|node| day.name(round, *node, &["10.244.0.20", "10.244.1.21"], 5, &[]));
+        for node in ALL {
+            day.name(round, node, &["10.244.0.20", "10.244.1.21"], 5, &[]);
+        }
         day.close(round, &ALL);
     }
     day.change(cluster(&nodes(NODES), &[]), 12 * INTERVAL);
     let mut view = None;
     for round in 12..20 {
-        ALL.iter().for_each(|node| day.absent(round, *node));
+        for node in ALL {
+            day.absent(round, node);
+        }
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();

@@ -1,5 +1,9 @@
 //! An aggregator that starts in the midst of things: with or without what the one before it left, with or without what the
 //! probers remember.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that does not parse fails the test that uses it"
+)]
 
 use parallax_diagnosis::{
     Checkpoint,

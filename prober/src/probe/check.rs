@@ -164,6 +164,7 @@ fn spoke(kind: &FailureKind) -> bool {
             | FailureKind::CertificateNotYetValid
             | FailureKind::CertificateWrongName
             | FailureKind::CertificateUntrusted
+            | FailureKind::CertificateChainIncomplete
             | FailureKind::CertificateExpiresSoon
             | FailureKind::CertificateWrongIssuer
             | FailureKind::TlsTooOld

@@ -158,7 +158,8 @@ pub async fn resolve_all(
         deadline: Deadline::within(deadline),
         patience: None,
     };
-    let asked = walk.walk(&asked_for).await;
+    // On the heap: its questions take kilobytes, and every future around it would hold them.
+    let asked = Box::pin(walk.walk(&asked_for)).await;
     collect(&asked, manner)
 }
 

@@ -4,6 +4,7 @@
 //! would hide that. `localhost` alone is answered without a question, as RFC 6761 §6.3 demands.
 
 mod all;
+mod recheck;
 mod walk;
 
 use std::{
@@ -20,7 +21,10 @@ use parking_lot::Mutex;
 pub use self::all::{
     FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
 };
-use self::walk::{Asked, Walk, no_server};
+use self::{
+    recheck::watched,
+    walk::{Asked, Walk, no_server},
+};
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
@@ -134,7 +138,7 @@ impl Resolver {
         };
         let asked = walk.walk(name).await;
         match asked.last() {
-            Some(last) if last.failure(manner).is_none() => Ok(resolved(last)),
+            Some(last) if last.failure(manner).is_none() => Ok(resolved(last, &asked)),
             _ => Err(verdict(&asked, name, &walk)),
         }
     }
@@ -150,8 +154,12 @@ fn without_question(name: &str) -> Option<Vec<IpAddr>> {
         .then(|| vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])
 }
 
-fn resolved(asked: &Asked) -> Resolved {
-    let answer = answer(asked);
+/// The addresses that one server gave, and what was lost on the way there: before it, another may have been asked, or it
+/// itself in vain.
+fn resolved(asked: &Asked, all: &[Asked]) -> Resolved {
+    let mut answer = answer(asked);
+    let mut earlier = all.iter().filter(|other| other.server == asked.server);
+    answer.unanswered = earlier.find_map(Asked::unanswered);
     let addresses = [&asked.a, &asked.aaaa]
         .into_iter()
         .flatten()
@@ -179,6 +187,7 @@ fn answer(asked: &Asked) -> DnsAnswer {
         addresses,
         ttl_s,
         tcp: replies().any(|reply| reply.tcp),
+        unanswered: asked.unanswered(),
     }
 }
 
@@ -223,12 +232,18 @@ pub(crate) async fn question(
     let question = Question::new(name, record).map_err(|wrong| {
         Stop::new(Phase::Resolve, FailureKind::NxDomain).because(format!("{name:?}: {wrong}"))
     })?;
-    let reply = dns::ask(server, &question, transport, deadline).await;
+    let reply = dns::ask(server, &question, transport, deadline);
+    let (reply, recheck) = watched(server, deadline, reply, || question.clone()).await;
+    let (a, aaaa) = match record {
+        RecordType::A => (Some(reply), None),
+        RecordType::Aaaa => (None, Some(reply)),
+    };
     let asked = Asked {
         name: name.to_owned(),
         server,
-        a: Some(reply),
-        aaaa: None,
+        a,
+        aaaa,
+        recheck,
     };
     let answer = answer(&asked);
     match asked.failure(SearchManner::Glibc) {

@@ -1,10 +1,15 @@
 //! The walk of a name through search list and servers, in the manner of either C library; every answer is kept.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use parallax_model::{FailureKind, OwnFault, Phase, RecordType, SearchManner};
 
+use super::recheck::{Recheck, watched};
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
@@ -12,15 +17,20 @@ use crate::{
     resolv_conf::ResolvConf,
 };
 
+/// What became of one question.
+type Answer = Result<Reply, Stop>;
+
 /// What was said of one name by one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) name: String,
     pub(crate) server: SocketAddr,
     /// Absent where it was not waited for.
-    pub(crate) a: Option<Result<Reply, Stop>>,
+    pub(crate) a: Option<Answer>,
     /// As `a`.
-    pub(crate) aaaa: Option<Result<Reply, Stop>>,
+    pub(crate) aaaa: Option<Answer>,
+    /// What was learnt of a question that was waited for in vain.
+    pub(crate) recheck: Recheck,
 }
 
 impl Asked {
@@ -170,11 +180,44 @@ impl Walk<'_> {
                 server,
                 a: Some(Err(no_name)),
                 aaaa: None,
+                recheck: Recheck::default(),
             };
         };
-        let mut a = std::pin::pin!(dns::ask(server, &a, Transport::Udp, deadline));
-        let mut aaaa = std::pin::pin!(dns::ask(server, &aaaa, Transport::Udp, deadline));
-        let (a, aaaa) = match self.patience {
+        let a_answered = AtomicBool::new(false);
+        let open = || {
+            let question = if a_answered.load(Ordering::Relaxed) {
+                &aaaa
+            } else {
+                &a
+            };
+            question.clone()
+        };
+        let first = async {
+            let reply = dns::ask(server, &a, Transport::Udp, deadline).await;
+            a_answered.store(true, Ordering::Relaxed);
+            reply
+        };
+        let second = dns::ask(server, &aaaa, Transport::Udp, deadline);
+        let both = self.wait_for(first, second, deadline);
+        let ((a, aaaa), recheck) = watched(server, deadline, both, open).await;
+        Asked {
+            name: name.to_owned(),
+            server,
+            a,
+            aaaa,
+            recheck,
+        }
+    }
+
+    /// Waits for both answers, or for one alone where that is enough for the client.
+    async fn wait_for(
+        &self,
+        a: impl Future<Output = Answer>,
+        aaaa: impl Future<Output = Answer>,
+        deadline: Deadline,
+    ) -> (Option<Answer>, Option<Answer>) {
+        let (mut a, mut aaaa) = (std::pin::pin!(a), std::pin::pin!(aaaa));
+        match self.patience {
             None => {
                 let (a, aaaa) = tokio::join!(a, aaaa);
                 (Some(a), Some(aaaa))
@@ -195,12 +238,6 @@ impl Walk<'_> {
                     (first, Some(second))
                 }
             },
-        };
-        Asked {
-            name: name.to_owned(),
-            server,
-            a,
-            aaaa,
         }
     }
 }

@@ -1,6 +1,11 @@
 //! What a probe says of resolvers that misbehave, and which names it asks for.
 
-use std::{io::Write, net::UdpSocket, time::Duration};
+use std::{
+    io::Write,
+    net::UdpSocket,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use crate::servers::{
     AMPLE, SHORT, answering, assignment, context,
@@ -8,7 +13,7 @@ use crate::servers::{
     failure,
 };
 use hickory_proto::{op::ResponseCode, rr::RecordType};
-use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
+use parallax_model::{FailureKind, Outcome, OwnFault, Phase, UnansweredQuestions};
 use parallax_prober::{Context, ProbeResult, Tls, run};
 use serde_json::json;
 
@@ -215,7 +220,11 @@ async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
     let dns = Dns::start(|_| Say::Nothing).await;
     let result = connect(&conf(&dns, "search a.test b.test"), "cart", 1, SHORT).await;
     assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
-    assert_eq!(dns.asked.lock().len(), 2, "the search stops at a silent resolver");
+    let mut asked = dns.asked.lock().clone();
+    asked.sort();
+    // Both families, and once more by either transport; of no further name.
+    let expected = ["A", "A", "AAAA", "tcp"].map(|kind| format!("cart.a.test {kind}"));
+    assert_eq!(asked, expected, "the search stops at a silent resolver");
     dns.join().await;
 }
 
@@ -245,4 +254,74 @@ async fn localhost_asks_nobody_and_no_nameserver_is_our_own_fault() {
             own: OwnFault::NoResolver
         }
     );
+}
+
+/// A lookup of both families as glibc does it.
+async fn lookup(dns: &Dns, timeout: Duration) -> ProbeResult {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
+    let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A", "search": "glibc"});
+    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    run(&assignment(&probe, &json!("resolve"), timeout), &context).await
+}
+
+#[tokio::test]
+async fn a_resolver_that_answers_nothing_is_silent_to_every_further_question() {
+    let dns = Dns::start(|_| Say::Nothing).await;
+    let result = lookup(&dns, SHORT).await;
+    assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
+    let unanswered = UnansweredQuestions {
+        a: true,
+        aaaa: true,
+        other_answered: Some(false),
+        again_answered: Some(false),
+        tcp_answered: Some(false),
+    };
+    assert_eq!(result.dns.unwrap().unanswered, Some(unanswered));
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn one_lost_question_of_two_is_asked_again_from_another_port_and_over_tcp_and_the_outcome_stays() {
+    let first = AtomicBool::new(true);
+    let dns = Dns::start(move |query| match query.query_type() {
+        RecordType::A if first.swap(false, Ordering::SeqCst) => Say::Nothing,
+        RecordType::A => Say::Addresses(&["203.0.113.10"]),
+        _ => Say::Code(ResponseCode::NoError),
+    })
+    .await;
+    // Half of it is ample for an answer on loopback.
+    let result = lookup(&dns, Duration::from_secs(2)).await;
+    assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
+    let answer = result.dns.unwrap();
+    assert!(answer.addresses.is_empty(), "a client would not have got them");
+    let unanswered = UnansweredQuestions {
+        a: true,
+        aaaa: false,
+        other_answered: Some(true),
+        again_answered: Some(true),
+        tcp_answered: Some(true),
+    };
+    assert_eq!(answer.unanswered, Some(unanswered));
+    let mut asked = dns.asked.lock().clone();
+    asked.sort();
+    let name = "shop.example.test";
+    assert_eq!(
+        asked,
+        ["A", "A", "AAAA", "tcp"].map(|kind| format!("{name} {kind}"))
+    );
+    dns.join().await;
+}
+
+#[tokio::test]
+async fn a_question_that_is_answered_is_asked_once() {
+    let dns = Dns::start(|query| match query.query_type() {
+        RecordType::A => Say::Addresses(&["203.0.113.10"]),
+        _ => Say::Code(ResponseCode::NoError),
+    })
+    .await;
+    let result = lookup(&dns, AMPLE).await;
+    assert_eq!(result.dns.unwrap().unanswered, None);
+    assert_eq!(dns.asked.lock().len(), 2);
+    dns.join().await;
 }

@@ -2,7 +2,7 @@
 
 use crate::servers::{
     AMPLE, SHORT, Server, answering, context, failure, http, reset,
-    tls::{Ca, VALID, https},
+    tls::{Ca, Chain, VALID, https},
     until_gone,
 };
 use parallax_model::{FailureKind, Outcome, OwnFault, Phase, TlsVersion};
@@ -47,6 +47,42 @@ async fn each_wrong_certificate_has_its_own_kind() {
         let server = https(config, HELLO).await;
         let result = probe(&server, ca.trusted(), AMPLE).await;
         assert_eq!(failure(&result), (Phase::Tls, kind));
+        server.join().await;
+    }
+}
+
+#[tokio::test]
+async fn a_missing_intermediate_is_told_from_a_private_ca_by_what_the_certificate_says_of_its_issuer() {
+    let (known, private) = (Ca::new(), Ca::new());
+    for (ca, chain, kind) in [
+        (
+            &known,
+            Chain::Alone,
+            Some(FailureKind::CertificateChainIncomplete),
+        ),
+        (&known, Chain::Whole, None),
+        // Nothing says that there is an intermediate: the issuer may well be a private root.
+        (
+            &known,
+            Chain::AloneAndSilent,
+            Some(FailureKind::CertificateUntrusted),
+        ),
+        // The intermediate is there, and no root above it is known.
+        (&private, Chain::Whole, Some(FailureKind::CertificateUntrusted)),
+    ] {
+        let server = https(ca.behind_intermediate(HOST, chain), HELLO).await;
+        let result = probe(&server, known.trusted(), AMPLE).await;
+        match kind {
+            Some(kind) => assert_eq!(failure(&result), (Phase::Tls, kind), "{chain:?}"),
+            None => assert_eq!(result.outcome, Outcome::Ok { status: Some(200) }, "{chain:?}"),
+        }
+        if chain == Chain::Alone {
+            let detail = result.detail.unwrap();
+            assert!(
+                detail.contains("CN=an intermediate") && detail.contains("http://ca.example.test/i1"),
+                "{detail}"
+            );
+        }
         server.join().await;
     }
 }

@@ -132,18 +132,6 @@ impl Cluster {
             Op::ResumeProber { node } => self.prober(node, ProberChange::Resume),
             Op::JoinNode { node } => self.set_present(node, true),
             Op::LeaveNode { node } => self.set_present(node, false),
-            Op::StartPod { .. }
-            | Op::ReadyPod { .. }
-            | Op::TerminatePod { .. }
-            | Op::CreateService { .. }
-            | Op::DeleteService { .. }
-            | Op::StopProber { .. }
-            | Op::StartProber { .. }
-            | Op::DeleteProber { .. }
-            | Op::CreateProber { .. }
-            | Op::CordonNode { .. }
-            | Op::CrashNode { .. }
-            | Op::RecoverNode { .. } => self.lifecycle(op),
             Op::RestartAggregator { .. } | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
             Op::Hairpin { .. }
             | Op::BridgeNf { .. }
@@ -154,6 +142,7 @@ impl Cluster {
             | Op::SecurityGroup { .. }
             | Op::StepClock { .. }
             | Op::Command { .. } => self.wires(op),
+            _ => self.lifecycle(op),
         }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::incident::parse;
 
 fn cluster() -> Cluster {
-    let text = r#"
+    let text = r"
 id: x
 title: t
 description: d
@@ -30,7 +30,7 @@ topology:
     ports: [{name: http, port: 80, targetPort: 8080}]
     absent: true
 expected: {outcome: {quiet: {seconds: 1}}, packets: {healthy: []}}
-"#;
+";
     Cluster::derive(&parse(Path::new("x.yaml"), text).unwrap()).unwrap()
 }
 

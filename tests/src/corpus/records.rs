@@ -224,6 +224,7 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
                 addresses: Vec::new(),
                 ttl_s: None,
                 tcp: false,
+                unanswered: None,
             }),
             echo: None,
             ttl: None,

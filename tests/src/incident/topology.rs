@@ -204,7 +204,11 @@ mod cluster_ip {
 
     const HEADLESS: &str = "None";
 
-    #[expect(clippy::ref_option, reason = "serde asks for it")]
+    #[allow(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde asks for it"
+    )]
     pub(super) fn serialize<S: Serializer>(ip: &Option<Ipv4Addr>, to: S) -> Result<S::Ok, S::Error> {
         match ip {
             Some(ip) => to.collect_str(ip),

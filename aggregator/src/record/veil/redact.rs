@@ -148,6 +148,7 @@ impl Veil {
             addresses,
             ttl_s,
             tcp,
+            unanswered,
         } = answer;
         let mut addresses: Vec<_> = addresses.into_iter().map(|address| self.ip(address)).collect();
         addresses.sort();
@@ -157,6 +158,7 @@ impl Veil {
             addresses,
             ttl_s,
             tcp,
+            unanswered,
         }
     }
 
@@ -193,6 +195,7 @@ impl Veil {
     /// A topology as written.
     pub(in crate::record) fn spec(&mut self, spec: &TopologySpec) -> TopologySpec {
         let TopologySpec {
+            platform,
             proxy_mode,
             nodes,
             services,
@@ -207,6 +210,7 @@ impl Veil {
             balancers,
         } = spec.clone();
         TopologySpec {
+            platform,
             proxy_mode,
             nodes: nodes.into_iter().map(|node| self.node(node)).collect(),
             services: services

@@ -169,7 +169,8 @@ impl How {
 
     async fn walk(&self, subject: &Subject, address: SocketAddr, context: &Context) -> Walked {
         match &subject.what {
-            What::Http(probe) => self.walk_http(&subject.url, probe, address, context).await,
+            // On the heap: a walk takes kilobytes.
+            What::Http(probe) => Box::pin(self.walk_http(&subject.url, probe, address, context)).await,
             What::Stream(probe) => self.walk_stream(&subject.url, probe, address, context).await,
             What::Name(_) => unreachable!("a name has no port to be reached at"),
         }

@@ -136,6 +136,14 @@ pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
             ],
         ),
         K::CertificateUntrusted => facts.untrusted(),
+        K::CertificateChainIncomplete => because(
+            format!("the server sends its certificate without that of the CA that issued it{detail}"),
+            [
+                "its chain lacks the intermediate certificate: browsers fetch or remember it, other clients fail; serve \
+                 the whole chain (fullchain.pem, or tls.crt with both certificates)",
+                "a private CA issued it; name that CA with --extra-roots",
+            ],
+        ),
         K::CertificateExpiresSoon => because(
             format!("the certificate expires sooner than demanded{detail}"),
             ["its renewal is late or fails"],

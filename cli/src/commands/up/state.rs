@@ -23,12 +23,12 @@ pub(super) fn default_file(config: &Path) -> Option<PathBuf> {
 fn file_name(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let hash = digest::digest(&digest::SHA256, path.as_os_str().as_encoded_bytes());
-    let hash: String = hash.as_ref()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hash
+        .as_ref()
+        .first_chunk()
+        .map_or(0, |head| u64::from_be_bytes(*head));
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    format!("{}-{hash}.json", stem.unwrap_or_default())
+    format!("{}-{hash:016x}.json", stem.unwrap_or_default())
 }
 
 #[cfg(test)]

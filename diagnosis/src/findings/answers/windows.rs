@@ -17,6 +17,8 @@ use crate::{
     verdict::Remedy,
 };
 
+/// A shorter window is no more than the order in which a cluster hears of a change.
+const LEAST: Micros = Micros::from_secs(1);
 /// How long a window is shown after it has closed. Shorter than an alert on findings waits.
 const SHOWN: Micros = Micros::from_secs(300);
 
@@ -81,6 +83,7 @@ impl Windows {
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
         let windows = self.0.iter();
         windows
+            .filter(|(_, window)| window.last - window.change >= LEAST)
             .map(|(name, window)| {
                 let resolvers: Vec<String> = window.resolvers.iter().map(ToString::to_string).collect();
                 let addresses: Vec<String> = window.addresses.iter().map(ToString::to_string).collect();

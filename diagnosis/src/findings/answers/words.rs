@@ -125,7 +125,7 @@ impl Accused<'_> {
             )
         };
         let rule = self.case.own.services.first().map_or_else(
-            || format!("hosts {{ ADDRESS {name} fallthrough }}"),
+            || format!("an entry for {name} and its inside address in the plugin hosts, with fallthrough"),
             |service| {
                 format!(
                     "rewrite stop name exact {name} {}.{}.svc.cluster.local answer auto",
@@ -170,8 +170,8 @@ impl Accused<'_> {
                     "other names that the rule catches are answered as before or no more: list them first",
                 ),
                 Remedy::new(
-                    "ask with a trailing dot, or lower ndots, where the search list made it another name",
-                    Some("kubectl patch deployment NAME --type merge -p '{\"spec\":{\"template\":{\"spec\":{\"dnsConfig\":{\"options\":[{\"name\":\"ndots\",\"value\":\"1\"}]}}}}}'".to_owned()),
+                    "ask with a trailing dot, or lower ndots (dnsConfig of the pods), where the search list made it another name",
+                    None,
                     "the pods of the Deployment restart; short names of other namespaces stop resolving",
                 )
                 .not_when("the rule catches the full name, too"),

@@ -98,6 +98,9 @@ pub fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
     all.extend(hairpin::hazards(topology));
     all.extend(node::hazards(topology));
     all.extend(ipv6::hazards(topology, facts));
+    for hazard in &mut all {
+        Remedy::all_on(&mut hazard.remedies, topology);
+    }
     all.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     all
 }

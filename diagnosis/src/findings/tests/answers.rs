@@ -51,7 +51,9 @@ fn an_override_that_every_resolver_inside_has_is_no_finding() {
 
 #[test]
 fn an_override_missing_on_one_nodes_resolver_names_resolver_and_node_after_two_rounds() {
-    let mut stage = Stage::new(&cluster());
+    let mut spec = cluster();
+    spec["platform"] = serde_json::json!("kubernetes");
+    let mut stage = Stage::new(&spec);
     let says = |round: i64, vantage: &str, stage: &mut Stage| {
         let answer = if vantage == "n3/pod" { BALANCER } else { CLUSTER_IP };
         stage.tell(round, vantage, "a.example.test", NODE_LOCAL, &[answer]);

@@ -65,6 +65,7 @@ fn a_sound_cluster_has_no_hazard() {
 fn policy_local_on_some_nodes_and_an_old_kube_proxy_in_ipvs_mode_names_who_would_be_refused() {
     let mut spec = ingress(4, &[1, 2], "Local");
     spec["proxyMode"] = json!("ipvs");
+    spec["platform"] = json!("kubernetes");
     for node in spec["nodes"].as_array_mut().unwrap() {
         node["facts"] = json!({"kubeProxyVersion": "v1.22.3-aliyun.1"});
     }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use parallax_prober::Tls;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
+};
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
@@ -19,7 +21,51 @@ pub(crate) struct Ca {
     certificate: CertificateDer<'static>,
 }
 
+/// What a server sends of its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chain {
+    /// Its certificate and that of the intermediate.
+    Whole,
+    /// Its certificate alone, which says where the intermediate is found.
+    Alone,
+    /// Its certificate alone, which does not.
+    AloneAndSilent,
+}
+
 impl Ca {
+    /// A server whose certificate an intermediate CA issued.
+    pub(crate) fn behind_intermediate(&self, name: &str, chain: Chain) -> Arc<ServerConfig> {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "an intermediate");
+        let key = KeyPair::generate().unwrap();
+        let intermediate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let issuer = Issuer::new(params, key);
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        if chain != Chain::AloneAndSilent {
+            params
+                .custom_extensions
+                .push(issuer_found_at("http://ca.example.test/i1"));
+        }
+        let key = KeyPair::generate().unwrap();
+        let leaf = params.signed_by(&key, &issuer).unwrap().der().clone();
+        let sent = if chain == Chain::Whole {
+            vec![leaf, intermediate]
+        } else {
+            vec![leaf]
+        };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(sent, key)
+            .unwrap();
+        Arc::new(config)
+    }
+
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -69,6 +115,16 @@ impl Ca {
         };
         builder.with_single_cert(vec![leaf], key).unwrap()
     }
+}
+
+/// Authority Information Access (RFC 5280 §4.2.2.1) with one `caIssuers` URL.
+fn issuer_found_at(url: &str) -> CustomExtension {
+    let tagged = |tag: u8, content: &[u8]| [&[tag, u8::try_from(content.len()).unwrap()], content].concat();
+    // id-ad-caIssuers, 1.3.6.1.5.5.7.48.2.
+    let method = tagged(0x06, &[0x2b, 6, 1, 5, 5, 7, 0x30, 2]);
+    let location = tagged(0x86, url.as_bytes());
+    let access = tagged(0x30, &tagged(0x30, &[method, location].concat()));
+    CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], access)
 }
 
 /// Valid now and for long.

@@ -77,6 +77,8 @@ pub(super) fn endpoints(
     for endpoint in &mut found {
         if let Some(node) = endpoint.node.take_if(|node| !nodes.contains(node)) {
             strangers.insert(node);
+            // The Pod went with its Node. Its endpoint stays until the Pod garbage collector comes by, after 20 to 40 s.
+            (endpoint.ready, endpoint.serving, endpoint.terminating) = (false, Some(false), true);
         }
     }
     found.sort_by(|a, b| a.pod.cmp(&b.pod));
@@ -90,7 +92,7 @@ pub(super) fn endpoints(
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) all: Vec<EndpointSpec>,
-    /// Nodes that endpoints name and that the cluster does not (any more) have.
+    /// Nodes that endpoints name and that the cluster does not (any more) have. These endpoints are on their way out.
     pub(super) strangers: BTreeSet<NodeName>,
 }
 

@@ -22,7 +22,7 @@ mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_diagnosis::topology::TopologySpec;
+use parallax_diagnosis::topology::{Platform, TopologySpec};
 use parallax_model::{ObjectName, ServiceKey};
 
 pub(super) use notes::Notes;
@@ -65,6 +65,7 @@ pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes)
     let mut targets = hosts.external;
     targets.extend(own::api_server(&services));
     TopologySpec {
+        platform: Platform::Kubernetes,
         nodes: machines,
         services: services.all.into_values().map(|found| found.spec).collect(),
         published,

@@ -1,0 +1,653 @@
+//! What is said of faults that are told apart by more than who fails: certificates, missing endpoints, filters, names.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers beside the tests: what cannot be made is a mistake of the test"
+)]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parallax_diagnosis::{
+    Engine, Settings,
+    topology::{Topology, TopologySpec},
+    verdict::{Incident, IncidentState, Verdict},
+    view::View,
+};
+use parallax_model::{EventTime, Micros, Recorded, Vantage};
+use serde_json::{Value, json};
+
+const INTERVAL: i64 = 5_000_000;
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const DNS: &str = "10.96.0.10:53";
+
+/// Three nodes with a prober each. Probes are written down by the tests.
+struct Cluster {
+    engine: Engine,
+    seq: BTreeMap<String, u64>,
+}
+
+fn topology(spec: &Value) -> Arc<Topology> {
+    let spec: TopologySpec = serde_json::from_value(spec.clone()).unwrap();
+    Arc::new(Topology::try_from(spec).unwrap())
+}
+
+fn nodes(readiness: &str) -> Vec<Value> {
+    (1..=3)
+        .map(|i| {
+            json!({"name": format!("n{i}"), "readiness": readiness,
+                "prober": {"pod": format!("prober-n{i}"), "address": format!("10.244.{i}.5:9095")}})
+        })
+        .collect()
+}
+
+/// Endpoints `NAME-I` at 10.244.I.HOST, ready or not.
+fn endpoints(name: &str, host: u8, ready: &[bool]) -> Vec<Value> {
+    let endpoint = |(i, ready): (usize, &bool)| {
+        json!({"pod": format!("{name}-{}", i + 1), "address": format!("10.244.{}.{host}", i + 1),
+            "node": format!("n{}", i + 1), "ready": ready})
+    };
+    ready.iter().enumerate().map(endpoint).collect()
+}
+
+/// An application behind an ingress controller, the cluster's resolver and the API server.
+fn spec(web: &[bool], dns: &[bool], readiness: &str) -> Value {
+    json!({
+        "platform": "kubernetes",
+        "proxyMode": "iptables",
+        "nodes": nodes(readiness),
+        "services": [
+            {"namespace": "ingress", "name": "nginx", "type": "LoadBalancer", "clusterIPs": ["10.96.0.50"],
+             "loadBalancer": [{"ip": "203.0.113.10"}],
+             "ports": [{"port": 80, "targetPort": 8080}, {"port": 443, "targetPort": 8443}],
+             "endpoints": endpoints("ingress", 20, &[true, true])},
+            {"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.60"],
+             "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+             "endpoints": endpoints("web", 10, web)},
+            {"namespace": "kube-system", "name": "kube-dns", "clusterIPs": ["10.96.0.10"],
+             "ports": [{"port": 53, "targetPort": 53}], "endpoints": endpoints("coredns", 30, dns)},
+            {"namespace": "default", "name": "kubernetes", "clusterIPs": ["10.96.0.1"],
+             "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+             "endpoints": [{"pod": "api", "address": "192.168.0.1"}]},
+        ],
+        "published": [
+            {"target": {"url": "http://shop.example.test/"}, "service": "ingress/nginx", "port": 80, "class": "nginx",
+             "origin": "shop/web"},
+            {"target": {"url": "https://shop.example.test/"}, "service": "ingress/nginx", "port": 443, "class": "nginx",
+             "origin": "shop/web"},
+        ],
+        "targets": [{"url": "tcp://10.96.0.1:443"}, {"url": "dns://shop.example.test"}, {"url": "dns://other.example.test"}],
+    })
+}
+
+const HEALTHY: &[bool] = &[true, true];
+
+fn sound() -> Value {
+    spec(&[true, true, true], HEALTHY, "Ready")
+}
+
+/// What becomes of a probe: all well, or phase and kind (with its status behind a colon).
+type Outcome = Option<(&'static str, &'static str)>;
+
+fn ended(mut line: Value, outcome: Outcome) -> Value {
+    match outcome {
+        None => line["result"] = json!("ok"),
+        Some((phase, kind)) => {
+            let (kind, status) = kind
+                .split_once(':')
+                .map_or((kind, None), |(kind, status)| (kind, status.parse::<u16>().ok()));
+            line["result"] = json!("failed");
+            line["phase"] = json!(phase);
+            line["kind"] = json!(kind);
+            if let Some(status) = status {
+                line["status"] = json!(status);
+            }
+        }
+    }
+    line
+}
+
+impl Cluster {
+    fn new(spec: &Value) -> Self {
+        let settings = Settings {
+            interval: Micros(5_000_000),
+            timeout: Micros::from_secs(3),
+        };
+        Self {
+            engine: Engine::new(settings, topology(spec)),
+            seq: BTreeMap::new(),
+        }
+    }
+
+    fn change(&mut self, spec: &Value, round: i64) {
+        self.engine
+            .replace_topology(topology(spec), EventTime(round * INTERVAL));
+    }
+
+    fn probe(&mut self, round: i64, node: &str, mut line: Value, outcome: Outcome) {
+        let seq = self.seq.entry(node.to_owned()).or_default();
+        *seq += 1;
+        line["seq"] = json!(*seq);
+        line["vantage"] = json!(format!("{node}/pod"));
+        line["incarnation"] = json!(format!("{node}-1"));
+        line["t_us"] = json!(round * INTERVAL + i64::try_from(*seq).unwrap() % 1_000);
+        let recorded: Recorded = serde_json::from_value(ended(line, outcome)).unwrap();
+        self.engine.observe(&recorded);
+    }
+
+    fn close(&mut self, round: i64) -> View {
+        let end = EventTime((round + 1) * INTERVAL);
+        for node in NODES {
+            let vantage: Vantage = format!("{node}/pod").parse().unwrap();
+            self.engine.progress(&vantage, end);
+        }
+        let now = end.shifted(500_000);
+        self.engine.advance(now);
+        self.engine.view(now)
+    }
+
+    /// What every prober asks of the others: the network is well.
+    fn mesh(&mut self, round: i64) {
+        for from in NODES {
+            for to in NODES.into_iter().filter(|to| *to != from) {
+                let line = json!({"channel": "mesh", "target": format!("echo://{to}"), "dst_node": to});
+                self.probe(round, from, line, None);
+            }
+        }
+    }
+
+    /// A host through the balancer.
+    fn host(&mut self, round: i64, scheme: &str, fails: impl Fn(&str) -> Outcome) {
+        let port = if scheme == "https" { 443 } else { 80 };
+        for node in NODES {
+            let line = json!({"channel": "vip", "target": format!("{scheme}://shop.example.test/"),
+                "front": format!("203.0.113.10:{port}")});
+            self.probe(round, node, line, fails(node));
+        }
+    }
+
+    /// The application by its cluster address, and its pods directly.
+    fn web(&mut self, round: i64, pods: usize, vip: Outcome, direct: impl Fn(usize) -> Outcome) {
+        for node in NODES {
+            let line = json!({"channel": "vip", "target": "http://10.96.0.60:80/", "front": "10.96.0.60:80"});
+            self.probe(round, node, line, vip);
+            for pod in 1..=pods {
+                let line = json!({"channel": "direct", "target": "http://10.96.0.60:80/",
+                    "entry": format!("web-{pod}"), "front": format!("10.244.{pod}.10:8080"),
+                    "dst_node": format!("n{pod}")});
+                self.probe(round, node, line, direct(pod));
+            }
+        }
+    }
+
+    /// A question from a node, with what was learnt where it got no answer.
+    fn name(&mut self, round: i64, node: &str, name: &str, outcome: Outcome, unanswered: &Value) {
+        let mut dns = json!({"resolver": DNS, "name": name, "addresses": ["203.0.113.10"], "ttl_s": 30});
+        if outcome.is_some() {
+            dns["addresses"] = json!([]);
+        }
+        if !unanswered.is_null() {
+            dns["unanswered"] = unanswered.clone();
+        }
+        let line = json!({"channel": "dns", "target": format!("dns://{name}"), "dns": dns});
+        self.probe(round, node, line, outcome);
+    }
+}
+
+/// The only open incident.
+fn only(view: &View) -> &Verdict {
+    let open: Vec<&Incident> = view.incidents.iter().collect();
+    let said: Vec<&str> = open.iter().map(|i| i.verdict.sentence.as_str()).collect();
+    assert_eq!(open.len(), 1, "{said:?} {:?}", view.investigating);
+    &open[0].verdict
+}
+
+/// Three rounds in which all is well, and three in which it is not.
+fn rounds(cluster: &mut Cluster, mut act: impl FnMut(&mut Cluster, i64, bool)) -> View {
+    let mut last = None;
+    for round in 0..7 {
+        cluster.mesh(round);
+        act(cluster, round, round >= 3);
+        last = Some(cluster.close(round));
+    }
+    last.unwrap()
+}
+
+#[test]
+fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
+    for (kind, id, words, remedy) in [
+        (
+            "certificate_wrong_name",
+            "P13",
+            "the server's certificate is not for shop.example.test",
+            "names the host",
+        ),
+        (
+            "certificate_expired",
+            "P14",
+            "the server's certificate has expired",
+            "renew",
+        ),
+        ("certificate_not_yet_valid", "P14", "is not valid yet", "renew"),
+        (
+            "certificate_untrusted",
+            "P15",
+            "leads to no root that the probers trust",
+            "trust",
+        ),
+        (
+            "certificate_chain_incomplete",
+            "P16",
+            "without the intermediate certificate",
+            "whole chain",
+        ),
+        ("not_tls", "P17", "does not speak TLS", "speak TLS"),
+    ] {
+        let mut cluster = Cluster::new(&sound());
+        let view = rounds(&mut cluster, |cluster, round, broken| {
+            cluster.host(round, "https", |_| broken.then_some(("tls", kind)));
+        });
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, id, "{kind}: {}", verdict.sentence);
+        assert!(verdict.sentence.contains(words), "{kind}: {}", verdict.sentence);
+        assert!(
+            !verdict.sentence.contains("redirect"),
+            "{kind}: {}",
+            verdict.sentence
+        );
+        assert!(verdict.causes.iter().all(|cause| cause.id != "F18"), "{kind}");
+        assert!(
+            verdict.remedies[0].action.contains(remedy),
+            "{kind}: {:?}",
+            verdict.remedies[0]
+        );
+    }
+}
+
+#[test]
+fn a_redirect_that_was_seen_is_named() {
+    let mut cluster = Cluster::new(&sound());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        cluster.host(round, "http", |_| {
+            broken.then_some(("check", "redirect_loop:301"))
+        });
+    });
+    let verdict = only(&view);
+    assert_eq!(verdict.causes[0].id, "F18", "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("the redirects run in a circle"),
+        "{}",
+        verdict.sentence
+    );
+    let command = verdict.remedies[0].command.as_deref();
+    assert_eq!(
+        command,
+        Some("curl -sSI --max-redirs 0 http://shop.example.test/")
+    );
+}
+
+#[test]
+fn nothing_is_said_of_a_controller_where_a_service_is_asked_at_its_own_address() {
+    let mut cluster = Cluster::new(&sound());
+    let errors = Some(("check", "status:503"));
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        let outcome = errors.filter(|_| broken);
+        cluster.web(round, 3, outcome, |_| outcome);
+    });
+    let verdict = only(&view);
+    assert_eq!(verdict.causes[0].id, "F20");
+    assert!(!verdict.sentence.contains("controller"), "{}", verdict.sentence);
+    assert!(
+        verdict
+            .sentence
+            .contains("the pods of Service shop/web answer with server errors"),
+        "{}",
+        verdict.sentence
+    );
+    assert_eq!(
+        verdict.remedies[0].command.as_deref(),
+        Some("kubectl -n shop get endpointslices,pods -l kubernetes.io/service-name=web -o wide")
+    );
+}
+
+#[test]
+fn where_some_pods_serve_the_sentence_says_so() {
+    let mut cluster = Cluster::new(&sound());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        // Every second answer comes from the pod that fails.
+        cluster.host(round, "http", |node| {
+            let hit = (round + i64::from(node == "n2")) % 2 == 0;
+            (broken && hit).then_some(("check", "status:503"))
+        });
+    });
+    let said = view
+        .incidents
+        .iter()
+        .map(|i| i.verdict.sentence.as_str())
+        .chain(view.investigating.iter().map(|i| i.sentence.as_str()));
+    for sentence in said {
+        assert!(!sentence.contains("no application pod"), "{sentence}");
+    }
+}
+
+#[test]
+fn a_target_that_no_service_is_known_of_is_said_to_fail_and_nothing_is_said_of_its_endpoints() {
+    let mut cluster = Cluster::new(&json!({"targets": [{"url": "tcp://db.example.test:5432"}],
+        "vantages": ["vpc:laptop"]}));
+    let laptop = |cluster: &mut Cluster, round: i64, outcome: Outcome| {
+        let mut line = json!({"channel": "vip", "target": "tcp://db.example.test:5432", "front": "192.0.2.7:5432",
+            "vantage": "vpc:laptop", "incarnation": "laptop-1", "seq": round + 1, "t_us": round * INTERVAL});
+        line = ended(line, outcome);
+        let recorded: Recorded = serde_json::from_value(line).unwrap();
+        cluster.engine.observe(&recorded);
+        let end = EventTime((round + 1) * INTERVAL).shifted(3_500_000);
+        cluster
+            .engine
+            .progress(&"vpc:laptop".parse().unwrap(), EventTime((round + 1) * INTERVAL));
+        cluster.engine.advance(end);
+        cluster.engine.view(end)
+    };
+    let mut view = None;
+    for round in 0..10 {
+        view = Some(laptop(
+            &mut cluster,
+            round,
+            (round >= 3).then_some(("connect", "refused")),
+        ));
+    }
+    let view = view.unwrap();
+    let verdict = only(&view);
+    for words in ["endpoint", "workload", "down", "every node", "controller"] {
+        assert!(!verdict.sentence.contains(words), "{words}: {}", verdict.sentence);
+    }
+    assert!(
+        verdict.sentence.contains("nothing listens on the port"),
+        "{}",
+        verdict.sentence
+    );
+    for remedy in &verdict.remedies {
+        let command = remedy.command.as_deref().unwrap_or_default();
+        assert!(!command.contains("kubectl"), "{command}");
+    }
+}
+
+#[test]
+fn a_service_without_a_usable_endpoint_says_whether_any_exists() {
+    for (web, words) in [
+        (
+            &[][..],
+            "Service shop/web has no usable endpoint (none exists), so connections are refused",
+        ),
+        (
+            &[false, false, false],
+            "Service shop/web has no usable endpoint (none of 3 is ready), so connections are refused",
+        ),
+    ] {
+        let mut cluster = Cluster::new(&sound());
+        let view = rounds(&mut cluster, |cluster, round, broken| {
+            if round == 3 {
+                cluster.change(&spec(web, HEALTHY, "Ready"), round);
+            }
+            let pods = if broken { 0 } else { 3 };
+            cluster.web(round, pods, broken.then_some(("connect", "refused")), |_| None);
+        });
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
+        assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+        assert!(
+            !verdict.sentence.contains("endpoints answer"),
+            "{}",
+            verdict.sentence
+        );
+    }
+}
+
+#[test]
+fn an_origin_without_a_usable_endpoint_is_named_whatever_the_controller_answers() {
+    for status in ["status:503", "status:404"] {
+        let mut cluster = Cluster::new(&sound());
+        let view = rounds(&mut cluster, |cluster, round, broken| {
+            if round == 3 {
+                cluster.change(&spec(&[], HEALTHY, "Ready"), round);
+            }
+            cluster.host(round, "http", |_| broken.then_some(("check", status)));
+        });
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
+        let answers = status.trim_start_matches("status:");
+        let words = format!(
+            "Service shop/web behind the route has no usable endpoint (none exists), so the controller answers {answers}"
+        );
+        assert!(verdict.sentence.contains(&words), "{}", verdict.sentence);
+    }
+}
+
+#[test]
+fn ready_pods_that_are_silent_on_every_way_are_filtered_and_not_down() {
+    let mut cluster = Cluster::new(&sound());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        let outcome = broken.then_some(("connect", "connect_timeout"));
+        cluster.web(round, 3, outcome, |_| outcome);
+    });
+    let verdict = only(&view);
+    assert_eq!(verdict.causes[0].id, "F13", "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("no way to the ready pods of Service shop/web gets an answer on port 8080: a filter drops the packets"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(!verdict.sentence.contains("down"), "{}", verdict.sentence);
+}
+
+#[test]
+fn nodes_that_are_not_ready_lose_a_service_its_endpoints_and_that_is_said() {
+    let mut cluster = Cluster::new(&sound());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        if round == 3 {
+            cluster.change(&spec(&[false, false, false], HEALTHY, "NotReady"), round);
+        }
+        let pods = if broken { 0 } else { 3 };
+        cluster.web(round, pods, broken.then_some(("connect", "refused")), |_| None);
+    });
+    let verdict = only(&view);
+    let ids: Vec<&str> = verdict.causes.iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!(ids[0], "P11", "{}", verdict.sentence);
+    for outranked in ["F26", "P5", "P6", "F11b"] {
+        assert!(!ids.contains(&outranked), "{ids:?}");
+    }
+    assert!(
+        verdict.sentence.contains(
+            "nodes n1, n2 and n3 are marked NotReady, so Kubernetes withdrew the endpoints of Service shop/web"
+        ),
+        "{}",
+        verdict.sentence
+    );
+}
+
+/// All nodes are marked `NotReady` for a few rounds, as when the API server comes back: each Service and each name fails.
+#[test]
+fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_while_it_passes() {
+    let mut cluster = Cluster::new(&sound());
+    let mut seen = false;
+    for round in 0..40 {
+        if round == 3 {
+            cluster.change(&spec(&[false, false, false], &[false, false], "NotReady"), round);
+        }
+        if round == 7 {
+            cluster.change(&sound(), round);
+        }
+        let broken = (3..7).contains(&round);
+        cluster.mesh(round);
+        cluster.web(
+            round,
+            if broken { 0 } else { 3 },
+            broken.then_some(("connect", "refused")),
+            |_| None,
+        );
+        cluster.host(round, "http", |_| broken.then_some(("check", "status:503")));
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let outcome = broken.then_some(("resolve", "resolver_unreachable"));
+                cluster.name(round, node, name, outcome, &Value::Null);
+            }
+        }
+        let view = cluster.close(round);
+        let said: Vec<_> = view
+            .incidents
+            .iter()
+            .map(|i| (i.verdict.causes[0].id.as_str(), i.verdict.sentence.as_str()))
+            .collect();
+        assert!(said.len() <= 1, "round {round}: {said:?}");
+        if let [(id, sentence)] = said.as_slice() {
+            seen = true;
+            assert_eq!(*id, "P11", "round {round}: {sentence}");
+            for service in ["shop/web", "kube-system/kube-dns"] {
+                assert!(sentence.contains(service), "round {round}: {sentence}");
+            }
+        }
+    }
+    assert!(seen);
+    let end = cluster.close(40);
+    assert!(
+        end.incidents
+            .iter()
+            .all(|i| matches!(i.state, IncidentState::Closed { .. })),
+        "{:?}",
+        end.incidents
+    );
+}
+
+#[test]
+fn an_api_server_without_its_endpoint_withdrew_it_itself() {
+    let mut cluster = Cluster::new(&sound());
+    let mut away = sound();
+    away["services"][3]["endpoints"] = json!([]);
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        if round == 3 {
+            cluster.change(&away, round);
+        }
+        for node in NODES {
+            let line = json!({"channel": "vip", "target": "tcp://10.96.0.1:443", "front": "10.96.0.1:443"});
+            cluster.probe(round, node, line, broken.then_some(("connect", "refused")));
+        }
+    });
+    let verdict = only(&view);
+    assert_eq!(verdict.causes[0].id, "P12", "{}", verdict.sentence);
+    assert!(
+        verdict
+            .sentence
+            .contains("the API server withdrew its own endpoint"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(verdict.causes.iter().all(|cause| cause.id != "F26"));
+}
+
+mod names {
+    use super::*;
+
+    /// Two names from every node; `lost` says what of a question is lost and what was learnt then.
+    fn asked(spec: &Value, broken_spec: &Value, lost: impl Fn(i64, &str, &str) -> Option<Value>) -> View {
+        let mut cluster = Cluster::new(spec);
+        rounds(&mut cluster, |cluster, round, broken| {
+            if round == 3 {
+                cluster.change(broken_spec, round);
+            }
+            for node in NODES {
+                for name in ["shop.example.test", "other.example.test"] {
+                    let unanswered = lost(round, node, name).filter(|_| broken);
+                    let outcome = unanswered.is_some().then_some(("resolve", "resolve_timeout"));
+                    cluster.name(round, node, name, outcome, &unanswered.unwrap_or_default());
+                }
+            }
+        })
+    }
+
+    fn none_is_a_race(verdict: &Verdict) {
+        assert!(
+            verdict.causes.iter().all(|cause| cause.id != "F16"),
+            "{:?}",
+            verdict.causes
+        );
+        assert!(!verdict.sentence.contains("families"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn a_resolver_scaled_to_nothing_is_named_by_its_service() {
+        let gone = spec(&[true, true, true], &[], "Ready");
+        let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
+            "tcp_answered": false});
+        let view = asked(&sound(), &gone, |_, _, _| Some(lost.clone()));
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
+        none_is_a_race(verdict);
+        assert!(
+            verdict.sentence.contains(
+                "Service kube-system/kube-dns of the resolver 10.96.0.10:53 has no usable endpoint; no name resolves on any node"
+            ),
+            "{}",
+            verdict.sentence
+        );
+    }
+
+    #[test]
+    fn port_53_filtered_for_one_nodes_pods_is_that_nodes_way() {
+        let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
+            "tcp_answered": false});
+        let view = asked(&sound(), &sound(), |_, node, _| {
+            (node == "n2").then(|| lost.clone())
+        });
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "P9", "{}", verdict.sentence);
+        none_is_a_race(verdict);
+        assert!(
+            verdict.sentence.contains(
+                "the way of node n2 to its resolver 10.96.0.10:53 is broken, over UDP and TCP alike; names resolve on other nodes"
+            ),
+            "{}",
+            verdict.sentence
+        );
+    }
+
+    /// One of two replicas takes questions and answers none: asking again reaches the other one half of the time.
+    #[test]
+    fn a_hung_resolver_pod_is_the_resolvers_and_no_race() {
+        let view = asked(&sound(), &sound(), |round, node, name| {
+            let turn = usize::try_from(round).unwrap() + node.len() + name.len();
+            let turn = turn + usize::from(node == "n2");
+            (turn % 2 == 0).then(|| {
+                json!({"a": true, "other_answered": turn % 4 == 0, "again_answered": turn % 4 == 0,
+                    "tcp_answered": turn % 4 != 0, "aaaa": turn % 4 != 0})
+            })
+        });
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
+        none_is_a_race(verdict);
+    }
+
+    #[test]
+    fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
+        let view = asked(&sound(), &sound(), |round, node, name| {
+            let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
+            (turn % 2 == 0).then(
+                || json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true}),
+            )
+        });
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);
+        assert!(
+            verdict.sentence.contains("asking again from another port helps"),
+            "{}",
+            verdict.sentence
+        );
+        assert!(verdict.sentence.contains("now and then"), "{}", verdict.sentence);
+    }
+
+    /// Silence alone has no sign of a race: an older prober reports no more.
+    #[test]
+    fn lost_questions_without_any_sign_are_no_race() {
+        let view = asked(&sound(), &sound(), |_, _, _| Some(Value::Null));
+        let verdict = only(&view);
+        assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
+        none_is_a_race(verdict);
+    }
+}
