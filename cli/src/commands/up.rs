@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Resolvers and search list.
     #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
     resolv_conf: PathBuf,
+    /// Certificates (PEM) that probes trust beside the machine's own.
+    #[arg(long, value_name = "FILE")]
+    extra_roots: Vec<PathBuf>,
     /// What ever worked and which incidents are open, for the next start; a file of its own for each configuration in
     /// ~/.local/state/parallax, unless the configuration has `checkpoint` or `store`.
     #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
@@ -55,6 +58,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .map_err(Failure::usage)?
         .with_vantage(vantage.clone())
         .with_record(args.record.options());
+    let mut extra_roots = Vec::new();
+    for file in &args.extra_roots {
+        extra_roots.extend(super::prober::read_roots(file)?);
+    }
     let configured = config.checkpoint.is_some() || config.store.is_some();
     let file = args
         .state
@@ -84,7 +91,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             aggregator: url.clone(),
             aggregator_roots: AggregatorRoots::AsProbes,
             role: Role::Prober,
-            extra_roots: Vec::new(),
+            extra_roots,
             spool_capacity: SPOOL_CAPACITY,
             facts: parallax_prober::FactSources::default(),
         };

@@ -116,8 +116,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             vec![
                 remedy(
-                    "have the probers trust the CA: name its certificate under trust in the configuration, for all \
-                     targets or for this one",
+                    "have the probers trust the CA: name a file with its certificate with --extra-roots where they are \
+                     started",
                     look(s),
                     "probes then accept whatever that CA issues, as clients do that trust it",
                 )
