@@ -1,5 +1,7 @@
 //! A fault: Parallax must name it soon, say nothing else for as long as it lasts, and be silent soon after its cure.
 
+use std::collections::BTreeMap;
+
 use super::{Outcome, Seen, Span, Story, Verdict, alerts::gaps};
 use crate::{
     judge::Fired,
@@ -145,8 +147,13 @@ fn while_it_lasts(expected: &Expected, seen: &Seen, named: &[Story], lasts: Span
             since(look.at)
         ));
     }
-    if expected.keeps_id && named.len() > 1 {
-        let ids: Vec<&str> = named.iter().map(|story| story.incident.id.as_str()).collect();
+    // Several subjects of one fault have an id each; how many there are is counted elsewhere.
+    let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for story in named.iter().filter(|_| expected.keeps_id) {
+        let of_subject = ids.entry(story.incident.subject.as_str()).or_default();
+        of_subject.push(story.incident.id.as_str());
+    }
+    for ids in ids.values().filter(|ids| ids.len() > 1) {
         reasons.push(format!("one fault has several ids: {}", ids.join(", ")));
     }
     if !expected.alert_uninterrupted || seen.timeline.alerts.is_empty() {
