@@ -183,7 +183,7 @@ fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
 fn what_does_not_fit_is_kept_without_baselines() {
     let mut large = checkpoint("http://a.example.test/", 7);
     for n in 0..2_000 {
-        let memory = json!({"worked": true, "baseline": {"answers": [
+        let memory = json!({"worked": true, "baseline": {"rounds": 12, "answers": [
             {"class": "served", "status": 200, "servers": [format!("server-{}", n * 7919 % 104_729)], "since": n, "last": n}
         ]}});
         large.targets.insert(

@@ -77,14 +77,19 @@ impl Running {
         let cancelled = CancellationToken::new();
         let url = format!("http://{}", aggregator.local_addr());
         let task = tokio::spawn(aggregator.run(cancelled.clone()));
-        Self {
+        let mut running = Self {
             url,
             client: client(),
             folder,
             views,
             cancelled,
             task,
+        };
+        // Its checkpoint is read first.
+        while !running.get("/readyz").send().await.unwrap().status().is_success() {
+            running.views.changed().await.unwrap();
         }
+        running
     }
 
     pub(crate) fn topology(&self) -> PathBuf {

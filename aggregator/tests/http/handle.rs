@@ -134,6 +134,7 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
     let target = json!({"target": "http://a.example.test/"});
     let reset = post(&aggregator, &reset_path(), &target).send().await.unwrap();
     assert_eq!(reset.status(), 200);
+    let reset = post(&aggregator, &reset_path(), &target).send().await.unwrap();
     assert_eq!(
         read(reset).await,
         json!({"target": "http://a.example.test/", "known": false})
