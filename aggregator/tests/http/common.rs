@@ -72,7 +72,8 @@ impl Running {
 
     /// As a configuration says that was changed.
     pub(crate) async fn configured(folder: tempfile::TempDir, config: Config) -> Self {
-        let aggregator = Aggregator::bind(config).await.unwrap();
+        // On the heap, as every part of it is made in there.
+        let aggregator = Box::pin(Aggregator::bind(config)).await.unwrap();
         let views = aggregator.views();
         let cancelled = CancellationToken::new();
         let url = format!("http://{}", aggregator.local_addr());

@@ -96,9 +96,13 @@ impl Incidents {
                 .tracked
                 .iter()
                 .position(|t| t.is_open() && t.matches(&report));
+            let known = || self.tracked.iter().position(|t| t.knows_better(unit, &report));
             if let Some(i) = found {
                 matched.insert(i);
                 self.take(i, unit, report, at);
+            } else if let Some(i) = known() {
+                matched.insert(i);
+                self.tracked[i].join(report);
             } else {
                 left.push(report);
             }

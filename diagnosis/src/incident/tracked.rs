@@ -100,6 +100,26 @@ impl Tracked {
             && (withdrawn || report.class.contains(&self.region) || self.class.contains(&report.region))
     }
 
+    /// Named by the process before this one, on more evidence, and nothing that this one has seen tells the two apart. Those
+    /// who report first after a start would otherwise be blamed for what fails for everybody.
+    pub(super) fn knows_better(&self, unit: &Unit, report: &Report) -> bool {
+        self.is_open()
+            && self.restored.is_some()
+            && self.units.contains(unit)
+            && report.class.contains(&self.region)
+    }
+
+    /// Takes over who fails, and what; its name stays.
+    pub(super) fn join(&mut self, report: Report) {
+        for client in report.failing {
+            self.passed.entry(client).or_default();
+        }
+        let verdict = &mut self.incident.verdict;
+        let mut targets: BTreeSet<TargetId> = verdict.targets.iter().cloned().collect();
+        targets.extend(report.verdict.targets);
+        verdict.targets = targets.into_iter().collect();
+    }
+
     /// The same cause once more, soon enough to be the same incident.
     pub(super) fn comes_back_as(&self, report: &Report, at: EventTime) -> bool {
         let lately = self.closed().is_some_and(|closed| at - closed <= SAME);

@@ -11,10 +11,10 @@ use parallax_diagnosis::{
     view::View,
 };
 use parallax_model::{EventTime, Recorded};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
-    day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well},
+    day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with},
     ordinary::{ask_shop, shop},
 };
 
@@ -199,6 +199,53 @@ fn a_baseline_outlives_the_process() {
         1,
         "a worse answer than before the restart"
     );
+}
+
+#[test]
+fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
+    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut before = Day::new(spec.clone());
+    for round in 0..30 {
+        before.mesh(round, &ALL, well);
+        shop_from(&mut before, round, &ALL, round >= 12);
+        before.close(round, &ALL);
+    }
+    let views = before.engine.view(start(30));
+    let first = only(&views).clone();
+    for alone in ALL {
+        let mut after = Day::unread();
+        let checkpoint = before.engine.checkpoint(start(30));
+        after.engine.restore(&checkpoint, start(30));
+        after.change(spec.clone(), start(30).0);
+        for round in 30..46 {
+            after.mesh(round, &[alone], well);
+            shop_from(&mut after, round, &[alone], true);
+            let view = after.close(round, &[alone]);
+            let incident = only(&view);
+            assert_eq!(incident.id, first.id);
+            assert_eq!(
+                incident.verdict.region, first.verdict.region,
+                "n{alone}, round {round}"
+            );
+        }
+    }
+}
+
+/// The host of the shop and its controllers, which answer 503 while the application is down.
+fn shop_from(day: &mut Day, round: i64, nodes: &[usize], down: bool) {
+    let failure = down.then_some(("check", "status"));
+    for node in nodes {
+        let mut line =
+            json!({"channel": "vip", "target": "http://shop.example.test/", "front": "10.96.0.50:80"});
+        line["status"] = json!(if down { 503 } else { 200 });
+        day.probe(round, *node, 600_000, with(line.clone(), failure));
+        for controller in [1, 2] {
+            line["channel"] = json!("direct");
+            line["front"] = json!(format!("10.244.{controller}.30:8000"));
+            line["entry"] = json!(format!("controller-{controller}"));
+            day.probe(round, *node, 650_000, with(line.clone(), failure));
+        }
+    }
 }
 
 #[test]
