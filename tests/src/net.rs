@@ -28,10 +28,10 @@ pub fn build(cluster: &Cluster) -> Vec<Cmd> {
 /// The way to the host stands already: the machine's first process needs it.
 fn cloud(cluster: &Cluster) -> Vec<Cmd> {
     let mut links = vec![
-        "link add under type bridge".to_owned(),
+        "link add under address 02:70:78:00:01:00 type bridge".to_owned(),
         format!("addr add {}/24 dev under", addresses::ROUTER),
         "link set under up".to_owned(),
-        "link add out type bridge".to_owned(),
+        "link add out address 02:70:78:00:02:00 type bridge".to_owned(),
         format!("addr add {}/24 dev out", addresses::OUTSIDE_GATEWAY),
         format!("addr add {}/32 dev lo", addresses::PUBLIC_DNS),
         "link set out up".to_owned(),
@@ -172,7 +172,12 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
         format!("addr add {}/24 dev eth0", addresses::underlay(node.number)),
         "link set eth0 up".to_owned(),
         format!("route add default via {}", addresses::ROUTER),
-        "link add cbr0 type bridge".to_owned(),
+        // An address of its own, as CNI plugins give it: otherwise it is the least of its ports' and changes with them, and
+        // the pods that know the old one are cut off.
+        format!(
+            "link add cbr0 address 02:70:78:00:00:{:02x} type bridge",
+            node.number
+        ),
         format!("addr add {}/24 dev cbr0", addresses::gateway(node.number)),
         "link set cbr0 up".to_owned(),
     ];

@@ -382,7 +382,6 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
         "f9",
         "bad-backend",
         "preflight-i1",
-        "quiet-headless",
         "quiet-own-parts",
     ];
     let output = std::process::Command::new(lab_binary())
