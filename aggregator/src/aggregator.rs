@@ -149,11 +149,7 @@ impl Aggregator {
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
-        let (replica, seat) = seat(&config, &door, local, &metrics, epoch)?;
-        let (nonce, election) = match seat {
-            Seat::Elected(election) => (NonceSource::Election, Some(*election)),
-            Seat::Only(nonce) => (nonce, None),
-        };
+        let (replica, nonce, election) = seat(&config, &door, local, &metrics, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
         let (cert_manager, certificates) = CertManager::of(&config);
@@ -194,7 +190,7 @@ impl Aggregator {
         let (ready, _) = watch::channel(false);
         let hub_checkpoint = HubCheckpoint {
             restored: restored_in,
-            latest: (config.checkpoint.is_some() || config.store.is_some()).then_some(latest),
+            latest,
             ready,
         };
         let (mut hub, outlook) = Hub::new(
@@ -484,27 +480,19 @@ fn storage(
     })
 }
 
-/// What decides whether this aggregator leads, and what echoes answer to.
-enum Seat {
-    /// It is one of several.
-    Elected(Box<Election>),
-    /// There is no other one.
-    Only(NonceSource),
-}
-
-/// Whether this aggregator is one of several, and what decides which of them leads.
+/// Whether this aggregator is one of several, what echoes answer to, and the election of the leader if there is one.
 fn seat(
     config: &Config,
     door: &Door,
     local: SocketAddr,
     metrics: &Metrics,
     epoch: u64,
-) -> Result<(Replica, Seat), StartError> {
+) -> Result<(Replica, NonceSource, Option<Election>), StartError> {
     let Some(options) = &config.replicas else {
         metrics.leads(true);
         let (replica, part) = Replica::starting();
         let fresh = Arc::from(nonce());
-        return Ok((replica, Seat::Only(NonceSource::Storage { epoch, fresh, part })));
+        return Ok((replica, NonceSource::Storage { epoch, fresh, part }, None));
     };
     let client = door.client().ok_or(StartError::Leaseless)?;
     let name = config.own.name.as_deref().ok_or(StartError::Nameless)?;
@@ -514,10 +502,10 @@ fn seat(
         .or_else(|| Some(local.ip()).filter(|own| !own.is_unspecified()));
     let page = address.map(|address| SocketAddr::new(address, local.port()).to_string());
     let (election, replica) = Election::new(client.clone(), options, name, page, metrics.clone());
-    Ok((replica, Seat::Elected(Box::new(election))))
+    Ok((replica, NonceSource::Election, Some(election)))
 }
 
-/// A number nobody can guess, for a mesh of which none is kept: an echo must not answer to strangers.
+/// A secret for a mesh of which none is kept: an echo answers only to its own mesh.
 /// The standard library seeds its hashers from the system's random numbers.
 fn nonce() -> String {
     format!("{:016x}{:016x}", random(), random())

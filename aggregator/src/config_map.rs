@@ -1,8 +1,17 @@
-//! A `ConfigMap` that the manifests made and the aggregator keeps: why a call about it came to nothing.
+//! A `ConfigMap` that the manifests made and the aggregator keeps: reading it, changing it, and why either failed.
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::PostParams};
 use tokio::time::timeout;
+
+use crate::{api_client::ApiClient, config::ObjectKey};
+
+/// What helps where the right to get it is missing.
+pub(crate) const GET: &str = "get it; apply the manifests (its Role names configmaps)";
+/// What helps where the right to update it is missing.
+pub(crate) const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
 
 /// Why the object cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +26,32 @@ pub(crate) enum Trouble {
     Silent,
     #[error("{0}")]
     Other(kube::Error),
+}
+
+/// The `ConfigMaps` of the object's namespace.
+pub(crate) fn api(client: &ApiClient, key: &ObjectKey) -> Api<ConfigMap> {
+    Api::namespaced(client.0.clone(), key.namespace.as_str())
+}
+
+/// Changes the object as it was read just before, so that of two writers one is refused and looks again, at most `tries`
+/// times. `change` returns whether there is anything to write; each call has as long as `patience`.
+pub(crate) async fn change(
+    (client, key): (&ApiClient, &ObjectKey),
+    (patience, tries): (Duration, u32),
+    mut change: impl FnMut(&mut ConfigMap) -> bool,
+) -> Result<(), Trouble> {
+    let (api, name) = (api(client, key), key.name.as_str());
+    for _ in 0..tries {
+        let mut map = within(patience, GET, api.get(name)).await?;
+        if !change(&mut map) {
+            return Ok(());
+        }
+        match within(patience, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
+            Err(Trouble::Conflict) => {}
+            done => return done.map(|_| ()),
+        }
+    }
+    Err(Trouble::Conflict)
 }
 
 /// Waits so long for a call. `forbidden` says what it is that may not be done, and what would help.

@@ -230,7 +230,7 @@ impl Hub {
             recorder.baseline_reset(now, reset.target, &self.held);
         }
         self.publish(now);
-        // The one who asked may have given up waiting; it is reset all the same.
+        // The client may have given up waiting; the baseline is reset all the same.
         let _ = reset.known.send(known);
         self.hand_out(now);
     }
@@ -248,26 +248,27 @@ impl Hub {
 
     /// Hands out what has to outlive the process.
     fn hand_out(&self, now: EventTime) {
-        if let Some(latest) = &self.checkpoint.latest {
-            latest.send_replace(Some(Arc::new(self.engine.checkpoint(now))));
+        if !self.checkpoint.latest.is_closed() {
+            let checkpoint = self.engine.checkpoint(now);
+            self.checkpoint.latest.send_replace(Some(Arc::new(checkpoint)));
         }
     }
 
     /// The same, at its pace or because of an incident.
     fn hand_out_if_due(&mut self, view: &View) {
-        if self.checkpoint.latest.is_none() {
-            return;
-        }
-        let stand = || {
+        let standing = || {
             let incidents = view.incidents.iter();
-            let stand = incidents.map(|incident| (incident.id.clone(), incident.state, incident.occurrences));
-            stand.collect::<Vec<_>>()
+            incidents.map(|incident| (incident.id.as_str(), incident.state, incident.occurrences))
         };
         let due = self.handed.as_ref().is_none_or(|(at, before)| {
-            view.at - *at >= CHECKPOINT_PACE || before.len() != view.incidents.len() || *before != stand()
+            let before = before
+                .iter()
+                .map(|(id, state, times)| (id.as_str(), *state, *times));
+            view.at - *at >= CHECKPOINT_PACE || !before.eq(standing())
         });
         if due {
-            self.handed = Some((view.at, stand()));
+            let standing = standing().map(|(id, state, times)| (id.to_owned(), state, times));
+            self.handed = Some((view.at, standing.collect()));
             self.hand_out(view.at);
         }
     }
@@ -507,7 +508,7 @@ mod tests {
         let (restored, restored_in) = oneshot::channel();
         let checkpoint = HubCheckpoint {
             restored: restored_in,
-            latest: None,
+            latest: watch::channel(None).0,
             ready: watch::channel(false).0,
         };
         let (hub, mut outlook) = Hub::new(

@@ -51,7 +51,7 @@ impl Document {
         encoder.finish()
     }
 
-    /// As [`Self::compressed`], in at most so many bytes: baselines are learned anew within minutes, incidents are not.
+    /// As [`Self::compressed`], in at most `most` bytes. Baselines are left out first: they are learned again within minutes.
     pub(super) fn compressed_within(&self, most: usize) -> io::Result<Vec<u8>> {
         let whole = self.compressed()?;
         if whole.len() <= most {
@@ -86,7 +86,7 @@ impl Document {
     }
 }
 
-/// What a header may carry, and nobody guesses.
+/// Whether a text is a nonce of ours: at least 128 bits, in digits that a header may carry.
 fn is_nonce(text: &str) -> bool {
     (32..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

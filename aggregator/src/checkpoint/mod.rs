@@ -39,8 +39,8 @@ pub enum CheckpointOptions {
 pub(crate) struct HubCheckpoint {
     /// What was kept. Rounds wait for it.
     pub(crate) restored: oneshot::Receiver<Checkpoint>,
-    /// What is to be kept, as of the last change. Absent where nothing is kept.
-    pub(crate) latest: Option<watch::Sender<Option<Arc<Checkpoint>>>>,
+    /// What is to be kept, as of the last change. Closed where nothing is kept.
+    pub(crate) latest: watch::Sender<Option<Arc<Checkpoint>>>,
     /// Whether the engine has taken up what was kept.
     pub(crate) ready: watch::Sender<bool>,
 }

@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
-use kube::{Api, api::PostParams};
+use k8s_openapi::ByteString;
 use parallax_diagnosis::Checkpoint;
 use parallax_model::EventTime;
 
@@ -17,15 +16,13 @@ use super::document::{Document, MOST_BYTES};
 use crate::{
     api_client::ApiClient,
     config::ObjectKey,
-    config_map::{Trouble, within},
+    config_map::{self, GET, Trouble, within},
     replicas::nonce_of,
     store::{self, AskError, Hold, Paper, Status, StoreHandle},
 };
 
 /// A call of the API server that takes longer failed.
 const PATIENCE: Duration = Duration::from_secs(5);
-const GET: &str = "get it; apply the manifests (its Role names configmaps)";
-const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
 /// The key in the `ConfigMap`, and the document in the store.
 const KEY: &str = "checkpoint.json.gz";
 const DOCUMENT: &str = "checkpoint";
@@ -121,11 +118,11 @@ impl Storage {
     pub(super) async fn write(
         &self,
         checkpoint: &Checkpoint,
-        nonce: &str,
+        nonce: Option<&str>,
         now: EventTime,
     ) -> Result<(), String> {
         let document = Document {
-            nonce: Some(nonce.to_owned()),
+            nonce: nonce.map(str::to_owned),
             checkpoint: checkpoint.clone(),
         };
         match self {
@@ -164,7 +161,7 @@ impl From<Document> for Found {
 }
 
 async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<Found, ReadError> {
-    let map = within(PATIENCE, GET, api(client, key).get(key.name.as_str())).await;
+    let map = within(PATIENCE, GET, config_map::api(client, key).get(key.name.as_str())).await;
     let map = map.map_err(|trouble| match trouble {
         Trouble::Missing | Trouble::Forbidden(_) => ReadError::Lasting(trouble.to_string()),
         Trouble::Conflict | Trouble::Silent | Trouble::Other(_) => ReadError::Transient(trouble.to_string()),
@@ -183,29 +180,19 @@ async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<Found, ReadErro
     Ok(Found { checkpoint, nonce })
 }
 
-/// Writes over what was read just before, so that of two writers one is refused and looks again.
 async fn write_map(client: &ApiClient, key: &ObjectKey, mut document: Document) -> Result<(), Trouble> {
     // Its uid serves.
     document.nonce = None;
     let bytes = document
         .compressed_within(MOST_IN_CONFIG_MAP)
         .map_err(|error| Trouble::Other(kube::Error::Service(error.into())))?;
-    let (api, name) = (api(client, key), key.name.as_str());
-    for _ in 0..TRIES {
-        let mut map = within(PATIENCE, GET, api.get(name)).await?;
+    config_map::change((client, key), (PATIENCE, TRIES), |map| {
         map.binary_data
             .get_or_insert_default()
             .insert(KEY.to_owned(), ByteString(bytes.clone()));
-        match within(PATIENCE, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
-            Err(Trouble::Conflict) => {}
-            done => return done.map(|_| ()),
-        }
-    }
-    Err(Trouble::Conflict)
-}
-
-fn api(client: &ApiClient, key: &ObjectKey) -> Api<ConfigMap> {
-    Api::namespaced(client.0.clone(), key.namespace.as_str())
+        true
+    })
+    .await
 }
 
 /// The document in the file; an empty one where there is no file yet.
@@ -222,7 +209,7 @@ fn read_file(path: &Path) -> Result<Document, String> {
     Document::from_slice(&bytes)
 }
 
-/// Beside the file first, then in its place: whoever reads sees one or the other, whole.
+/// Writes a temporary file beside it and renames that, so that a reader sees the former document or the new one.
 fn write_file(path: &Path, document: &Document) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

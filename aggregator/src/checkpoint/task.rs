@@ -69,16 +69,15 @@ impl CheckpointTask {
             () = cancelled.cancelled() => return,
             found = self.read() => found,
         };
-        let nonce = found.nonce;
-        let nonce = match &self.nonce {
-            NonceSource::Election => String::new(),
+        let nonce = match self.nonce {
+            NonceSource::Election => None,
             NonceSource::Storage { epoch, fresh, part } => {
-                let nonce = nonce.unwrap_or_else(|| Arc::clone(fresh));
+                let nonce = found.nonce.unwrap_or(fresh);
                 part.send_replace(Part::Alone {
-                    epoch: *epoch,
+                    epoch,
                     nonce: Arc::clone(&nonce),
                 });
-                nonce.to_string()
+                Some(nonce)
             }
         };
         let (storage, replica, metrics, clock) = (self.storage, self.replica, self.metrics, self.clock);
@@ -107,7 +106,7 @@ impl CheckpointTask {
             };
             if cancelled.is_cancelled() || written.is_stale(&checkpoint) {
                 written.next = Some(Instant::now() + PACE);
-                let done = storage.write(&checkpoint, &nonce, clock.now()).await;
+                let done = storage.write(&checkpoint, nonce.as_deref(), clock.now()).await;
                 metrics.checkpoint(match &done {
                     Ok(()) => CheckpointResult::Written,
                     Err(_) => CheckpointResult::Failed,

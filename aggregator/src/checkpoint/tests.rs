@@ -1,4 +1,4 @@
-//! A checkpoint over the lives of an aggregator: written, read in part, given up, and handed to whoever comes next.
+//! A checkpoint over restarts of an aggregator: written, read, read in part, and unreadable.
 
 use std::{path::Path, sync::Arc};
 

@@ -15,7 +15,7 @@ pub(super) struct RawCheckpoint {
     file: Option<PathBuf>,
 }
 
-/// The options, if one place is named; `wrong` is told where it is not.
+/// The options, if exactly one place is named; otherwise `wrong` takes the complaint.
 pub(super) fn checkpoint(
     raw: RawCheckpoint,
     folder: &Path,

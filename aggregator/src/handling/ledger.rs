@@ -6,8 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, api::PostParams};
+use kube::api::PostParams;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, timeout},
@@ -18,7 +17,7 @@ use super::{Desk, sheet::Sheet};
 use crate::{
     api_client::ApiClient,
     config::ObjectKey,
-    config_map::{Trouble, within},
+    config_map::{self, GET, Trouble, UPDATE, within},
     metrics::Metrics,
     replicas::Replica,
 };
@@ -27,8 +26,6 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(5);
 /// A call that takes longer failed.
 const PATIENCE: Duration = Duration::from_secs(2);
-const GET: &str = "get it; apply the manifests (its Role names configmaps)";
-const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
 /// How long whoever does something waits until it is written, or until what was done before is known.
 const WAIT: Duration = Duration::from_secs(3);
 /// Looks in a row while somebody else writes in between.
@@ -119,7 +116,7 @@ impl Ledger {
 
     /// Reads, joins, and where we lead writes what the object lacks.
     async fn turn(&self, desk: &Desk) -> Result<(), Trouble> {
-        let api = Api::<ConfigMap>::namespaced(self.client.0.clone(), self.place.namespace.as_str());
+        let api = config_map::api(&self.client, &self.place);
         let name = self.place.name.as_str();
         for again in 0..TRIES {
             if again > 0 {

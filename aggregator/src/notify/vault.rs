@@ -4,7 +4,6 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, api::PostParams};
 use parallax_model::EventTime;
 use parking_lot::Mutex;
 
@@ -12,14 +11,12 @@ use super::outbox::Outbox;
 use crate::{
     api_client::ApiClient,
     config::ObjectKey,
-    config_map::{Trouble, within},
+    config_map::{self, GET, Trouble, within},
     store::{AskError, Document, Hold, Paper, StoreHandle},
 };
 
 /// A call that takes longer failed.
 const PATIENCE: Duration = Duration::from_secs(2);
-const GET: &str = "get it; apply the manifests (its Role names configmaps)";
-const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
 /// The key in the `ConfigMap`, and the document in the store.
 const KEY: &str = "outbox.json";
 const DOCUMENT: &str = "outbox";
@@ -62,7 +59,12 @@ impl Vault {
         match self {
             Self::Nowhere => Ok(Outbox::default()),
             Self::Map { client, place, known } => {
-                let map = within(PATIENCE, GET, api(client, place).get(place.name.as_str())).await;
+                let map = within(
+                    PATIENCE,
+                    GET,
+                    config_map::api(client, place).get(place.name.as_str()),
+                )
+                .await;
                 let map = map.map_err(|trouble| format!("ConfigMap {place}: {trouble}"))?;
                 text(&map).clone_into(&mut known.lock());
                 Ok(of_text(text(&map)))
@@ -84,7 +86,7 @@ impl Vault {
     pub(super) async fn write(&self, outbox: &Outbox, now: EventTime) -> Result<Option<Outbox>, String> {
         match self {
             Self::Nowhere => Ok(None),
-            Self::Map { client, place, known } => put(&api(client, place), place, known, outbox)
+            Self::Map { client, place, known } => put((client, place), known, outbox)
                 .await
                 .map_err(|trouble| format!("ConfigMap {place}: {trouble}")),
             Self::Store { store, .. } => {
@@ -99,10 +101,6 @@ impl Vault {
             }
         }
     }
-}
-
-fn api(client: &ApiClient, place: &ObjectKey) -> Api<ConfigMap> {
-    Api::namespaced(client.0.clone(), place.namespace.as_str())
 }
 
 fn text(map: &ConfigMap) -> &str {
@@ -126,39 +124,32 @@ fn parsed(value: &serde_json::Value) -> Outbox {
     }
 }
 
-/// Writes over what was read just before, so that of two writers one is refused and looks again.
+/// Writes it, joined with what another replica wrote meanwhile; that is the outbox from then on.
 async fn put(
-    api: &Api<ConfigMap>,
-    place: &ObjectKey,
+    (client, place): (&ApiClient, &ObjectKey),
     known: &Mutex<String>,
     outbox: &Outbox,
 ) -> Result<Option<Outbox>, Trouble> {
-    let name = place.name.as_str();
     let mut joined = None;
-    for _ in 0..TRIES {
-        let mut map = within(PATIENCE, GET, api.get(name)).await?;
-        let foreign = *known.lock() != text(&map);
+    let mut written = String::new();
+    config_map::change((client, place), (PATIENCE, TRIES), |map| {
+        let foreign = *known.lock() != text(map);
         if foreign {
             let mut all = joined.take().unwrap_or_else(|| outbox.clone());
-            all.join(of_text(text(&map)));
+            all.join(of_text(text(map)));
             joined = Some(all);
-            text(&map).clone_into(&mut known.lock());
+            text(map).clone_into(&mut known.lock());
         }
-        let written = joined.as_ref().unwrap_or(outbox).written();
-        if text(&map) == written {
-            return Ok(joined);
+        written = joined.as_ref().unwrap_or(outbox).written();
+        if text(map) == written {
+            return false;
         }
         map.data
             .get_or_insert_default()
             .insert(KEY.to_owned(), written.clone());
-        match within(PATIENCE, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
-            Err(Trouble::Conflict) => {}
-            done => {
-                done?;
-                *known.lock() = written;
-                return Ok(joined);
-            }
-        }
-    }
-    Err(Trouble::Conflict)
+        true
+    })
+    .await?;
+    *known.lock() = written;
+    Ok(joined)
 }

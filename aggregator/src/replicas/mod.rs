@@ -115,7 +115,7 @@ impl Replica {
         }
     }
 
-    /// The only one, which is so once that is said.
+    /// The only one, from when on the sender says so.
     pub(crate) fn starting() -> (Self, watch::Sender<Part>) {
         let (told, part) = watch::channel(Part::Starting);
         let replica = Self {
@@ -183,8 +183,8 @@ impl Changes {
     }
 }
 
-/// The nonce of a mesh that outlives an aggregator: of the uid of the Lease or the `ConfigMap`, which the API server made and
-/// nobody else on the network can know.
+/// The nonce of a mesh that outlives an aggregator: a hash of the uid of the Lease or the `ConfigMap`. The API server chose
+/// the uid, and only those who may read that object know it.
 pub(crate) fn nonce_of(uid: &str) -> Arc<str> {
     let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());
     Arc::from(hex(&tag.as_ref()[..16]))

@@ -364,7 +364,7 @@ mod tests {
             "{}",
             said.detail
         );
-        // Whoever has worked is in service, whatever was said before.
+        // A target that has worked is in service, whatever its annotation says.
         if let Some(row) = view.matrix.last_mut() {
             row.never_ok = false;
         }

@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, api::PostParams};
+use kube::api::PostParams;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
     config::ObjectKey,
-    config_map::{Trouble, within},
+    config_map::{self, Trouble, within},
     metrics::Metrics,
 };
 
@@ -82,7 +81,7 @@ impl Publisher {
 
     /// Adds our certificate where it is not; whether it was missing.
     async fn publish(&self, place: &ObjectKey) -> Result<bool, Trouble> {
-        let api = Api::<ConfigMap>::namespaced(self.client.0.clone(), place.namespace.as_str());
+        let api = config_map::api(&self.client, place);
         let name = place.name.as_str();
         let mut map = within(PATIENCE, "read it; apply the manifests", api.get(name)).await?;
         let data = map.data.get_or_insert_default();
