@@ -18,7 +18,7 @@ use crate::{
     config::{Config, TopologySource},
     crd::{self, Targets},
     door::{Door, DoorError, Joining},
-    forecast::Forecaster,
+    forecast::{Forecaster, Forecasts},
     handling,
     hub::{Hub, Outlook, QUEUE, RESETS},
     metrics::{Live, Metrics},
@@ -257,7 +257,9 @@ impl Aggregator {
         let remembered = vault(&config, &door, &store, hold);
         let notifications = Arc::new(notify::Desk::new(around, remembered, metrics.notify.clone()));
         let staff = Staff::new(notifications.clone(), &config.notify, door.client())?;
-        let (forecasts, forecasts_out) = watch::channel(Arc::default());
+        let (forecasts, forecasts_out) = watch::channel(Arc::new(Forecasts::without_a_look(
+            &certificates.picture.borrow(),
+        )));
         let forecaster = Forecaster {
             clock,
             desk: runs.clone(),

@@ -4,7 +4,8 @@ use parallax_model::EventTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::preflight::NameCause;
+use super::subjects::Subjects;
+use crate::{cert_manager::Picture, preflight::NameCause};
 
 /// How a renewal would end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -148,11 +149,11 @@ pub struct Term {
 }
 
 /// Answer of `GET /v1/forecasts`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecasts {
     /// What a forecast is, for whoever reads it.
     pub note: String,
-    /// Why there are none, where cert-manager's objects are not known.
+    /// Why there are none: cert-manager's objects are not known, or this aggregator has not looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// By namespace, Certificate and name.
@@ -162,6 +163,28 @@ pub struct Forecasts {
     /// Names that are not looked at, because there are too many.
     #[serde(default)]
     pub left_out: usize,
+}
+
+// === impl Forecasts ===
+
+impl Forecasts {
+    /// What an aggregator knows that has not looked, because it is starting or does not lead: nothing, and why.
+    pub(crate) fn without_a_look(picture: &Picture) -> Self {
+        let subjects = Subjects::of(picture);
+        let waiting = "this aggregator has not looked: it is starting, or another replica leads";
+        Self::missing(subjects.missing.as_deref().unwrap_or(waiting))
+    }
+
+    /// No forecast, and why: an empty list without a reason would read as "nothing to renew".
+    pub(crate) fn missing(why: &str) -> Self {
+        Self {
+            note: NOTE.to_owned(),
+            missing: Some(why.to_owned()),
+            forecasts: Vec::new(),
+            certificates: Vec::new(),
+            left_out: 0,
+        }
+    }
 }
 
 /// Said wherever forecasts are.

@@ -85,7 +85,7 @@ impl Forecaster {
                 // Another one looks, and says what it sees.
                 looks.abort_all();
                 hosts.clear();
-                self.show(Forecasts::default());
+                self.show(Forecasts::without_a_look(&self.picture.borrow()));
                 (published, changed) = (EventTime(i64::MIN), true);
             }
             let wait = self
@@ -176,12 +176,8 @@ impl Forecaster {
         let topology = self.topology.borrow().topology.clone();
         let Some(every) = self.every else {
             return self.show(Forecasts {
-                note: NOTE.to_owned(),
-                missing: Some(
-                    "nobody looks: forecast.every is off in the aggregator's configuration".to_owned(),
-                ),
                 certificates: subjects.terms.clone(),
-                ..Forecasts::default()
+                ..Forecasts::missing("forecast.every is off in the aggregator's configuration")
             });
         };
         let fresh = |evidence: &&Evidence| (now - evidence.at).0 <= every.0.saturating_mul(STALE);

@@ -33,7 +33,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     metrics.keep_series_of(&topology(targets));
     let (views, views_out) = watch::channel(Arc::new(view));
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
-    let (forecasts, forecasts_out) = watch::channel(Arc::default());
+    let (forecasts, forecasts_out) = watch::channel(Arc::new(crate::forecast::Forecasts::missing("not yet")));
     let handling = Arc::new(Desk::new(
         Clock::starting_at(fixtures::NOW),
         crate::store::StoreHandle::off(),

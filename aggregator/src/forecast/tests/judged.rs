@@ -223,6 +223,13 @@ fn why_nothing_is_known_is_said() {
     assert!(subjects.missing.unwrap().contains("not installed"));
 }
 
+#[test]
+fn before_any_look_there_is_a_reason_and_never_an_empty_list_alone() {
+    let reason = |picture: &Picture| Forecasts::without_a_look(picture).missing.unwrap();
+    assert!(reason(&Picture::missing(&Missing::NotFollowed)).contains("are not followed"));
+    assert!(reason(&picture(&json!([]), &json!([]))).contains("has not looked"));
+}
+
 fn any_outcome() -> impl Strategy<Value = Value> {
     prop_oneof![
         3 => Just(found()),

@@ -78,12 +78,16 @@ fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta)
 }
 
 /// What cert-manager's objects come to.
-fn subjects(certificates: &Value, issuers: &Value) -> Subjects {
+fn picture(certificates: &Value, issuers: &Value) -> Picture {
     let mut picture = Picture::missing(&Missing::NotInstalled);
     picture.certificates = known(certificates, |object: &Certificate| &object.metadata);
     picture.issuers = known(&json!([]), |object: &Issuer| &object.metadata);
     picture.cluster_issuers = known(issuers, |object: &Issuer| &object.metadata);
-    Subjects::of(&picture)
+    picture
+}
+
+fn subjects(certificates: &Value, issuers: &Value) -> Subjects {
+    Subjects::of(&picture(certificates, issuers))
 }
 
 fn certificate(name: &str, names: &[&str]) -> Value {

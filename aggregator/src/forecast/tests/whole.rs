@@ -51,7 +51,7 @@ impl Whole {
         }
         let (topology, topology_out) = watch::channel(TopologyState::new(topology));
         let (views, views_out) = watch::channel(Arc::new(view));
-        let (out, out_out) = watch::channel(Arc::default());
+        let (out, out_out) = watch::channel(Arc::new(Forecasts::missing("not yet")));
         let forecaster = Forecaster {
             clock,
             desk: desk.clone(),

@@ -173,7 +173,7 @@ impl Overview {
             probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
             maintenance: Maintenance::default(),
             challenges: Listed::of(std::iter::empty(), "Challenge"),
-            renewals: Renewals::of(&Forecasts::default(), now),
+            renewals: Renewals::of(&Forecasts::missing("not asked yet"), now),
             at: words::clock(view.at, now),
         }
     }
