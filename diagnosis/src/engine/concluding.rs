@@ -220,24 +220,30 @@ impl Engine {
     fn has_worked(&self, unit: &Unit, region: Region) -> bool {
         match (unit, region) {
             (_, Region::DnsName(name)) => self.resolved.contains(&name),
-            (Unit::Front(front), _) => {
+            // A prober that joins answers no echo before its first plan.
+            (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => self.answered.contains(&node),
+            _ => self.ever_worked(unit),
+        }
+    }
+
+    pub(super) fn ever_worked(&self, unit: &Unit) -> bool {
+        match unit {
+            Unit::Front(front) => {
                 self.worked.contains(&Block::plain(Of::Vip(*front)))
                     || self
                         .targets_of(unit)
                         .iter()
                         .any(|target| self.matrix.ever_ok(target, &self.world))
             }
-            (Unit::Endpoints(..), _) => {
+            Unit::Endpoints(..) => {
                 let (own, _) = self.blocks_of(unit);
                 own.iter().any(|block| self.worked.contains(block))
             }
-            (Unit::Target(target) | Unit::Whole(target), _) => self.matrix.ever_ok(target, &self.world),
-            (Unit::Dns, _) => self.worked.contains(&Block::plain(Of::Dns)),
-            // A prober that joins answers no echo before its first plan.
-            (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => self.answered.contains(&node),
-            (Unit::Mesh, _) => self.worked.contains(&Block::plain(Of::Mesh)),
+            Unit::Target(target) | Unit::Whole(target) => self.matrix.ever_ok(target, &self.world),
+            Unit::Dns => self.worked.contains(&Block::plain(Of::Dns)),
+            Unit::Mesh => self.worked.contains(&Block::plain(Of::Mesh)),
             // Only successes can be slow.
-            (Unit::Slow(_), _) => true,
+            Unit::Slow(_) => true,
         }
     }
 

@@ -1,5 +1,5 @@
 //! Which other subjects have a say in a judgement: fronts about what concerns every front, hosts of one Service about what
-//! concerns every host.
+//! concerns every host. A subject that fails and never worked has none: its failures have a cause of their own.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -62,6 +62,11 @@ impl Engine {
         new
     }
 
+    /// Whether the failures of another subject may support a cause that both would share.
+    fn may_testify(&self, other: &Unit) -> bool {
+        !self.rules.must_have_worked || self.ever_worked(other)
+    }
+
     fn fronts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
         let mut units: Vec<(bool, Unit)> = self
             .blocks
@@ -75,6 +80,7 @@ impl Engine {
             })
             .filter(|(_, other)| other != unit)
             .map(|(ring, other)| (!ring.fails_since(start), other))
+            .filter(|(quiet, other)| *quiet || self.may_testify(other))
             .collect();
         // Failing ones first: they have more to say.
         units.sort();
@@ -105,14 +111,17 @@ impl Engine {
             let Some(ring) = self.blocks.get(&block) else {
                 continue;
             };
-            let list = if ring.fails_since(start) {
+            let other = Unit::Target(host.clone());
+            let other = if unit.is_slow() { other.slow() } else { other };
+            let list = if !ring.fails_since(start) {
+                &mut quiet
+            } else if self.may_testify(&other) {
                 &mut failing
             } else {
-                &mut quiet
+                continue;
             };
             if list.len() < HOSTS {
-                let other = Unit::Target(host.clone());
-                list.push(if unit.is_slow() { other.slow() } else { other });
+                list.push(other);
             }
             if failing.len() + quiet.len() == 2 * HOSTS {
                 break;

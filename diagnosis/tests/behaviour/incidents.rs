@@ -1,8 +1,12 @@
 //! From verdicts to incidents: what is grouped, what stays silent, what ends and what comes back.
 
-use crate::mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local};
+use crate::{
+    day::{Day, open, with},
+    mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local},
+};
 use parallax_diagnosis::{Booked, verdict::IncidentState, view::VantageState};
 use parallax_model::{EventTime, Micros};
+use serde_json::json;
 
 type Outcome = Option<(&'static str, &'static str)>;
 
@@ -136,6 +140,38 @@ fn what_never_worked_is_investigated_and_opens_no_incident() {
         "{:?}",
         view.investigating
     );
+}
+
+/// One vantage asks for two addresses; the first never worked, the second ends.
+#[test]
+fn what_never_worked_supports_no_cause_of_another_target() {
+    let targets = ["http://127.0.0.1:8001/", "http://127.0.0.1:8002/"];
+    let mut day = Day::new(json!({
+        "nodes": [{"name": "n0", "prober": {"pod": "prober-n0", "address": "10.244.0.5:9095"}}],
+        "targets": targets.map(|url| json!({"url": url})),
+    }));
+    let mut named = Vec::new();
+    for round in 0..30 {
+        for (n, target) in targets.iter().enumerate() {
+            let line =
+                json!({"channel": "vip", "target": target, "front": format!("127.0.0.1:800{}", n + 1)});
+            let refused = n == 0 || round >= 12;
+            let offset = 500_000 + i64::try_from(n).unwrap() * 1_000;
+            day.probe(
+                round,
+                0,
+                offset,
+                with(line, refused.then_some(("connect", "refused"))),
+            );
+        }
+        named.extend(open(&day.close(round, &[0])));
+    }
+    named.dedup();
+    assert!(!named.is_empty());
+    for sentence in &named {
+        assert!(sentence.contains("127.0.0.1:8002"), "{named:?}");
+        assert!(!sentence.contains("node n0"), "{named:?}");
+    }
 }
 
 #[test]
