@@ -7,8 +7,8 @@ use std::{
 
 use super::{
     objects::{
-        EndpointSlice, Gateway, HttpRoute, Ingress, IngressClass, Key, NamespaceMeta, NetworkPolicy, Node,
-        Pod, Service, Thing,
+        EndpointSlice, Gateway, HttpRoute, Ingress, IngressClass, Job, Key, NamespaceMeta, NetworkPolicy,
+        Node, Pod, Service, Thing,
     },
     resource::{Resource, Source},
 };
@@ -26,6 +26,7 @@ pub(super) struct Cluster {
     pub(super) ingresses: Shelf<Ingress>,
     pub(super) classes: Shelf<IngressClass>,
     pub(super) policies: Shelf<NetworkPolicy>,
+    pub(super) jobs: Shelf<Job>,
     pub(super) pods: Shelf<Pod>,
     pub(super) gateways: Shelf<Gateway>,
     pub(super) routes: Shelf<HttpRoute>,
@@ -51,6 +52,7 @@ impl Cluster {
             Thing::Ingress(object) => put(&mut self.ingresses, key, object),
             Thing::IngressClass(object) => put(&mut self.classes, key, object),
             Thing::NetworkPolicy(object) => put(&mut self.policies, key, object),
+            Thing::Job(object) => put(&mut self.jobs, key, object),
             Thing::Pod(object) => put(&mut self.pods, key, object),
             Thing::Gateway(object) => put(&mut self.gateways, key, object),
             Thing::HttpRoute(object) => put(&mut self.routes, key, object),
@@ -67,6 +69,7 @@ impl Cluster {
             Resource::Ingresses => self.ingresses.remove(key).is_some(),
             Resource::IngressClasses => self.classes.remove(key).is_some(),
             Resource::NetworkPolicies => self.policies.remove(key).is_some(),
+            Resource::Jobs => self.jobs.remove(key).is_some(),
             Resource::Pods => self.pods.remove(key).is_some(),
             Resource::Gateways => self.gateways.remove(key).is_some(),
             Resource::HttpRoutes => self.routes.remove(key).is_some(),
@@ -102,6 +105,7 @@ impl Cluster {
             Resource::Ingresses => self.ingresses.keys().cloned().collect(),
             Resource::IngressClasses => self.classes.keys().cloned().collect(),
             Resource::NetworkPolicies => self.policies.keys().cloned().collect(),
+            Resource::Jobs => self.jobs.keys().cloned().collect(),
             Resource::Pods => self.pods.keys().cloned().collect(),
             Resource::Gateways => self.gateways.keys().cloned().collect(),
             Resource::HttpRoutes => self.routes.keys().cloned().collect(),

@@ -34,7 +34,7 @@ pub(crate) use resource::{Resource, Source};
 
 use self::{
     cluster::Cluster,
-    convert::Notes,
+    convert::{JobServices, Notes},
     objects::Thing,
     settings::{Look, Settings},
 };
@@ -97,6 +97,7 @@ pub(crate) async fn follow(
         cluster: Cluster::default(),
         dirty: None,
         building: None,
+        job_services: JobServices::default(),
         refused: None,
         waiting: Vec::new(),
     };
@@ -116,6 +117,8 @@ struct Follower {
     /// Something changed: first and last time.
     dirty: Option<(Instant, Instant)>,
     building: Option<JoinHandle<Built>>,
+    /// As the last build saw them.
+    job_services: JobServices,
     /// Why the configuration cannot be used any more; the former one stays.
     refused: Option<Trouble>,
     /// What of the configuration waits for a start.
@@ -127,6 +130,7 @@ struct Built {
     topology: Result<Topology, String>,
     notes: Vec<Note>,
     publishers: super::Publishers,
+    job_services: JobServices,
 }
 
 impl Follower {
@@ -296,13 +300,15 @@ impl Follower {
         self.dirty = None;
         let (cluster, defaults) = (self.cluster.clone(), self.kubernetes.defaults);
         let source = Arc::clone(&self.source);
+        let job_services = std::mem::take(&mut self.job_services);
         self.building = Some(tokio::task::spawn_blocking(move || {
-            build(&cluster, defaults, &source)
+            build(&cluster, defaults, &source, job_services)
         }));
     }
 
     fn publish(&mut self, mut built: Built) {
         self.building = None;
+        self.job_services = built.job_services;
         built.notes.extend(self.waiting.iter().cloned());
         self.state.send_if_modified(|state| {
             let before = state.number;
@@ -340,9 +346,14 @@ async fn finished(building: &mut Option<JoinHandle<Built>>) -> Built {
     }
 }
 
-fn build(cluster: &Cluster, defaults: Defaults, source: &TopologySource) -> Built {
+fn build(
+    cluster: &Cluster,
+    defaults: Defaults,
+    source: &TopologySource,
+    mut job_services: JobServices,
+) -> Built {
     let mut notes = Notes::default();
-    let mut spec = convert::discover(cluster, defaults, &mut notes);
+    let mut spec = convert::discover(cluster, defaults, &mut job_services, &mut notes);
     source.join(&mut spec);
     let topology = loop {
         match Topology::try_from(spec.clone()) {
@@ -358,6 +369,7 @@ fn build(cluster: &Cluster, defaults: Defaults, source: &TopologySource) -> Buil
         topology,
         publishers: notes.publishers(),
         notes: notes.finish(),
+        job_services,
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) enum Resource {
     Ingresses,
     IngressClasses,
     NetworkPolicies,
+    Jobs,
     /// Those of Parallax only.
     Pods,
     Gateways,
@@ -24,7 +25,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Nodes,
         Self::Namespaces,
         Self::Services,
@@ -32,6 +33,7 @@ impl Resource {
         Self::Ingresses,
         Self::IngressClasses,
         Self::NetworkPolicies,
+        Self::Jobs,
         Self::Pods,
         Self::Gateways,
         Self::HttpRoutes,
@@ -47,6 +49,7 @@ impl Resource {
             Self::Ingresses => "ingresses",
             Self::IngressClasses => "ingressclasses",
             Self::NetworkPolicies => "networkpolicies",
+            Self::Jobs => "jobs",
             Self::Pods => "pods",
             Self::Gateways => "gateways",
             Self::HttpRoutes => "httproutes",
@@ -59,12 +62,13 @@ impl Resource {
             Self::Nodes | Self::Namespaces | Self::Services | Self::Pods => "",
             Self::EndpointSlices => "discovery.k8s.io",
             Self::Ingresses | Self::IngressClasses | Self::NetworkPolicies => "networking.k8s.io",
+            Self::Jobs => "batch",
             Self::Gateways | Self::HttpRoutes => "gateway.networking.k8s.io",
         }
     }
 
     /// The collection's path. Every group is at v1: EndpointSlice since Kubernetes 1.21, Ingress
-    /// since 1.19, the Gateway API since its release 1.0.
+    /// since 1.19, Job from the start, the Gateway API since its release 1.0.
     fn path(self, namespace: Option<&str>) -> String {
         let root = match self.group() {
             "" => "/api/v1".to_owned(),

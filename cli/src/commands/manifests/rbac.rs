@@ -54,6 +54,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
             &["ingressclasses", "ingresses", "networkpolicies"],
         ),
         read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
+        read("batch", &["jobs"]),
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
         // Whether somebody may ask for a run or handle an incident.
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),

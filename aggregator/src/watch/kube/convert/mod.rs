@@ -13,6 +13,7 @@ mod entries;
 mod gateway;
 mod hosts;
 mod ingress;
+mod jobs;
 mod nodes;
 mod notes;
 mod own;
@@ -25,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_diagnosis::topology::{Platform, TopologySpec};
 use parallax_model::{ObjectName, ServiceKey};
 
+pub(super) use jobs::JobServices;
 pub(super) use notes::Notes;
 pub(super) use prune::prune;
 
@@ -41,12 +43,18 @@ pub(crate) enum Defaults {
     Annotated,
 }
 
-/// Reads a cluster.
-pub(super) fn discover(cluster: &Cluster, defaults: Defaults, notes: &mut Notes) -> TopologySpec {
+/// Reads a cluster. `job_services` is what the former reading said, and says what this one does.
+pub(super) fn discover(
+    cluster: &Cluster,
+    defaults: Defaults,
+    job_services: &mut JobServices,
+    notes: &mut Notes,
+) -> TopologySpec {
     let machines = nodes::nodes(cluster, notes);
     let vantages = nodes::host_vantages(cluster, &machines);
     let slices = endpoints::by_service(cluster);
     let mut services = Services::read(cluster, &slices, &machines, notes);
+    job_services.look(cluster, &mut services);
     let wanted = Wanted::read(cluster, defaults, notes);
     let entries = Entries::read(cluster, &services);
     let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);

@@ -21,6 +21,14 @@ pub(super) fn targets(
     let mut published = Vec::new();
     for (key, found) in &mut services.all {
         let namespace = key.namespace.as_str();
+        if found.between_jobs && found.wish.probe != Some(true) {
+            found.spec.probe.wanted = Some(false);
+            notes.say(
+                found.label(),
+                "its Pods are those of a Job, and none of them serves at present; it is not probed",
+            );
+            continue;
+        }
         let asked = wanted.probe(&found.wish, namespace);
         found.spec.probe.wanted = match asked {
             Some(asked) => Some(asked),

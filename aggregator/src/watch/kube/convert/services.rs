@@ -34,6 +34,8 @@ pub(super) struct Found<'a> {
     pub(super) wish: Wish,
     /// Some endpoint has an address of its own node: pods with `hostNetwork`.
     on_nodes: bool,
+    /// Its Pods are those of Jobs, and none of them serves at present.
+    pub(super) between_jobs: bool,
 }
 
 impl Found<'_> {
@@ -279,6 +281,7 @@ fn read<'a>(
         object,
         wish,
         on_nodes: false,
+        between_jobs: false,
     })
 }
 

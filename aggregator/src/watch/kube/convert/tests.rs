@@ -29,6 +29,7 @@ fn objects(yaml: &str) -> Vec<(Resource, Value)> {
                 "Ingress" => Resource::Ingresses,
                 "IngressClass" => Resource::IngressClasses,
                 "NetworkPolicy" => Resource::NetworkPolicies,
+                "Job" => Resource::Jobs,
                 "Pod" => Resource::Pods,
                 "Gateway" => Resource::Gateways,
                 "HTTPRoute" => Resource::HttpRoutes,
@@ -39,7 +40,7 @@ fn objects(yaml: &str) -> Vec<(Resource, Value)> {
         .collect()
 }
 
-fn cluster(yaml: &str) -> Cluster {
+pub(super) fn cluster(yaml: &str) -> Cluster {
     let mut cluster = Cluster::default();
     for (resource, value) in objects(yaml) {
         cluster.listed.insert(resource);
@@ -56,7 +57,7 @@ struct Discovered {
 
 fn discovered(yaml: &str, defaults: Defaults) -> Discovered {
     let mut notes = Notes::default();
-    let spec = discover(&cluster(yaml), defaults, &mut notes);
+    let spec = discover(&cluster(yaml), defaults, &mut JobServices::default(), &mut notes);
     Discovered {
         spec,
         notes: notes.finish(),

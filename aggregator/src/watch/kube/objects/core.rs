@@ -255,6 +255,23 @@ tolerant!(
 );
 tolerant!(Anything {});
 
+tolerant!(Job {
+    metadata: Meta,
+    spec: JobSpec,
+    status: JobStatus,
+});
+object!(Job, annotations: |_| false);
+tolerant!(JobSpec {
+    template: PodTemplate
+});
+tolerant!(PodTemplate {
+    metadata: TemplateMeta
+});
+tolerant!(TemplateMeta {
+    labels: BTreeMap<String, String>
+});
+tolerant!(JobStatus { conditions: Vec<NodeCondition> });
+
 tolerant!(IngressClass {
     metadata: Meta,
     spec: IngressClassSpec,

@@ -12,7 +12,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 pub(super) use core::{
-    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, NamespaceMeta,
+    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, Job, NamespaceMeta,
     NetworkPolicy, Node, NodeCondition, Pod, PortRef, Service, ServicePort,
 };
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
@@ -94,6 +94,7 @@ pub(crate) enum Thing {
     Ingress(Ingress),
     IngressClass(IngressClass),
     NetworkPolicy(NetworkPolicy),
+    Job(Job),
     Pod(Pod),
     Gateway(Gateway),
     HttpRoute(HttpRoute),
@@ -111,6 +112,7 @@ impl Thing {
             Resource::Ingresses => Self::Ingress(read(value)?),
             Resource::IngressClasses => Self::IngressClass(read(value)?),
             Resource::NetworkPolicies => Self::NetworkPolicy(read(value)?),
+            Resource::Jobs => Self::Job(read(value)?),
             Resource::Pods => Self::Pod(read(value)?),
             Resource::Gateways => Self::Gateway(read(value)?),
             Resource::HttpRoutes => Self::HttpRoute(read(value)?),
@@ -126,6 +128,7 @@ impl Thing {
             Self::Ingress(object) => object.meta().key(),
             Self::IngressClass(object) => object.meta().key(),
             Self::NetworkPolicy(object) => object.meta().key(),
+            Self::Job(object) => object.meta().key(),
             Self::Pod(object) => object.meta().key(),
             Self::Gateway(object) => object.meta().key(),
             Self::HttpRoute(object) => object.meta().key(),
