@@ -41,6 +41,8 @@ pub(crate) struct Handshake<'a> {
     pub(crate) alpn: &'static [&'static [u8]],
     /// Whether a certificate that does not verify ends it.
     pub(crate) verify: bool,
+    /// Trusted for this target, beside the roots of all.
+    pub(crate) extra_roots: &'a [CertificateDer<'static>],
 }
 
 /// What came of it; the facts are there either way.
@@ -75,14 +77,9 @@ impl Tls {
     pub fn with_roots(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates);
-        let roots = Arc::new(roots);
-        // The builder refuses an empty store, which is just the case "no roots".
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider())
-            .build()
-            .ok();
         Self {
-            config: base(RootCertStore::clone(&roots)),
-            verifier,
+            config: base(roots.clone()),
+            verifier: verifier(roots),
         }
     }
 
@@ -98,7 +95,8 @@ impl Tls {
         tcp: TcpStream,
         deadline: Deadline,
     ) -> Shaken {
-        if handshake.verify && self.verifier.is_none() {
+        let own = own_roots(handshake.extra_roots);
+        if handshake.verify && self.verifier.is_none() && own.is_none() {
             return Stop::new(Phase::Tls, OwnFault::NoRoots)
                 .because("no root certificates are installed; mount them or set SSL_CERT_FILE")
                 .into();
@@ -109,7 +107,9 @@ impl Tls {
                 .because("the host cannot be a TLS server name")
                 .into();
         };
-        let record = Arc::new(Recording::new(self.verifier.clone()));
+        let record = Arc::new(Recording::new(
+            [self.verifier.clone(), own].into_iter().flatten().collect(),
+        ));
         let mut config = self.config.clone();
         config.alpn_protocols = handshake.alpn.iter().map(|protocol| protocol.to_vec()).collect();
         config
@@ -138,6 +138,21 @@ pub(crate) fn digest(bytes: &[u8]) -> Digest {
     Digest::of_sha256(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
 
+/// A verifier that trusts these roots; none without a root.
+fn verifier(roots: RootCertStore) -> Option<Arc<WebPkiServerVerifier>> {
+    // The builder refuses an empty store, which is just the case "no roots".
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
+        .build()
+        .ok()
+}
+
+/// Made anew for each handshake: a few anchors cost less than to keep what a former plan trusted.
+fn own_roots(certificates: &[CertificateDer<'static>]) -> Option<Arc<WebPkiServerVerifier>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates.iter().cloned());
+    verifier(roots)
+}
+
 fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider())))
@@ -154,11 +169,27 @@ fn base(roots: RootCertStore) -> ClientConfig {
     config
 }
 
+const fn is_unknown_issuer(error: &rustls::Error) -> bool {
+    matches!(
+        error,
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)
+    )
+}
+
+/// Whether no root that a verifier knows signed the chain: one of the same name, as of a CA that was made anew, did not either.
+const fn is_strangers(error: &rustls::Error) -> bool {
+    is_unknown_issuer(error)
+        || matches!(
+            error,
+            rustls::Error::InvalidCertificate(CertificateError::BadSignature)
+        )
+}
+
 /// Remembers what the server showed and what a strict verifier says of it.
 #[derive(Debug)]
 struct Recording {
-    /// Absent where no roots are installed: then nobody is judged.
-    verifier: Option<Arc<WebPkiServerVerifier>>,
+    /// One that accepts the chain suffices. None where no roots are installed: then nobody is judged.
+    verifiers: Vec<Arc<WebPkiServerVerifier>>,
     shown: OnceLock<Shown>,
 }
 
@@ -169,9 +200,9 @@ struct Shown {
 }
 
 impl Recording {
-    fn new(verifier: Option<Arc<WebPkiServerVerifier>>) -> Self {
+    fn new(verifiers: Vec<Arc<WebPkiServerVerifier>>) -> Self {
         Self {
-            verifier,
+            verifiers,
             shown: OnceLock::new(),
         }
     }
@@ -181,10 +212,8 @@ impl Recording {
     fn refusal(&self) -> Option<Stop> {
         let shown = self.shown.get()?;
         let error = shown.refused.as_ref()?;
-        if matches!(
-            error,
-            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)
-        ) && let Some(missing) = certificate::missing_issuer(&shown.chain)
+        if is_unknown_issuer(error)
+            && let Some(missing) = certificate::missing_issuer(&shown.chain)
         {
             let detail = format!(
                 "{error}; the server did not send the certificate of its issuer {} (found at {})",
@@ -241,11 +270,18 @@ impl ServerCertVerifier for Recording {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let refused = self.verifier.as_ref().and_then(|verifier| {
-            verifier
-                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-                .err()
-        });
+        let mut refused: Option<rustls::Error> = None;
+        for verifier in &self.verifiers {
+            match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                Ok(_) => {
+                    refused = None;
+                    break;
+                }
+                // Who knows the issuer says what is wrong with the rest.
+                Err(error) if refused.as_ref().is_none_or(is_strangers) => refused = Some(error),
+                Err(_) => {}
+            }
+        }
         let chain = std::iter::once(end_entity)
             .chain(intermediates)
             .map(|certificate| certificate.clone().into_owned())

@@ -116,8 +116,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             vec![
                 remedy(
-                    "have the probers trust the CA: name a file with its certificate with --extra-roots where they are \
-                     started",
+                    "have the probers trust the CA: extraRoots in the manifests' values, parallax.dev/extra-roots on the \
+                     Ingress or HTTPRoute, or --extra-roots where probers are started by hand",
                     look(s),
                     "probes then accept whatever that CA issues, as clients do that trust it",
                 )

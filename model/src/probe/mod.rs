@@ -6,6 +6,7 @@
 mod bytes;
 mod challenge;
 mod expect;
+mod roots;
 mod status;
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr};
@@ -19,6 +20,7 @@ pub use self::{
         BodyPattern, InvalidMustNotAnswer, InvalidPattern, MustNotAnswer, RedirectPolicy, Silence,
         TlsExpectation,
     },
+    roots::{InvalidRoots, RootCertificates},
     status::{ExpectedStatus, InvalidStatuses},
 };
 use crate::{HostName, Scope, channel::label_enum, dns::NamesProbe};
@@ -163,6 +165,9 @@ pub struct HttpProbe {
     /// A certificate that does not verify is accepted; what it says can still be expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_certificate: bool,
+    /// Certificates of CAs that are trusted beside those of the prober's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra_roots: Option<RootCertificates>,
     /// A second request on the same connection, timed on its own: finds what a fresh connection cannot (R5). Such a
     /// target has an id of its own, so that it is never mixed with fresh connections.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -205,6 +210,7 @@ impl HttpProbe {
             version: HttpVersion::Http11,
             redirects: None,
             any_certificate: false,
+            extra_roots: None,
             keep_alive: false,
             proxy_header: None,
             search: None,
@@ -249,6 +255,9 @@ pub struct TcpProbe {
     /// A certificate that does not verify is accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_certificate: bool,
+    /// Certificates of CAs that are trusted beside those of the prober's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra_roots: Option<RootCertificates>,
     /// Sent once connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<EscapedBytes>,
@@ -279,6 +288,7 @@ impl TcpProbe {
             tls: false,
             expect_tls: None,
             any_certificate: false,
+            extra_roots: None,
             send: None,
             expect: None,
             must_not_answer: None,

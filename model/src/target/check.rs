@@ -117,6 +117,7 @@ impl TargetSpec {
             ("keepAlive", self.keep_alive, http),
             ("expectTls", self.expect_tls.is_some(), tls),
             ("tlsVerify", self.tls_verify.is_some(), tls),
+            ("extraRoots", self.extra_roots.is_some(), tls),
             ("mustNotAnswer", self.must_not_answer.is_some(), streams),
             ("mustNotAnswerAt", !self.must_not_answer_at.is_empty(), streams),
             (
@@ -140,6 +141,12 @@ impl TargetSpec {
                     scheme: scheme.to_owned(),
                 });
             }
+        }
+        if self.tls_verify == Some(false) && self.extra_roots.is_some() {
+            return Err(InvalidTarget::Conflict {
+                field: "extraRoots",
+                why: "with tlsVerify: false no certificate is refused; leave one of the two out",
+            });
         }
         Ok(())
     }
@@ -170,6 +177,7 @@ impl TargetSpec {
             version: self.http_version.unwrap_or(HttpVersion::Http11),
             redirects: self.redirects.clone(),
             any_certificate: self.tls_verify == Some(false),
+            extra_roots: self.extra_roots.clone(),
             keep_alive: self.keep_alive,
             proxy_header: self.proxy_header,
             search: self.search,
@@ -287,6 +295,7 @@ impl TargetSpec {
             tls: url.scheme() == "tls",
             expect_tls: self.expect_tls.clone(),
             any_certificate: self.tls_verify == Some(false),
+            extra_roots: self.extra_roots.clone(),
             send: self.send.clone(),
             expect: self.expect.clone(),
             must_not_answer: self.silent_everywhere(),

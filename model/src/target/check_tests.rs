@@ -110,6 +110,36 @@ fn everything_people_write_reaches_the_probe() {
 }
 
 #[test]
+fn extra_roots_reach_probes_over_tls_and_no_others() {
+    let pem = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
+    for url in ["https://a.test/", "tls://a.test:5432"] {
+        let roots = match checked(json!({"url": url, "extraRoots": pem})).unwrap().probe {
+            ProbeSpec::Http(probe) => probe.extra_roots,
+            ProbeSpec::Tcp(probe) => probe.extra_roots,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(roots.unwrap().certificates().len(), 1, "{url}");
+    }
+    for (spec, said) in [
+        (
+            json!({"url": "http://a.test/", "extraRoots": pem}),
+            "extraRoots: only for https and tls targets",
+        ),
+        (
+            json!({"url": "https://a.test/", "extraRoots": pem, "tlsVerify": false}),
+            "extraRoots: with tlsVerify: false no certificate is refused",
+        ),
+        (
+            json!({"url": "https://a.test/", "extraRoots": "/etc/ssl/ca.crt"}),
+            "expected one or more CA certificates in PEM form",
+        ),
+    ] {
+        let error = checked(spec).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
 fn the_same_url_probed_in_another_way_has_another_id() {
     for (spec, id) in [
         (

@@ -14,8 +14,8 @@ pub use silence::{Forbidden, Whence};
 
 use crate::{
     BodyPattern, DnsTransport, EscapedBytes, ExpectedStatus, HttpVersion, InvalidName, Method, Micros,
-    MustNotAnswer, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, SearchManner, TargetId,
-    TlsExpectation, Vantage,
+    MustNotAnswer, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, RootCertificates, SearchManner,
+    TargetId, TlsExpectation, Vantage,
 };
 
 /// A target as written in YAML, a `ConfigMap` or a custom resource. Becomes a [`Target`] by `TryFrom`; only that
@@ -80,6 +80,11 @@ pub struct TargetSpec {
     /// `false` accepts a certificate that does not verify. https and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_verify: Option<bool>,
+    /// CA certificates in PEM form that are trusted for this target, beside those that the probers trust for every target.
+    /// https and tls only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub extra_roots: Option<RootCertificates>,
     /// Time a second request on the same connection; the target is then one of its own. HTTP only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_alive: bool,

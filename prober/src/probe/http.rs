@@ -8,6 +8,7 @@ use super::{
     leg::Opening,
     place::Place,
     redirect::{Rules, Trail, keeps_method},
+    trusted,
 };
 use crate::{
     http::{self, Asking, Exchange, Manner},
@@ -127,6 +128,7 @@ impl Probe<'_> {
                 host: &at.host,
                 alpn: if http2 { H2 } else { &[] },
                 verify: !spec.any_certificate,
+                extra_roots: trusted(spec.extra_roots.as_ref()),
             }),
             expect_tls: spec.expect_tls.as_ref(),
         };

@@ -22,7 +22,7 @@ use std::{
 
 use parallax_model::{
     Assignment, Channel, Dial, FailureKind, Front, Outcome, OwnFault, Phase, PodName, ProbeSpec, ProxyHeader,
-    Scope, SearchManner,
+    RootCertificates, Scope, SearchManner,
 };
 use rustls::pki_types::CertificateDer;
 
@@ -130,6 +130,11 @@ fn checked(probe: &ProbeSpec) -> bool {
 /// Whether the phases of this probe have times of their own. Another client's fetch has its total alone.
 const fn timed(probe: &ProbeSpec) -> bool {
     !matches!(probe, ProbeSpec::Challenge(_))
+}
+
+/// The certificates that a target's own settings trust.
+fn trusted(roots: Option<&RootCertificates>) -> &[CertificateDer<'static>] {
+    roots.map_or(&[], RootCertificates::certificates)
 }
 
 /// In whose manner names are looked up.

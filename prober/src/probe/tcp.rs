@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{
     Ended, Probe, check,
     leg::{Opening, Stream},
+    trusted,
 };
 use crate::{classify::Stop, clock::Passed, tls::Handshake};
 
@@ -31,6 +32,7 @@ impl Probe<'_> {
                 host: spec.host.as_str(),
                 alpn: &[],
                 verify: !spec.any_certificate,
+                extra_roots: trusted(spec.extra_roots.as_ref()),
             }),
             expect_tls: spec.expect_tls.as_ref(),
         };

@@ -79,6 +79,7 @@ impl Fetch<'_> {
             host: &at.host,
             alpn: &[],
             verify: false,
+            extra_roots: &[],
         };
         let shaken = self.context.tls.connect(handshake, tcp, deadline).await;
         Ok(Stream::Right(shaken.result?))

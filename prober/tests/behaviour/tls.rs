@@ -52,6 +52,43 @@ async fn each_wrong_certificate_has_its_own_kind() {
 }
 
 #[tokio::test]
+async fn a_target_may_trust_a_ca_that_no_other_target_does() {
+    let (public, private) = (Ca::new(), Ca::new());
+    for (machine, config, refused) in [
+        (public.trusted(), private.server(HOST, VALID), None),
+        // What the machine trusts is trusted as well.
+        (public.trusted(), public.server(HOST, VALID), None),
+        // A machine without roots has those of the target.
+        (Tls::with_roots([]), private.server(HOST, VALID), None),
+        // Whoever knows the issuer says what is wrong.
+        (
+            public.trusted(),
+            private.server(HOST, (2020, 2021)),
+            Some(FailureKind::CertificateExpired),
+        ),
+        (
+            public.trusted(),
+            public.server(HOST, (2020, 2021)),
+            Some(FailureKind::CertificateExpired),
+        ),
+        (
+            public.trusted(),
+            Ca::new().server(HOST, VALID),
+            Some(FailureKind::CertificateUntrusted),
+        ),
+    ] {
+        let server = https(config, HELLO).await;
+        let change = json!({"scheme": "https", "port": 443, "extra_roots": private.pem()});
+        let result = run(&http(server.addr, &change, AMPLE), &context(machine)).await;
+        match refused {
+            None => assert_eq!(result.outcome, Outcome::Ok { status: Some(200) }),
+            Some(kind) => assert_eq!(failure(&result), (Phase::Tls, kind)),
+        }
+        server.join().await;
+    }
+}
+
+#[tokio::test]
 async fn a_missing_intermediate_is_told_from_a_private_ca_by_what_the_certificate_says_of_its_issuer() {
     let (known, private) = (Ca::new(), Ca::new());
     for (ca, chain, kind) in [

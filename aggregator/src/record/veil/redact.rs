@@ -480,7 +480,7 @@ impl Veil {
         }
     }
 
-    /// Expectations of content are free text and left out; replay never probes.
+    /// Expectations of content are free text, certificates name people; both are left out, as replay never probes.
     fn target_spec(&mut self, target: TargetSpec) -> TargetSpec {
         let TargetSpec {
             url,
@@ -500,6 +500,7 @@ impl Veil {
             http_version,
             redirects,
             tls_verify,
+            extra_roots: _,
             keep_alive,
             proxy_header,
             send: _,
@@ -533,6 +534,7 @@ impl Veil {
             http_version,
             redirects: redirects.map(|policy| self.redirects(policy)),
             tls_verify,
+            extra_roots: None,
             keep_alive,
             proxy_header,
             send: None,

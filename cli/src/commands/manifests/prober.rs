@@ -4,9 +4,9 @@ use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet},
         core::v1::{
-            Affinity, ConfigMapProjection, KeyToPath, NodeAffinity, NodeSelector, NodeSelectorRequirement,
-            NodeSelectorTerm, PodSpec, PodTemplateSpec, ProjectedVolumeSource, ServiceAccountTokenProjection,
-            Sysctl, Volume, VolumeProjection,
+            Affinity, ConfigMapProjection, ConfigMapVolumeSource, KeyToPath, NodeAffinity, NodeSelector,
+            NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PodTemplateSpec, ProjectedVolumeSource,
+            ServiceAccountTokenProjection, Sysctl, Volume, VolumeProjection,
         },
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
@@ -17,11 +17,14 @@ use super::{
     meta::Part,
     pod::{self, USER},
     settings::{CA_FILE, CA_MAP},
-    values::Values,
+    values::{ExtraRoots, Values},
 };
 
 /// Where token and CA are mounted.
 const IDENTITY: &str = "/var/run/parallax";
+
+/// Where certificates of the installation's own CAs are mounted.
+const ROOTS: &str = "/etc/parallax/roots";
 
 /// How long a token is good for; the kubelet replaces it at four fifths of that. The shortest that Kubernetes gives
 /// is 600.
@@ -89,11 +92,13 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
         values.echo_port
     };
     let echo = IntOrString::Int(echo_port.into());
-    let args: &[&str] = match part {
-        Part::Responder => &["prober", "--responder"],
-        _ => &["prober"],
-    };
-    let mut container = pod::container("prober", args, values, &values.prober.resources);
+    // A responder probes nothing, so it needs no roots.
+    let roots = values.extra_roots.as_ref().filter(|_| part != Part::Responder);
+    let trusted = roots.map(|roots| format!("--extra-roots={ROOTS}/{}", roots.key));
+    let mut args = vec!["prober"];
+    args.extend((part == Part::Responder).then_some("--responder"));
+    args.extend(trusted.as_deref());
+    let mut container = pod::container("prober", &args, values, &values.prober.resources);
     let mut env = vec![
         pod::env_field("NODE_NAME", "spec.nodeName"),
         pod::env(
@@ -117,14 +122,18 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
     container.ports = Some(vec![pod::port("echo", echo_port.into())]);
     container.readiness_probe = Some(pod::asks("/healthz", echo.clone(), 1));
     container.liveness_probe = Some(pod::asks("/healthz", echo, 6));
-    container.volume_mounts = Some(vec![pod::mount("identity", IDENTITY, true)]);
+    let mut mounts = vec![pod::mount("identity", IDENTITY, true)];
+    mounts.extend(roots.map(|_| pod::mount("roots", ROOTS, true)));
+    container.volume_mounts = Some(mounts);
+    let mut volumes = vec![identity(values)];
+    volumes.extend(roots.map(extra_roots));
 
     let mut spec = PodSpec {
         service_account_name: Some(part.name().to_owned()),
         affinity: Some(not_virtual()),
         // The last results go out, and others may still be asking.
         termination_grace_period_seconds: Some(10),
-        volumes: Some(vec![identity(values)]),
+        volumes: Some(volumes),
         containers: vec![container],
         ..pod::hardened(values, &values.prober.place)
     };
@@ -141,6 +150,23 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
         }]);
     }
     spec
+}
+
+/// A `ConfigMap` that somebody else made. Without it the pod waits, and says for what: whoever named it wants it trusted.
+fn extra_roots(roots: &ExtraRoots) -> Volume {
+    Volume {
+        name: "roots".to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: roots.config_map.clone(),
+            items: Some(vec![KeyToPath {
+                key: roots.key.clone(),
+                path: roots.key.clone(),
+                mode: None,
+            }]),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
 }
 
 /// The token that only the aggregator takes, and whom to trust as the aggregator. The latter may come later: nothing

@@ -93,6 +93,10 @@ fn each_mistake_is_answered_with_file_line_and_what_was_expected() {
             "values.yaml:1:17: apiServerPorts: expected at least one",
         ),
         (
+            "extraRoots: {configMap: ca, key: ../ca.crt}\n",
+            "extraRoots.key: expected a key of letters, digits, -, _ and .",
+        ),
+        (
             "outsideHosts: ['https://a/']\n",
             "outsideHosts[0]: expected a host name or an IP address, without a port",
         ),

@@ -19,6 +19,7 @@ use super::{Server, request};
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
+    pem: String,
 }
 
 /// What a server sends of its chain.
@@ -70,16 +71,22 @@ impl Ca {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap().der().clone();
+        let certificate = params.self_signed(&key).unwrap();
         Self {
             issuer: Issuer::new(params, key),
-            certificate,
+            certificate: certificate.der().clone(),
+            pem: certificate.pem(),
         }
     }
 
     /// What a client trusts that knows this CA.
     pub(crate) fn trusted(&self) -> Tls {
         Tls::with_roots([self.certificate.clone()])
+    }
+
+    /// Its certificate, as people hand it on.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
     }
 
     /// A server certificate for a name, valid in these years.

@@ -2,13 +2,16 @@
 //!
 //! A wish that cannot be understood is noted and treated as not made: nothing else is affected.
 
-use parallax_model::{ExpectedStatus, HostName};
+use parallax_model::{ExpectedStatus, HostName, RootCertificates};
 
 use super::notes::{Notes, quoted};
 use crate::watch::kube::objects::{ANNOTATION, Meta};
 
 /// Shortest and longest interval, in milliseconds, as for a target of the configuration.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
+
+/// Its value is never repeated.
+const EXTRA_ROOTS: &str = "extra-roots";
 
 /// Longest path.
 const LONGEST_PATH: usize = 1024;
@@ -28,6 +31,8 @@ pub(super) struct Wish {
     pub(super) samples: Vec<HostName>,
     /// `parallax.dev/pending`: the object is not in service yet.
     pub(super) pending: bool,
+    /// `parallax.dev/extra-roots`: certificates of CAs that its TLS hosts are verified with too.
+    pub(super) extra_roots: Option<RootCertificates>,
 }
 
 /// Reads the annotations of an object, named as `Ingress shop/web`.
@@ -43,7 +48,12 @@ pub(super) fn wish(object: &str, meta: &Meta, notes: &mut Notes) -> Wish {
                 format_args!(
                     "{}: expected {expected}, got {}",
                     quoted(name).trim_matches('"'),
-                    quoted(value)
+                    // Somebody may have taken the key for the certificate.
+                    if word == EXTRA_ROOTS {
+                        "something else".to_owned()
+                    } else {
+                        quoted(value)
+                    }
                 ),
             );
         }
@@ -101,9 +111,15 @@ impl Wish {
                     })
                     .collect::<Result<_, _>>()?;
             }
+            EXTRA_ROOTS => {
+                let roots = RootCertificates::try_from(value.to_owned());
+                self.extra_roots =
+                    Some(roots.map_err(|_| "CA certificates in PEM form, and nothing secret")?);
+            }
             _ => {
                 return Err(
-                    "one of the annotations probe, path, expect, interval, pending and sample".to_owned(),
+                    "one of the annotations probe, path, expect, interval, pending, sample and extra-roots"
+                        .to_owned(),
                 );
             }
         }
@@ -149,6 +165,10 @@ mod tests {
             ("interval", "30s"),
             ("sample", "a.example.test, b.example.test"),
             ("pending", "true"),
+            (
+                "extra-roots",
+                "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----",
+            ),
         ]);
         assert_eq!(notes, [""; 0]);
         assert_eq!(wish.probe, Some(true));
@@ -160,6 +180,7 @@ mod tests {
         assert_eq!(wish.interval_ms, Some(30_000));
         assert_eq!(wish.samples.len(), 2);
         assert!(wish.pending);
+        assert_eq!(wish.extra_roots.unwrap().certificates().len(), 1);
     }
 
     #[test]
@@ -177,6 +198,11 @@ mod tests {
                 "pending",
                 "maybe",
                 "expected \"true\" or \"false\", got \"maybe\"",
+            ),
+            (
+                "extra-roots",
+                "-----BEGIN PRIVATE KEY-----\nMAMCAQE=\n-----END PRIVATE KEY-----",
+                "expected CA certificates in PEM form, and nothing secret, got something else",
             ),
             ("prob", "true", "expected one of the annotations"),
         ] {

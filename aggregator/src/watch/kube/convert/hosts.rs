@@ -48,6 +48,11 @@ pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &m
             expect_status: claim.wish.expect.clone(),
             interval_ms: claim.wish.interval_ms,
             pending: claim.wish.pending,
+            extra_roots: claim
+                .wish
+                .extra_roots
+                .clone()
+                .filter(|_| claim.scheme == Scheme::Https),
             ..TargetSpec::of(claim.url())
         };
         if let Ok(known) = Target::try_from(target.clone()) {

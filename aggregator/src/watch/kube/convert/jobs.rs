@@ -56,9 +56,9 @@ impl JobServices {
 /// The Job whose Pod an endpoint is.
 fn owner<'j>(endpoint: &EndpointSpec, found: &Found<'_>, jobs: &[&'j Job]) -> Option<&'j Job> {
     let selector = &found.object.spec.selector;
-    let labels = |job: &Job| &job.spec.template.metadata.labels;
     jobs.iter().copied().find(|job| {
-        let selects = |(name, value)| labels(job).get(name) == Some(value);
+        let labels = &job.spec.template.metadata.labels;
+        let selects = |(name, value)| labels.get(name) == Some(value);
         is_pod_of(endpoint.pod.as_str(), &job.metadata.name) && selector.iter().all(selects)
     })
 }

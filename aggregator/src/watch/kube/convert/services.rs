@@ -240,6 +240,12 @@ fn read<'a>(
         );
     }
     let wish = wish(&label, &object.metadata, notes);
+    if wish.extra_roots.is_some() {
+        notes.say(
+            &label,
+            "parallax.dev/extra-roots counts on an Ingress or an HTTPRoute, whose hosts are asked over TLS",
+        );
+    }
     let spec = ServiceSpec {
         namespace: key.namespace.parse().ok()?,
         name: key.name.parse().ok()?,

@@ -253,7 +253,7 @@ proptest! {
             }
         }
         let mut notes = Notes::default();
-        let mut spec = discover(&cluster, Defaults::Published, &mut notes);
+        let mut spec = discover(&cluster, Defaults::Published, &mut JobServices::default(), &mut notes);
         let mut tries = 0;
         while let Err(problems) = Topology::try_from(spec.clone()) {
             tries += 1;
@@ -275,7 +275,12 @@ fn each_host_knows_the_object_that_publishes_it() {
         (GATEWAY, PublisherSort::HttpRoute),
     ] {
         let mut notes = Notes::default();
-        let spec = discover(&cluster(yaml), Defaults::Published, &mut notes);
+        let spec = discover(
+            &cluster(yaml),
+            Defaults::Published,
+            &mut JobServices::default(),
+            &mut notes,
+        );
         let publishers = notes.publishers();
         let of_sort = publishers.values().filter(|publisher| publisher.sort == sort);
         assert!(of_sort.count() > 0, "{publishers:?}");

@@ -89,6 +89,17 @@ impl<'a> Check<'a> {
         );
     }
 
+    /// A key of a `ConfigMap`, which is the name of a file too.
+    pub(super) fn key(&mut self, path: &str, key: &str) {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        self.expect(
+            (1..=253).contains(&key.len()) && key.bytes().all(known) && !key.starts_with(".."),
+            path,
+            "a key of letters, digits, -, _ and .",
+            key,
+        );
+    }
+
     /// A DNS name or an address.
     pub(super) fn host(&mut self, path: &str, host: &str) {
         let good = subdomain(host) || host.parse::<std::net::IpAddr>().is_ok();

@@ -36,6 +36,8 @@ pub(super) struct Values {
     pub(super) responder: bool,
     /// Names under which vantages outside the cluster reach the aggregator; none, then they do not.
     pub(super) outside_hosts: Vec<String>,
+    /// Certificates of CAs that probes trust beside those of the image.
+    pub(super) extra_roots: Option<ExtraRoots>,
     /// Namespaces whose pods may ask for page, API and metrics.
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Vec<u16>,
@@ -51,6 +53,13 @@ pub(super) struct Values {
     pub(super) links: Links,
     /// The controller of Preflights, where it is wanted.
     pub(super) preflight: Option<Preflight>,
+}
+
+/// A key of a `ConfigMap` in the namespace of the pods that mount it, with certificates in PEM form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExtraRoots {
+    pub(super) config_map: String,
+    pub(super) key: String,
 }
 
 /// Where people find what belongs to the installation.
@@ -159,6 +168,7 @@ impl Default for Values {
             host_vantage: false,
             responder: false,
             outside_hosts: Vec::new(),
+            extra_roots: None,
             page_from: Vec::new(),
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
@@ -270,6 +280,15 @@ impl Values {
             );
         }
         self.outside_hosts = raw.outside_hosts;
+        self.extra_roots = raw.extra_roots.map(|raw| {
+            let key = raw.key.unwrap_or_else(|| "ca.crt".to_owned());
+            check.name("extraRoots.configMap", &raw.config_map);
+            check.key("extraRoots.key", &key);
+            ExtraRoots {
+                config_map: raw.config_map,
+                key,
+            }
+        });
         for (i, namespace) in raw.page_from.iter().enumerate() {
             check.namespace(&format!("pageFrom[{i}]"), namespace);
         }

@@ -25,6 +25,7 @@ pub(super) struct RawValues {
     pub(super) responder: Option<bool>,
     #[serde(default)]
     pub(super) outside_hosts: Vec<String>,
+    pub(super) extra_roots: Option<RawRoots>,
     #[serde(default)]
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Option<Vec<u16>>,
@@ -37,6 +38,13 @@ pub(super) struct RawValues {
     #[serde(default)]
     pub(super) links: RawLinks,
     pub(super) preflight: Option<RawPreflight>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawRoots {
+    pub(super) config_map: String,
+    pub(super) key: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
