@@ -8,6 +8,7 @@ mod day;
 mod incident_one;
 mod incidents;
 mod mesh;
+mod night;
 mod ordinary;
 mod replay;
 mod restart;

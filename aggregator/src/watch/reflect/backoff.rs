@@ -2,6 +2,9 @@
 
 use std::{hash::BuildHasher, time::Duration};
 
+/// Longest wait that a server may ask for (`Retry-After`).
+const MOST_ASKED: Duration = Duration::from_secs(30);
+
 /// Waits double from one failure to the next, each with jitter: a restarted API server is not met by everybody at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
@@ -38,7 +41,7 @@ impl Backoff {
         // The standard library seeds its hashers from the system's random numbers.
         let random = std::hash::RandomState::new().hash_one(0_u64) % 1_000;
         let jittered = half + half.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 1_000.0);
-        jittered.max(asked.unwrap_or_default().min(self.longest))
+        jittered.max(asked.unwrap_or_default().min(MOST_ASKED))
     }
 }
 
@@ -65,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_heeded_within_reason() {
-        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
         assert_eq!(backoff.next(Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(
             backoff.next(Some(Duration::from_secs(7_000))),

@@ -56,7 +56,8 @@ pub(crate) struct Pace {
     pub(crate) longest_burst: Duration,
     /// Wait after the first failure.
     pub(crate) first_retry: Duration,
-    /// Longest wait between two tries.
+    /// Longest wait between two tries. What the API server does when it is back (nodes are not ready for a moment, and Services
+    /// lose their endpoints) reaches kube-proxy and probes within seconds: who hears of it later judges by what was.
     pub(crate) longest_retry: Duration,
     /// How often to look for objects that the API server does not know.
     pub(crate) recheck: Duration,
@@ -72,7 +73,7 @@ impl Default for Pace {
             quiet: Duration::from_millis(50),
             longest_burst: Duration::from_millis(300),
             first_retry: Duration::from_millis(200),
-            longest_retry: Duration::from_secs(30),
+            longest_retry: Duration::from_secs(5),
             recheck: Duration::from_secs(30),
             patience: Duration::from_mins(1),
             silence: Duration::from_secs(150),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Outcome, Red, Seen, Span, Verdict};
 use crate::{
-    observe::{Cell, Severity},
+    observe::{Cell, Look, Severity},
     step::Expected,
 };
 
@@ -12,6 +12,9 @@ use crate::{
 const AROUND: f64 = 15.0;
 /// `parallax status` may end with 3 so long after an aggregator did not answer: its pod is not ready yet.
 const UNREADY: f64 = 15.0;
+/// A vantage may report so long after the first of them to a new aggregator: without a volume it has a new CA, which kubelets
+/// bring to the probers within about a minute.
+const CATCH_UP: f64 = 90.0;
 /// Red cells that are seen further apart are two.
 const APART: f64 = 5.0;
 
@@ -108,7 +111,11 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
         let fine = match look.code.0 {
             Some(0) => true,
             Some(1) => incident_allowed,
-            Some(3) => look.line.starts_with("0 of ") || could_not_tell(seen, look.at, look.until),
+            Some(3) => {
+                look.line.starts_with("0 of ")
+                    || could_not_tell(seen, look.at, look.until)
+                    || catches_up(seen, look.at, &look.line)
+            }
             _ => false,
         };
         if !fine {
@@ -137,6 +144,26 @@ fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
     });
     let alone = !seen.timeline.looks.iter().any(|look| around(look.at));
     away || mute || alone
+}
+
+/// Whether some vantages have not reported yet to an aggregator that nobody had reported to shortly before.
+fn catches_up(seen: &Seen, at: f64, line: &str) -> bool {
+    let partial = line.split_once(" vantages report").is_some_and(|(count, _)| {
+        let numbers = count
+            .rsplit_once(" of ")
+            .map(|(some, all)| (some.trim().parse(), all.trim().parse()));
+        matches!(numbers, Some((Ok(some), Ok(all))) if u32::lt(&some, &all))
+    });
+    let nobody = |look: &&Look| {
+        look.state
+            .as_ref()
+            .map_or(true, |state| state.reporting.is_empty())
+    };
+    let looks = seen.timeline.looks.iter();
+    partial
+        && looks
+            .filter(nobody)
+            .any(|look| (at - CATCH_UP..at).contains(&look.at))
 }
 
 /// Red cells that users did not feel, each stretch once.
