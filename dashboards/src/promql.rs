@@ -46,15 +46,20 @@ pub fn outliving(labels: &str, key: &str, expression: &str, vetoed: &str) -> Str
 
 /// How much of the probes succeeds, by target and placement, where that meets a condition. What never worked is left out: a
 /// typo in a new target is shown, and calls nobody. With the incident that explains the target, if one does; what one explains
-/// that somebody has dealt with is left out, too.
+/// that somebody has dealt with is left out, too. While no ready aggregator leads, it is as the last ones said, for ten minutes:
+/// a restart in the middle of an outage resolves nothing.
 #[must_use]
 pub fn targets_where(condition: &str) -> String {
     let ratio = once("min", "job, target, placement", "parallax_target_reachable_ratio");
     let never = once("max", "job, target", "parallax_target_never_ok");
     let explained = once("max", "job, target, incident", "parallax_target_incident");
     let open = once("max", "job, incident", "parallax_incident{handling=\"none\"}");
-    format!(
+    let ready = ready();
+    let now = format!(
         "(\n  ({ratio} {condition} unless on (job, target) {never})\n    * on (job, target) group_left (incident) topk by (job, target) (1, {explained})\n) and on (job, incident) {open}\nor\n({ratio} {condition} unless on (job, target) {never})\n  unless on (job, target) {explained}"
+    );
+    format!(
+        "{now}\nor on (job, target, placement)\n(\nlast_over_time((\n{now}\n)[10m:30s])\n  unless on (job) {ready}\n)"
     )
 }
 

@@ -232,7 +232,7 @@ fn failed(text: &str) -> Option<Reason> {
     let (phase, kind, usual): (Phase, FailureKind, &'static [&'static str]) = match found {
         // Go says the same of a resolver as of a server.
         Some((_, Phase::Connect, FailureKind::ConnectTimeout, _)) if looked_up => {
-            (Phase::Resolve, FailureKind::ResolveTimeout, &["F16"])
+            (Phase::Resolve, FailureKind::ResolveTimeout, &["P10", "P9"])
         }
         Some((_, Phase::Connect, FailureKind::Refused, _)) if looked_up => {
             (Phase::Resolve, FailureKind::ResolverUnreachable, &["F15"])

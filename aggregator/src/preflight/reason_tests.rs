@@ -61,7 +61,7 @@ fn every_wording_of_a_transport_error_is_read() {
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:4711->10.96.0.10:53: i/o timeout",
             Phase::Resolve,
             FailureKind::ResolveTimeout,
-            "F16",
+            "P10",
         ),
         (
             "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",

@@ -138,10 +138,16 @@ const NAME: &[Entry] = &[(
     "nothing",
 )];
 const RESOLVER: &[Entry] = &[(
-    "F16",
-    "questions to the resolver are lost",
-    "look at CoreDNS and at the way to it; NodeLocal DNS makes questions travel over TCP",
-    "a DaemonSet more",
+    "P10",
+    "the resolver does not answer",
+    "look at the resolver's pods and at the endpoints of its Service (kube-dns in most clusters)",
+    "nothing",
+)];
+const WAY_TO_RESOLVER: &[Entry] = &[(
+    "P9",
+    "the way of some vantages to their resolver is broken",
+    "let these nodes reach port 53 of the resolver, over UDP and TCP: compare NetworkPolicies, firewalls and Service rules with those of the nodes that resolve",
+    "nothing",
 )];
 const PRIVATE: &[Entry] = &[(
     "F29",
@@ -239,6 +245,7 @@ fn usual(
     match kind {
         FailureKind::NoAddress if members.iter().all(|member| !member.sight.addresses.is_empty()) => PRIVATE,
         FailureKind::NxDomain | FailureKind::NoAddress | FailureKind::ServFail => NAME,
+        _ if phase == Phase::Resolve && asked.answers.iter().any(resolved) => WAY_TO_RESOLVER,
         _ if phase == Phase::Resolve => RESOLVER,
         FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany => REDIRECTED,
         FailureKind::NotTls => TLS_BYPASSED,
@@ -254,6 +261,15 @@ fn usual(
         _ if phase == Phase::Tls => REDIRECTED,
         _ if phase == Phase::Connect => unreached(asked, members),
         _ => SLOW,
+    }
+}
+
+/// Whether a vantage got an address for the name.
+fn resolved(answer: &NodeAnswer) -> bool {
+    match &answer.outcome {
+        Outcome::Ok { .. } => true,
+        Outcome::Failed { phase, .. } => *phase != Phase::Resolve,
+        Outcome::NotAsked { .. } => false,
     }
 }
 

@@ -277,6 +277,38 @@ fn status_3_is_right_only_while_nobody_could_tell() {
     assert_eq!(verdict.outcome, Outcome::Passed);
 }
 
+#[test]
+fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
+    let code = |at: f64| if (110.0..170.0).contains(&at) { 3 } else { 0 };
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &code,
+    };
+    let judged = |line: &str, new: bool| {
+        let mut timeline = quiet.timeline();
+        for look in timeline.statuses.iter_mut().filter(|look| look.code.0 == Some(3)) {
+            line.clone_into(&mut look.line);
+        }
+        for look in timeline
+            .looks
+            .iter_mut()
+            .filter(|look| new && (108.0..111.0).contains(&look.at))
+        {
+            look.state.as_mut().unwrap().reporting.clear();
+        }
+        judge(&ordinary(), &timeline, MARKS, &destinations()).outcome
+    };
+    let partial = "2 of 3 vantages report  ✓ 24 ok  · 12 unknown";
+    assert_eq!(judged(partial, true), Outcome::Passed);
+    assert_eq!(judged(partial, false), Outcome::Failed);
+    assert_eq!(
+        judged("3 of 3 vantages report  · 1 unknown", true),
+        Outcome::Failed
+    );
+}
+
 fn named(at: f64) -> Vec<Incident> {
     match at {
         at if at < 112.0 => Vec::new(),

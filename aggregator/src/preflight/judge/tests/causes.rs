@@ -32,7 +32,11 @@ fn a_failing_group_has_a_cause_by_where_it_sits_and_how_it_fails() {
             "F13",
         ),
         (vec![failed("n1/pod", "resolve", "nxdomain", None)], "F15"),
-        (vec![failed("n1/pod", "resolve", "resolve_timeout", None)], "F16"),
+        (vec![failed("n1/pod", "resolve", "resolve_timeout", None)], "P10"),
+        (
+            vec![ok("n1/pod"), failed("n2/pod", "resolve", "resolve_timeout", None)],
+            "P9",
+        ),
     ] {
         let verdict = nodes(answers).judge();
         assert_eq!(ids(&verdict)[0], expected, "{:?}", verdict.failing[0]);
