@@ -25,7 +25,7 @@ const MEMORY: i64 = 24;
 /// How long a resolver hands out what it read, in seconds.
 const TTL: u32 = 30;
 /// Share of connections that are lost for no reason.
-const LOST: f64 = 0.000_1;
+const LOST: f64 = 0.001;
 
 /// Nodes whose Pods may leave: the others hold the Pods of the `ClusterIP`.
 const MOVABLE: [usize; 4] = [1, 2, 4, 5];
@@ -240,7 +240,7 @@ impl Night {
         let stale = self
             .cached
             .as_ref()
-            .filter(|(_, until)| from % 2 == 0 && round < *until);
+            .filter(|(_, until)| from.is_multiple_of(2) && round < *until);
         let known = stale.map_or_else(|| there.clone(), |(old, _)| old.clone());
         let gone: Vec<&str> = known
             .iter()
