@@ -134,7 +134,7 @@ fn each_reason_that_cert_manager_gives_has_its_meaning_and_its_usual_cause() {
         (
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:4711->10.96.0.10:53: i/o timeout",
             "as 10.96.0.10:53 says",
-            "F16",
+            "P10",
         ),
         (
             "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
