@@ -178,8 +178,24 @@ impl Desk {
         });
     }
 
+    /// A PROXY header is tried where probes without one fail. To a front that works without one it is nonsense, and that it is
+    /// refused is no failure of the front but our own doing.
+    fn forget_refused_headers(&mut self) {
+        let failing: BTreeSet<Of> = self
+            .reached
+            .iter()
+            .filter(|probe| probe.channel == Channel::Vip && !matches!(probe.stage, Stage::Fine))
+            .map(|probe| probe.of)
+            .collect();
+        self.reached.retain(|probe| {
+            let refused = probe.channel == Channel::Proxied && !matches!(probe.stage, Stage::Fine);
+            !refused || failing.contains(&probe.of)
+        });
+    }
+
     /// Decides whose failure a missing first byte is, and books every probe on its subjects.
     fn settle(&mut self, world: &World, routes: &Routes, worked: &BTreeSet<Block>) {
+        self.forget_refused_headers();
         self.reached.sort_by_key(|probe| probe.of);
         let fronts = || self.reached.chunk_by(|a, b| a.of == b.of);
         // Fronts that are silent, whatever address of their Service was met.

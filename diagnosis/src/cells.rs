@@ -225,6 +225,12 @@ struct Closed {
     failing: Vec<CellKey>,
 }
 
+/// Failures and probes of all cells.
+fn total(cells: &ClosedCells) -> (u64, u64) {
+    let sum = |(f, n), counts: &Counts| (f + counts.f, n + counts.n);
+    cells.values().fold((0, 0), sum)
+}
+
 /// Rounds kept of a subject without a failure: it only serves as a control.
 const QUIET_ROUNDS: i64 = 6;
 /// Longest evidence window.
@@ -233,8 +239,7 @@ const WINDOW: Micros = Micros::from_secs(600);
 impl Ring {
     /// Appends a closed round and forgets what is too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
-        let sum = |(f, n), counts: &Counts| (f + counts.f, n + counts.n);
-        let total = cells.values().fold((0, 0), sum);
+        let total = total(&cells);
         if total.0 > 0 {
             self.failed = Some(round);
         }
@@ -264,6 +269,18 @@ impl Ring {
         {
             self.rounds.pop_front();
         }
+    }
+
+    /// Forgets what one client said in a round.
+    pub(crate) fn forget(&mut self, round: Round, client: VantageIx) {
+        let Some(closed) = self.rounds.iter_mut().rev().find(|closed| closed.round == round) else {
+            return;
+        };
+        closed.cells.retain(|key, _| key.client != client);
+        closed.failing.retain(|key| key.client != client);
+        closed.total = total(&closed.cells);
+        let failing = |closed: &&Closed| !closed.failing.is_empty();
+        self.failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
     }
 
     pub(crate) fn clear(&mut self) {

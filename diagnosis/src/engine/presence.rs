@@ -85,17 +85,37 @@ impl Engine {
         if absent.is_empty() && unwatched.is_empty() {
             return;
         }
+        let (dead, away): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) = absent
+            .iter()
+            .copied()
+            .partition(|node| self.is_dead(*node, round, cells));
         let mut doubtful = unwatched;
-        doubtful.extend(
-            absent
-                .iter()
-                .copied()
-                .filter(|node| !self.is_dead(*node, round, cells)),
-        );
+        doubtful.extend(away);
         if let Some(mesh) = cells.get_mut(&Block::plain(Of::Mesh)) {
             mesh.retain(|key, _| !matches!(key.dest, Dest::Peer(node) if doubtful.contains(&node)));
         }
         self.forget_own(&absent, cells);
+        for node in dead {
+            self.forget_last_round(node);
+        }
+    }
+
+    /// What a node still reported of the round in which it died is of the time before: beside what others saw in the rest of
+    /// that round it would read as a node that reaches itself.
+    fn forget_last_round(&mut self, node: NodeIx) {
+        let name = self.world.nodes.name(node).clone();
+        let Some(client) = self.world.vantages.get(&Vantage::pod(name)) else {
+            return;
+        };
+        let Some(last) = self.present.get(&node).copied() else {
+            return;
+        };
+        let end = last.end(self.settings.interval);
+        if self.rounds.complete(client).is_none_or(|complete| complete < end) {
+            self.blocks
+                .values_mut()
+                .for_each(|ring| ring.forget(last, client));
+        }
     }
 
     /// Whether an absent prober is no explanation for what its node does not answer.

@@ -1,6 +1,8 @@
 //! What the engine asks for when it does not know enough, and what it says when an answer decided.
 
+use crate::day::{ALL, Day, open, with};
 use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
+use crate::ordinary::{ask_shop, shop};
 use parallax_diagnosis::ask::{Ask, To};
 use parallax_diagnosis::text::{self, Style};
 use parallax_diagnosis::view::View;
@@ -201,4 +203,23 @@ fn a_rejected_handshake_through_the_address_asks_for_a_proxy_header() {
     assert!(run.asked.iter().any(proxied), "{:?}", run.asked);
     let regions: Vec<String> = last.iter().map(|i| i.verdict.region.to_string()).collect();
     assert_eq!(json!(regions), json!(["proto-vip"]));
+}
+
+#[test]
+fn a_front_that_wants_no_proxy_header_is_not_broken_because_it_refuses_one() {
+    let mut day = Day::new(shop(&[("shop-1", 0), ("shop-2", 3)]));
+    for round in 0..40 {
+        ask_shop(&mut day, round, 200, None);
+        if round >= 12 {
+            for (node, turn) in [(1, 0), (1, 1), (2, 2), (4, 3)] {
+                let line = json!({"channel": "proxied", "target": "http://shop.example.test/", "front": "10.96.0.50:80",
+                    "assignment": format!("ask|{turn}")});
+                let offset = 2_000_000 + turn * 10_000;
+                day.probe(round, node, offset, with(line, Some(("first-byte", "eof"))));
+            }
+        }
+        let view = day.close(round, &ALL);
+        assert_eq!(open(&view), [""; 0], "round {round}");
+        assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+    }
 }

@@ -249,6 +249,40 @@ fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
 }
 
 #[test]
+fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..60 {
+        let off = round >= 12;
+        let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != 3).collect();
+        // The first half of its last round went well.
+        if round == 12 {
+            day.web(round, &[3], well);
+        }
+        day.mesh(round, &there, |_, to| {
+            (off && to == 3).then_some(("connect", "connect_timeout"))
+        });
+        day.web(round, &there, |from, to| {
+            let chosen = to.unwrap_or(if (from + usize::try_from(round).unwrap()) % 2 == 0 {
+                3
+            } else {
+                0
+            });
+            (off && chosen == 3).then_some(("connect", "connect_timeout"))
+        });
+        let view = day.close(round, &there);
+        if let Some(incident) = view.incidents.first() {
+            let region = &incident.verdict.region;
+            assert_eq!(
+                (region.region.as_str(), region.members.as_slice()),
+                ("bnode", &["n3".to_owned()][..])
+            );
+            return;
+        }
+    }
+    panic!("never named");
+}
+
+#[test]
 fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_with_it() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
     for round in 0..12 {
