@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use parallax_model::Round;
+use parallax_model::{Round, TargetId};
 
 use super::Engine;
 use crate::{
@@ -91,13 +91,17 @@ impl Engine {
         let Unit::Target(own) = unit.plain() else {
             return Vec::new();
         };
-        let entry = self
-            .topology
-            .targets()
-            .get(own)
-            .and_then(|placed| placed.entry.as_ref());
+        let targets = self.topology.targets();
+        let placed = targets.get(own);
+        let entry = placed.and_then(|placed| placed.entry.as_ref());
         let Some(hosts) = entry.and_then(|entry| self.hosts.get(entry)) else {
             return Vec::new();
+        };
+        // Hosts of one application fail together because of it: that is one local cause, and no sign of a shared one.
+        let origin = placed.and_then(|placed| placed.origin.as_ref());
+        let kin = |host: &TargetId| {
+            let other = targets.get(host).and_then(|placed| placed.origin.as_ref());
+            origin.is_some() && other == origin
         };
         let (mut failing, mut quiet) = (Vec::new(), Vec::new());
         for host in hosts.iter().filter(|host| *host != own) {
@@ -115,7 +119,7 @@ impl Engine {
             let other = if unit.is_slow() { other.slow() } else { other };
             let list = if !ring.fails_since(start) {
                 &mut quiet
-            } else if self.may_testify(&other) {
+            } else if self.may_testify(&other) && !kin(host) {
                 &mut failing
             } else {
                 continue;

@@ -231,6 +231,61 @@ fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
     }
 }
 
+/// Three hosts of one application: that they fail together is no sign of the one vantage that has reported so far.
+#[test]
+fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
+    let mut spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
+    let hosts = ["shop", "shop2", "shop3"].map(|host| format!("http://{host}.example.test/"));
+    spec["published"] = hosts
+        .iter()
+        .map(|url| {
+            json!({"target": {"url": url}, "service": "ingress/controller", "port": 80, "class": "public",
+            "origin": "shop/shop"})
+        })
+        .collect();
+    let ask = |day: &mut Day, round: i64, nodes: &[usize], down: bool| {
+        let failure = down.then_some(("check", "status"));
+        for (node, host) in nodes
+            .iter()
+            .flat_map(|node| hosts.iter().map(move |host| (*node, host)))
+        {
+            let mut line = json!({"channel": "vip", "target": host, "front": "10.96.0.50:80",
+                "status": if down { 503 } else { 200 }});
+            day.probe(round, node, 600_000, with(line.clone(), failure));
+            line["channel"] = json!("direct");
+            for controller in [1, 2] {
+                line["front"] = json!(format!("10.244.{controller}.30:8000"));
+                line["entry"] = json!(format!("controller-{controller}"));
+                day.probe(round, node, 650_000, with(line.clone(), failure));
+            }
+        }
+    };
+    let mut before = Day::new(spec.clone());
+    for round in 0..30 {
+        before.mesh(round, &ALL, well);
+        ask(&mut before, round, &ALL, round >= 12);
+        before.close(round, &ALL);
+    }
+    assert_eq!(open(&before.engine.view(start(30))).len(), 1);
+    for alone in ALL {
+        let mut after = Day::unread();
+        after
+            .engine
+            .restore(&before.engine.checkpoint(start(30)), start(30));
+        after.change(spec.clone(), start(30).0);
+        for round in 30..40 {
+            // The other channels of the vantage are not back yet.
+            ask(&mut after, round, &[alone], true);
+            let view = after.close(round, &[alone]);
+            assert_eq!(
+                only(&view).verdict.region.region,
+                "target",
+                "n{alone}, round {round}"
+            );
+        }
+    }
+}
+
 /// The host of the shop and its controllers, which answer 503 while the application is down.
 fn shop_from(day: &mut Day, round: i64, nodes: &[usize], down: bool) {
     let failure = down.then_some(("check", "status"));
