@@ -71,6 +71,7 @@ impl Engine {
         let known = &self.known;
         self.ttl
             .retain(|(_, vantage), _| is_known(known, &topology, vantage));
+        self.note_orphans(&old, at);
         self.mark_departed(&old);
         self.show(&old);
         self.look_ahead(at, true);

@@ -64,6 +64,12 @@ impl Engine {
                 ));
                 continue;
             }
+            if let Some(sentence) = self.may_be_orphan(unit, at)
+                && !self.incidents.is_open(unit, finding.region)
+            {
+                waiting = Some(format!("{}; but {sentence}", verdict.sentence));
+                continue;
+            }
             if let Some(sentence) = self.may_be_gone(unit, judgement, finding, at) {
                 waiting = Some(format!("{}; but {sentence}", verdict.sentence));
                 continue;

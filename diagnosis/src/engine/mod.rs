@@ -9,6 +9,7 @@ mod departed;
 mod folding;
 mod healed;
 mod judging;
+mod orphans;
 mod pacing;
 mod pooling;
 mod presence;
@@ -170,6 +171,8 @@ pub struct Engine {
     folds: BTreeMap<Round, Fold>,
     restarted: Restarted,
     former: FormerPods,
+    /// Services with an endpoint whose node left the cluster, and when.
+    orphans: BTreeMap<ServiceKey, EventTime>,
     /// Blocks in which something once succeeded.
     worked: BTreeSet<Block>,
     resolved: BTreeSet<NameIx>,
@@ -242,6 +245,7 @@ impl Engine {
             folds: BTreeMap::new(),
             restarted: BTreeMap::new(),
             former: FormerPods::default(),
+            orphans: BTreeMap::new(),
             worked: BTreeSet::new(),
             resolved: BTreeSet::new(),
             negative_until: BTreeMap::new(),

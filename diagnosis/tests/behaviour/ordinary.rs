@@ -283,6 +283,57 @@ fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
 }
 
 #[test]
+fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
+    // Its own Pod on n5; the others on n0 and n3.
+    let spec = |node: bool, endpoint: bool| {
+        let mut spec = cluster(&nodes(if node { NODES } else { 5 }), &[(0, 0)]);
+        let endpoints = spec["services"][1]["endpoints"].as_array_mut().unwrap();
+        if node {
+            endpoints.push(json!({"pod": "web-5", "address": "10.244.5.10", "node": "n5"}));
+        } else if endpoint {
+            endpoints.push(
+                json!({"pod": "web-5", "address": "10.244.5.10", "ready": false, "serving": false,
+                "terminating": true}),
+            );
+        }
+        spec
+    };
+    // The cluster forgets it after 30 s, or never.
+    for forgotten in [18, 99] {
+        let mut day = Day::new(spec(true, true));
+        let left: Vec<usize> = (0..5).collect();
+        let mut named = Vec::new();
+        for round in 0..60 {
+            if round == 12 {
+                day.change(spec(false, true), round * INTERVAL);
+            }
+            if round == forgotten {
+                day.change(spec(false, false), round * INTERVAL);
+            }
+            let there = if round < 12 { ALL.to_vec() } else { left.clone() };
+            // One connection through the address in three goes where nobody is.
+            day.web(round, &there, |from, to| {
+                let turn = usize::try_from(round).unwrap() + from;
+                let lost = to.is_none() && (12..forgotten).contains(&round) && turn % 3 == 0;
+                lost.then_some(("connect", "connect_timeout"))
+            });
+            named.extend(
+                open(&day.close(round, &there))
+                    .into_iter()
+                    .map(|sentence| (round, sentence)),
+            );
+        }
+        match forgotten {
+            18 => assert_eq!(named, []),
+            _ => assert!(
+                named.first().is_some_and(|(round, _)| (27..32).contains(round)),
+                "{named:?}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_with_it() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
     for round in 0..12 {
