@@ -271,13 +271,13 @@ impl Ring {
         }
     }
 
-    /// Forgets what one client said in a round.
-    pub(crate) fn forget(&mut self, round: Round, client: VantageIx) {
+    /// Forgets what some clients reported of a round.
+    pub(crate) fn forget(&mut self, round: Round, clients: &BTreeSet<VantageIx>) {
         let Some(closed) = self.rounds.iter_mut().rev().find(|closed| closed.round == round) else {
             return;
         };
-        closed.cells.retain(|key, _| key.client != client);
-        closed.failing.retain(|key| key.client != client);
+        closed.cells.retain(|key, _| !clients.contains(&key.client));
+        closed.failing.retain(|key| !clients.contains(&key.client));
         closed.total = total(&closed.cells);
         let failing = |closed: &&Closed| !closed.failing.is_empty();
         self.failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);

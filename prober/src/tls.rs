@@ -176,8 +176,9 @@ const fn is_unknown_issuer(error: &rustls::Error) -> bool {
     )
 }
 
-/// Whether no root that a verifier knows signed the chain: one of the same name, as of a CA that was made anew, did not either.
-const fn is_strangers(error: &rustls::Error) -> bool {
+/// Whether no root of a verifier signed the chain. A root of the right name and another key, as of a CA that was created again,
+/// is a bad signature.
+const fn is_untrusted(error: &rustls::Error) -> bool {
     is_unknown_issuer(error)
         || matches!(
             error,
@@ -188,7 +189,7 @@ const fn is_strangers(error: &rustls::Error) -> bool {
 /// Remembers what the server showed and what a strict verifier says of it.
 #[derive(Debug)]
 struct Recording {
-    /// One that accepts the chain suffices. None where no roots are installed: then nobody is judged.
+    /// The chain is trusted if one of them accepts it. Empty without any root: then no certificate is verified.
     verifiers: Vec<Arc<WebPkiServerVerifier>>,
     shown: OnceLock<Shown>,
 }
@@ -277,8 +278,8 @@ impl ServerCertVerifier for Recording {
                     refused = None;
                     break;
                 }
-                // Who knows the issuer says what is wrong with the rest.
-                Err(error) if refused.as_ref().is_none_or(is_strangers) => refused = Some(error),
+                // The error of a verifier that knows the issuer says more than that the issuer is unknown.
+                Err(error) if refused.as_ref().is_none_or(is_untrusted) => refused = Some(error),
                 Err(_) => {}
             }
         }

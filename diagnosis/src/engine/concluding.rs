@@ -64,13 +64,10 @@ impl Engine {
                 ));
                 continue;
             }
-            if let Some(sentence) = self.may_be_orphan(unit, at)
-                && !self.incidents.is_open(unit, finding.region)
-            {
-                waiting = Some(format!("{}; but {sentence}", verdict.sentence));
-                continue;
-            }
-            if let Some(sentence) = self.may_be_gone(unit, judgement, finding, at) {
+            let doubt = self
+                .may_be_orphan(unit, finding.region, at)
+                .or_else(|| self.may_be_gone(unit, judgement, finding, at));
+            if let Some(sentence) = doubt {
                 waiting = Some(format!("{}; but {sentence}", verdict.sentence));
                 continue;
             }

@@ -181,6 +181,8 @@ pub struct Engine {
     answered: BTreeSet<NodeIx>,
     /// The last round in which the prober of a node was there.
     present: BTreeMap<NodeIx, Round>,
+    /// Nodes that were found dead since then.
+    dead: BTreeSet<NodeIx>,
     units: BTreeMap<Unit, UnitState>,
     incidents: Incidents,
     investigating: BTreeMap<Unit, Investigation>,
@@ -251,6 +253,7 @@ impl Engine {
             negative_until: BTreeMap::new(),
             answered: BTreeSet::new(),
             present: BTreeMap::new(),
+            dead: BTreeSet::new(),
             units: BTreeMap::new(),
             incidents: Incidents::default(),
             investigating: BTreeMap::new(),

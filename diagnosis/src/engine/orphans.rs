@@ -8,7 +8,7 @@
 use parallax_model::{EventTime, Micros};
 
 use super::Engine;
-use crate::{judge::Unit, topology::Topology};
+use crate::{judge::Unit, region::Region, topology::Topology};
 
 /// How long an endpoint may outlive its node: a round of the collector, its quarantine, and the nodes' own delay.
 const COLLECTED: Micros = Micros::from_secs(75);
@@ -29,14 +29,18 @@ impl Engine {
         }
     }
 
-    /// Why a subject's failures may be those of an endpoint that nodes still choose though its node is gone.
-    pub(super) fn may_be_orphan(&self, unit: &Unit, at: EventTime) -> Option<String> {
+    /// Why a subject's failures may be those of an endpoint that nodes still choose although its node is gone.
+    /// What was named before stays.
+    pub(super) fn may_be_orphan(&self, unit: &Unit, region: Region, at: EventTime) -> Option<String> {
+        if self.incidents.is_open(unit, region) {
+            return None;
+        }
         let service = self.service_of_unit(unit)?;
         let since = *self.orphans.get(&service.key)?;
         let age = at - since;
         (age <= COLLECTED).then(|| {
             format!(
-                "an endpoint of Service {} went with its node {} s ago, and nodes choose it until the cluster has forgotten it",
+                "an endpoint of Service {} went with its node {} s ago, and nodes choose it until the Pod garbage collector removes it",
                 service.key,
                 age.0 / 1_000_000
             )

@@ -78,6 +78,7 @@ impl Engine {
             });
             if there {
                 self.present.insert(number, round);
+                self.dead.remove(&number);
             } else {
                 absent.insert(number);
             }
@@ -95,26 +96,31 @@ impl Engine {
             mesh.retain(|key, _| !matches!(key.dest, Dest::Peer(node) if doubtful.contains(&node)));
         }
         self.forget_own(&absent, cells);
-        for node in dead {
-            self.forget_last_round(node);
-        }
+        self.forget_last_rounds(dead);
     }
 
-    /// What a node still reported of the round in which it died is of the time before: beside what others saw in the rest of
-    /// that round it would read as a node that reaches itself.
-    fn forget_last_round(&mut self, node: NodeIx) {
-        let name = self.world.nodes.name(node).clone();
-        let Some(client) = self.world.vantages.get(&Vantage::pod(name)) else {
-            return;
-        };
-        let Some(last) = self.present.get(&node).copied() else {
-            return;
-        };
-        let end = last.end(self.settings.interval);
-        if self.rounds.complete(client).is_none_or(|complete| complete < end) {
-            self.blocks
-                .values_mut()
-                .for_each(|ring| ring.forget(last, client));
+    /// Forgets what nodes that are newly found dead reported of the round in which they died: it is of the time before, and
+    /// beside what others saw in the rest of that round it would read as a node that reaches itself.
+    fn forget_last_rounds(&mut self, dead: BTreeSet<NodeIx>) {
+        let mut last_of: BTreeMap<Round, BTreeSet<VantageIx>> = BTreeMap::new();
+        for node in dead {
+            if !self.dead.insert(node) {
+                continue;
+            }
+            let name = self.world.nodes.name(node).clone();
+            let client = self.world.vantages.get(&Vantage::pod(name));
+            let (Some(client), Some(last)) = (client, self.present.get(&node)) else {
+                continue;
+            };
+            let end = last.end(self.settings.interval);
+            if self.rounds.complete(client).is_none_or(|complete| complete < end) {
+                last_of.entry(*last).or_default().insert(client);
+            }
+        }
+        for (round, clients) in last_of {
+            for ring in self.blocks.values_mut() {
+                ring.forget(round, &clients);
+            }
         }
     }
 

@@ -94,14 +94,22 @@ impl Day {
         fails: impl Fn(usize, usize) -> Option<(&'static str, &'static str)>,
     ) {
         for from in nodes {
-            for to in 0..NODES {
-                if *from != to {
-                    let line = json!({"channel": "mesh", "target": format!("echo://n{to}"),
-                        "front": format!("10.244.{to}.5:9095"), "entry": format!("prober-n{to}"), "dst_node": format!("n{to}")});
-                    self.probe(round, *from, 1_500_000, with(line, fails(*from, to)));
-                }
+            for to in (0..NODES).filter(|to| to != from) {
+                self.echo(round, (*from, to), fails(*from, to));
             }
         }
+    }
+
+    /// One echo between two nodes.
+    pub(crate) fn echo(
+        &mut self,
+        round: i64,
+        (from, to): (usize, usize),
+        failure: Option<(&'static str, &'static str)>,
+    ) {
+        let line = json!({"channel": "mesh", "target": format!("echo://n{to}"),
+            "front": format!("10.244.{to}.5:9095"), "entry": format!("prober-n{to}"), "dst_node": format!("n{to}")});
+        self.probe(round, from, 1_500_000, with(line, failure));
     }
 
     /// Connections to the ClusterIP and to its pods.
@@ -109,7 +117,7 @@ impl Day {
         &mut self,
         round: i64,
         nodes: &[usize],
-        fails: impl Fn(usize, Option<usize>) -> Option<(&'static str, &'static str)>,
+        mut fails: impl FnMut(usize, Option<usize>) -> Option<(&'static str, &'static str)>,
     ) {
         for from in nodes {
             let line = json!({"channel": "vip", "target": "http://10.96.1.1:80/", "front": "10.96.1.1:80"});

@@ -14,18 +14,21 @@ use parallax_model::{EventTime, Recorded};
 use serde_json::{Value, json};
 
 use crate::{
-    day::{Day, INTERVAL, NODES, cluster, nodes, open, with},
+    day::{Day, INTERVAL, NODES, cluster, nodes, open},
     splitmix::SplitMix,
 };
 
 const HOURS: i64 = 10;
 const ROUNDS: i64 = HOURS * 3_600_000_000 / INTERVAL;
-/// Rounds that the aggregator's successor is told again by the probers.
+/// Rounds that the probers report again to a restarted aggregator.
 const MEMORY: i64 = 24;
 /// How long a resolver hands out what it read, in seconds.
 const TTL: u32 = 30;
 /// Share of connections that are lost for no reason.
 const LOST: f64 = 0.001;
+
+type Failure = Option<(&'static str, &'static str)>;
+const TIMEOUT: Failure = Some(("connect", "connect_timeout"));
 
 /// Nodes whose Pods may leave: the others hold the Pods of the `ClusterIP`.
 const MOVABLE: [usize; 4] = [1, 2, 4, 5];
@@ -196,12 +199,6 @@ impl Night {
         self.day = next;
     }
 
-    fn lost(&mut self) -> Option<(&'static str, &'static str)> {
-        self.random
-            .happens(LOST)
-            .then_some(("connect", "connect_timeout"))
-    }
-
     /// Everything that one node asks in a round; `cut` says what is really broken.
     fn ask(&mut self, round: i64, from: usize, cut: &dyn Fn(usize, usize) -> bool) {
         for to in self.present.clone() {
@@ -212,30 +209,19 @@ impl Night {
             let failure = if away {
                 Some(("connect", "refused"))
             } else {
-                self.lost()
+                lost(&mut self.random)
             };
-            let failure = if cut(from, to) {
-                Some(("connect", "connect_timeout"))
-            } else {
-                failure
-            };
-            let line = json!({"channel": "mesh", "target": format!("echo://n{to}"), "front": format!("10.244.{to}.5:9095"),
-                "entry": format!("prober-n{to}"), "dst_node": format!("n{to}")});
-            self.day.probe(round, from, 1_500_000, with(line, failure));
+            let failure = if cut(from, to) { TIMEOUT } else { failure };
+            self.day.echo(round, (from, to), failure);
         }
-        let line = json!({"channel": "vip", "target": "http://10.96.1.1:80/", "front": "10.96.1.1:80"});
-        let failure = self.lost();
-        self.day.probe(round, from, 500_000, with(line, failure));
-        for (pod, node) in [(0, 0), (1, 3)] {
-            let line = json!({"channel": "direct", "target": "http://10.96.1.1:80/", "entry": format!("web-{pod}"),
-                "front": format!("10.244.{node}.10:8080"), "dst_node": format!("n{node}")});
-            let failure = if cut(from, node) {
-                Some(("connect", "connect_timeout"))
+        let random = &mut self.random;
+        self.day.web(round, &[from], |from, to| {
+            if to.is_some_and(|to| cut(from, to)) {
+                TIMEOUT
             } else {
-                self.lost()
-            };
-            self.day.probe(round, from, 700_000, with(line, failure));
-        }
+                lost(random)
+            }
+        });
         let there = self.addresses();
         let stale = self
             .cached
@@ -279,6 +265,11 @@ impl Night {
             .retain(|line| line["t_us"].as_i64().unwrap() >= oldest);
         view
     }
+}
+
+/// What becomes of a connection for no reason.
+fn lost(random: &mut SplitMix) -> Failure {
+    TIMEOUT.filter(|_| random.happens(LOST))
 }
 
 #[test]

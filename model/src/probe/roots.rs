@@ -94,7 +94,7 @@ impl fmt::Debug for RootCertificates {
 mod tests {
     use super::*;
 
-    /// PEM of bytes: what is in a certificate is looked at by whoever verifies with it.
+    /// PEM around arbitrary bytes: only the verifier parses the certificate itself.
     const ONE: &str = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
 
     fn read(text: &str) -> Result<RootCertificates, InvalidRoots> {

@@ -60,7 +60,7 @@ async fn a_target_may_trust_a_ca_that_no_other_target_does() {
         (public.trusted(), public.server(HOST, VALID), None),
         // A machine without roots has those of the target.
         (Tls::with_roots([]), private.server(HOST, VALID), None),
-        // Whoever knows the issuer says what is wrong.
+        // The verifier that knows the issuer names the error.
         (
             public.trusted(),
             private.server(HOST, (2020, 2021)),

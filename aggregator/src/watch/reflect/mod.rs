@@ -56,8 +56,8 @@ pub(crate) struct Pace {
     pub(crate) longest_burst: Duration,
     /// Wait after the first failure.
     pub(crate) first_retry: Duration,
-    /// Longest wait between two tries. What the API server does when it is back (nodes are not ready for a moment, and Services
-    /// lose their endpoints) reaches kube-proxy and probes within seconds: who hears of it later judges by what was.
+    /// Longest wait between two tries. When the control plane is back, it marks nodes as not ready and removes endpoints from
+    /// Services for some seconds; a topology that is updated later than kube-proxy leads to wrong verdicts.
     pub(crate) longest_retry: Duration,
     /// How often to look for objects that the API server does not know.
     pub(crate) recheck: Duration,

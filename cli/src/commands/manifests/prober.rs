@@ -152,7 +152,7 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
     spec
 }
 
-/// A `ConfigMap` that somebody else made. Without it the pod waits, and says for what: whoever named it wants it trusted.
+/// A `ConfigMap` that the administrator provides. Without it the kubelet does not start the pod, and an event says why.
 fn extra_roots(roots: &ExtraRoots) -> Volume {
     Volume {
         name: "roots".to_owned(),

@@ -135,13 +135,11 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
 fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
     let around = |at: f64| at > from - UNREADY && at < until + 1.0;
     let away = seen.timeline.api_server.iter().any(|(at, up)| around(*at) && !up);
-    let mute = seen.timeline.looks.iter().any(|look| {
-        around(look.at)
-            && look
-                .state
-                .as_ref()
-                .map_or(true, |state| state.reporting.is_empty())
-    });
+    let mute = seen
+        .timeline
+        .looks
+        .iter()
+        .any(|look| around(look.at) && nobody_reports(look));
     let alone = !seen.timeline.looks.iter().any(|look| around(look.at));
     away || mute || alone
 }
@@ -154,16 +152,14 @@ fn catches_up(seen: &Seen, at: f64, line: &str) -> bool {
             .map(|(some, all)| (some.trim().parse(), all.trim().parse()));
         matches!(numbers, Some((Ok(some), Ok(all))) if u32::lt(&some, &all))
     });
-    let nobody = |look: &&Look| {
-        look.state
-            .as_ref()
-            .map_or(true, |state| state.reporting.is_empty())
-    };
-    let looks = seen.timeline.looks.iter();
-    partial
-        && looks
-            .filter(nobody)
-            .any(|look| (at - CATCH_UP..at).contains(&look.at))
+    let mut looks = seen.timeline.looks.iter();
+    partial && looks.any(|look| (at - CATCH_UP..at).contains(&look.at) && nobody_reports(look))
+}
+
+/// Whether no vantage reports to the aggregator, or the aggregator does not answer.
+fn nobody_reports(look: &Look) -> bool {
+    let state = look.state.as_ref();
+    state.map_or(true, |state| state.reporting.is_empty())
 }
 
 /// Red cells that users did not feel, each stretch once.

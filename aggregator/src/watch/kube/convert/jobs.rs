@@ -23,11 +23,11 @@ const RANDOM: usize = 5;
 pub(crate) struct JobServices(BTreeSet<ServiceKey>);
 
 impl JobServices {
-    /// Takes the present Pods of every Service in, and marks the Services that are between two Jobs.
+    /// Updates itself from the present Pods of every Service, and marks the Services that are between two Jobs.
     ///
     /// A Service without any Pod stays what it was: a Deployment that is scaled to zero may share its labels with a Job that
     /// ran once, and its outage is one. So is what a Job leaves that failed.
-    pub(super) fn look(&mut self, cluster: &Cluster, services: &mut Services<'_>) {
+    pub(super) fn mark(&mut self, cluster: &Cluster, services: &mut Services<'_>) {
         let mut jobs: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
         for job in cluster.jobs.values() {
             jobs.entry(job.metadata.namespace.as_str()).or_default().push(job);
@@ -37,16 +37,12 @@ impl JobServices {
             let jobs = jobs.get(key.namespace.as_str()).map_or(&[][..], Vec::as_slice);
             let endpoints = &found.spec.endpoints;
             if !endpoints.is_empty() {
-                let owners: Option<Vec<&Job>> = endpoints.iter().map(|e| owner(e, found, jobs)).collect();
-                let Some(owners) = owners else {
+                let of_job = |endpoint| owner(endpoint, found, jobs).is_some_and(|job| !failed(job));
+                if endpoints.iter().all(of_job) {
+                    self.0.insert(key.clone());
+                } else {
                     self.0.remove(key);
-                    continue;
-                };
-                if owners.iter().any(|job| failed(job)) {
-                    self.0.remove(key);
-                    continue;
                 }
-                self.0.insert(key.clone());
             }
             found.between_jobs = self.0.contains(key) && !found.has_endpoints();
         }
@@ -72,18 +68,21 @@ fn is_pod_of(pod: &str, job: &str) -> bool {
     else {
         return false;
     };
-    let cut = |room: usize| job.get(..job.len().min(room)).unwrap_or(job);
-    let plain = format!("{job}-");
     if !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return false;
     }
-    if base == plain.get(..plain.len().min(LONGEST_BASE)).unwrap_or(&plain) {
+    if base == cut(&format!("{job}-"), LONGEST_BASE) {
         return true;
     }
     let indexed = base.strip_suffix('-').and_then(|base| base.rsplit_once('-'));
     indexed.is_some_and(|(name, index)| {
-        index.parse::<u32>().is_ok() && name == cut(LONGEST_BASE.saturating_sub(index.len() + 2))
+        index.parse::<u32>().is_ok() && name == cut(job, LONGEST_BASE.saturating_sub(index.len() + 2))
     })
+}
+
+/// The first bytes of a name. Kubernetes' names are ASCII.
+fn cut(name: &str, room: usize) -> &str {
+    name.get(..room).unwrap_or(name)
 }
 
 fn failed(job: &Job) -> bool {

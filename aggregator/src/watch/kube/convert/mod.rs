@@ -43,7 +43,7 @@ pub(crate) enum Defaults {
     Annotated,
 }
 
-/// Reads a cluster. `job_services` is what the former reading said, and says what this one does.
+/// Reads a cluster. `job_services` is carried over from one reading to the next.
 pub(super) fn discover(
     cluster: &Cluster,
     defaults: Defaults,
@@ -54,7 +54,7 @@ pub(super) fn discover(
     let vantages = nodes::host_vantages(cluster, &machines);
     let slices = endpoints::by_service(cluster);
     let mut services = Services::read(cluster, &slices, &machines, notes);
-    job_services.look(cluster, &mut services);
+    job_services.mark(cluster, &mut services);
     let wanted = Wanted::read(cluster, defaults, notes);
     let entries = Entries::read(cluster, &services);
     let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);
