@@ -48,8 +48,8 @@ pub(crate) struct Routes {
     fronts: BTreeMap<Front, (ServiceIx, u16)>,
     /// Endpoints of Services without an address of their own, by their address.
     headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
-    /// Addresses that a Service had until lately and no other one has now.
-    former: BTreeSet<IpAddr>,
+    /// Addresses that a Service had until lately and no other one has now, each with its end.
+    former: BTreeMap<IpAddr, EventTime>,
     /// Until when a cache may say of a name that there is nothing, though there is.
     negative_until: BTreeMap<NameIx, EventTime>,
 }
@@ -157,15 +157,26 @@ impl Routes {
         self.negative_until.get(&name).is_some_and(|until| at <= *until)
     }
 
+    /// Until when a cache may say of a target's name that it has no address, though it has.
+    pub(crate) fn absence_until(&self, target: TargetIx) -> Option<EventTime> {
+        let name = self.of(target).name?;
+        self.negative_until.get(&name).copied()
+    }
+
     /// Whether a target enters through a headless Service without an endpoint: then its name leads nowhere, as it should.
     pub(crate) fn leads_nowhere(&self, target: TargetIx) -> bool {
         let entry = self.of(target).entry;
         entry.is_some_and(|(service, _)| self.headless.get(&service).is_some_and(BTreeMap::is_empty))
     }
 
-    /// Takes over which addresses are former ones.
-    pub(crate) fn forget(&mut self, former: BTreeSet<IpAddr>) {
+    /// Takes over which addresses are former ones, and since when.
+    pub(crate) fn forget(&mut self, former: BTreeMap<IpAddr, EventTime>) {
         self.former = former;
+    }
+
+    /// When an address ceased to be one of a Service, if no Service has it now.
+    pub(crate) fn ended(&self, address: IpAddr) -> Option<EventTime> {
+        self.former.get(&address).copied()
     }
 
     /// What a connection is evidence of, and which endpoint it led to, where that is known.
@@ -190,7 +201,7 @@ impl Routes {
             let pod = endpoints.get(&front.address.ip())?;
             return (front.address.port() == port).then_some((Of::Direct(service, port), Dest::Entry(*pod)));
         }
-        if unknown && self.former.contains(&front.address.ip()) {
+        if unknown && self.former.contains_key(&front.address.ip()) {
             return None;
         }
         Some((Of::Vip(front), row.endpoint().unwrap_or(Dest::Unknown)))

@@ -110,7 +110,8 @@ pub struct MatrixCell {
     pub probes: u64,
     /// Failures among them.
     pub failures: u64,
-    /// The newest failure in words ("refused in connect"), if any in the window.
+    /// The newest failure in words ("refused in connect"), if any in the window. Beside `Unknown` it is that of a cached
+    /// answer from before the latest change, which counts neither as a probe nor as a failure.
     pub failure: Option<String>,
 }
 

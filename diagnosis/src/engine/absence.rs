@@ -6,29 +6,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Micros};
+use parallax_model::{EventTime, Front, Micros};
 
-use super::Engine;
+use super::{Engine, Settings};
 use crate::ids::NameIx;
 
-/// The negative TTL of `CoreDNS` (`cache 30`), and two rounds until it has learned of the change.
-const NEGATIVE_TTL: Micros = Micros::from_secs(30);
+/// The TTL of `CoreDNS`'s cache (`cache 30`) for answers with and without addresses.
+const CACHE_TTL: Micros = Micros::from_secs(30);
 
 /// Until when each name's absence may be cached.
 pub(super) type NegativeUntil = BTreeMap<NameIx, EventTime>;
 
-impl Engine {
-    fn negative_ttl(&self) -> Micros {
-        Micros(
-            NEGATIVE_TTL
-                .0
-                .saturating_add(self.settings.interval.0.saturating_mul(2)),
-        )
-    }
+/// How long a cache may repeat what was true before a change, with two rounds until the resolver has learned of it.
+pub(crate) fn cache_ttl(settings: Settings) -> Micros {
+    Micros(CACHE_TTL.0.saturating_add(settings.interval.0.saturating_mul(2)))
+}
 
+impl Engine {
     /// Names that lead somewhere since `at`, and did not before.
     pub(super) fn note_new_names(&mut self, before: &BTreeSet<NameIx>, at: EventTime) {
-        let until = at.plus(self.negative_ttl());
+        let until = at.plus(cache_ttl(self.settings));
         let now = self.leading();
         for name in now.difference(before) {
             self.negative_until.insert(*name, until);
@@ -40,9 +37,16 @@ impl Engine {
 
     /// A name was resolved for the first time.
     pub(super) fn note_first_answer(&mut self, name: NameIx, at: EventTime) {
-        let until = at.plus(self.negative_ttl());
+        let until = at.plus(cache_ttl(self.settings));
         self.negative_until.insert(name, until);
         self.routes.excuse(self.negative_until.clone());
+    }
+
+    /// Whether a probe followed an answer that only a cache still held: the address had ceased to be one of a Service.
+    /// Beyond the TTL the answer is stale DNS, and its failures are failures.
+    pub(super) fn is_stale(&self, front: Option<Front>, at: EventTime) -> bool {
+        let ended = front.and_then(|front| self.routes.ended(front.address.ip()));
+        ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings)))
     }
 
     /// Names of targets that have somewhere to lead to.

@@ -18,6 +18,7 @@ mod subjects;
 mod unread;
 mod vouching;
 
+pub(crate) use absence::cache_ttl;
 pub(crate) use answers::Changed;
 pub(crate) use concluding::Leaning;
 
@@ -384,6 +385,7 @@ impl Engine {
                 target: self.world.targets.get(&observation.target),
                 front,
                 placement,
+                stale: self.is_stale(front, observation.at),
             };
             self.matrix.take(recorded, place, self.settings);
         }
@@ -551,7 +553,7 @@ impl Engine {
             judged: self.rounds.judged(),
             matrix: self.matrix.rows(
                 &self.topology,
-                (world, &self.answers.baselines),
+                (world, &self.routes, &self.answers.baselines),
                 &vantages,
                 now,
                 self.settings,

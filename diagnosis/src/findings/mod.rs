@@ -17,7 +17,7 @@ mod hazards;
 mod silence;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
 };
 
@@ -263,8 +263,8 @@ impl Findings {
         });
     }
 
-    /// Addresses that a Service had until lately and no other one has now.
-    pub(crate) fn former_addresses(&self) -> BTreeSet<IpAddr> {
+    /// Addresses that a Service had until lately and no other one has now, each with its end.
+    pub(crate) fn former_addresses(&self) -> BTreeMap<IpAddr, EventTime> {
         self.answers.former_addresses()
     }
 

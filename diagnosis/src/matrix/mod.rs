@@ -4,13 +4,13 @@
 //! that did: nobody expects an answer from the others.
 
 mod rows;
+mod shown;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{
-    Channel, EventTime, Front, Micros, Outcome, Placement, PodName, Recorded, ReportSeq, Round, TargetId,
-};
+use parallax_model::{Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, ReportSeq, TargetId};
 
+use self::shown::Shown;
 use crate::{
     engine::Settings,
     former::FormerPods,
@@ -21,8 +21,6 @@ use crate::{
     topology::Topology,
 };
 
-/// Rounds shown in a cell.
-const SHOWN: usize = 3;
 /// Fronts remembered per target: a name that resolves to ever new addresses must not grow without end.
 const MAX_FRONTS: usize = 16;
 
@@ -30,21 +28,12 @@ const MAX_FRONTS: usize = 16;
 type Newness = (EventTime, ReportSeq);
 
 #[derive(Debug, Clone, Default)]
-struct Shown {
-    rounds: VecDeque<(Round, u64, u64)>,
-    last: Option<Newness>,
-    failure: Option<(Round, Newness, String)>,
-    front: Option<Front>,
-    entry: Option<PodName>,
-    placement: Option<Placement>,
-}
-
-#[derive(Debug, Clone, Default)]
 struct Row {
     fronts: BTreeSet<Front>,
     /// Anybody asked, on any channel.
     heard: bool,
-    ok: bool,
+    /// When the first success that is known here was observed.
+    first_success: Option<EventTime>,
     /// Where a user's connection goes, as the topology says.
     usual: Option<Front>,
     /// The vantages that are to ask for it.
@@ -88,6 +77,8 @@ pub(crate) struct Place {
     /// Where it went or would have gone.
     pub(crate) front: Option<Front>,
     pub(crate) placement: Placement,
+    /// It followed an answer that a cache still held: the address had ceased to be the Service's.
+    pub(crate) stale: bool,
 }
 
 impl Matrix {
@@ -100,7 +91,10 @@ impl Matrix {
             return;
         };
         row.heard = true;
-        row.ok |= matches!(observation.outcome, Outcome::Ok { .. });
+        if matches!(observation.outcome, Outcome::Ok { .. }) {
+            let first = row.first_success.get_or_insert(observation.at);
+            *first = (*first).min(observation.at);
+        }
         let shown_channel = matches!(observation.channel, Channel::Vip | Channel::Dns);
         if !shown_channel || matches!(observation.outcome, Outcome::NotAsked { .. }) {
             return;
@@ -157,21 +151,8 @@ impl Matrix {
 
     /// Rounds are others from now on: each counts where it ended.
     pub(crate) fn divide(&mut self, old: Settings, new: Settings) {
-        let now = |round: Round| round.end(old.interval).minus(Micros(1)).round(new.interval);
         for shown in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
-            for (round, probes, failures) in std::mem::take(&mut shown.rounds) {
-                let round = now(round);
-                match shown.rounds.back_mut().filter(|(last, ..)| *last == round) {
-                    Some((_, n, f)) => {
-                        *n += probes;
-                        *f += failures;
-                    }
-                    None => shown.rounds.push_back((round, probes, failures)),
-                }
-            }
-            if let Some((round, ..)) = &mut shown.failure {
-                *round = now(*round);
-            }
+            shown.divide(|round| round.end(old.interval).minus(Micros(1)).round(new.interval));
         }
         self.changes += 1;
     }
@@ -212,8 +193,8 @@ impl Matrix {
         let cells = self.rows.values().flat_map(|row| &row.cells);
         cells
             .filter(move |(_, shown)| {
-                let newest = shown.rounds.back();
-                newest.is_some_and(|(round, ..)| round.end(settings.interval) > horizon)
+                let newest = shown.newest_round();
+                newest.is_some_and(|round| round.end(settings.interval) > horizon)
             })
             .map(|(vantage, shown)| (*vantage, shown))
     }
@@ -230,7 +211,7 @@ impl Matrix {
             .targets
             .get(target)
             .and_then(|target| self.rows.get(&target));
-        row.is_some_and(|row| row.ok) || self.remembered.contains(target)
+        row.is_some_and(|row| row.first_success.is_some()) || self.remembered.contains(target)
     }
 
     /// Takes over that a target succeeded, which another process saw.
@@ -238,9 +219,6 @@ impl Matrix {
         self.remembered.insert(target);
     }
 }
-
-/// What a cell tells of a front: whether its newest round went well there.
-type Said = (Option<Front>, bool);
 
 /// What placements rest on besides Services.
 fn zones(
@@ -250,58 +228,4 @@ fn zones(
         .nodes()
         .iter()
         .map(|(name, node)| (name, node.zone.as_ref()))
-}
-
-impl Shown {
-    /// Whether all of the newest round went well; nothing without probes.
-    fn newest(&self) -> Option<bool> {
-        let (_, probes, failures) = self.rounds.back()?;
-        (*probes > 0).then_some(*failures == 0)
-    }
-
-    /// Returns what it said before and after, where that is still believed.
-    fn take(
-        &mut self,
-        recorded: &Recorded,
-        place: Place,
-        settings: Settings,
-    ) -> (Option<Said>, Option<Said>) {
-        let observation = &recorded.observation;
-        let horizon = observation.at.minus(Rounds::patience(settings));
-        let believed = self
-            .rounds
-            .back()
-            .is_some_and(|(round, ..)| round.end(settings.interval) > horizon);
-        let said = |shown: &Self| Some((shown.front, shown.newest()?));
-        let before = said(self).filter(|_| believed);
-        let round = observation.at.round(settings.interval);
-        let failed = u64::from(observation.outcome.is_failure());
-        if let Some(entry) = self.rounds.iter_mut().find(|(r, ..)| *r == round) {
-            entry.1 += 1;
-            entry.2 += failed;
-        } else {
-            let at = self.rounds.partition_point(|(r, ..)| *r < round);
-            self.rounds.insert(at, (round, 1, failed));
-            while self.rounds.len() > SHOWN {
-                self.rounds.pop_front();
-            }
-        }
-        let newness = (observation.at, observation.seq);
-        if let Outcome::Failed { phase, kind, status } = &observation.outcome
-            && self
-                .failure
-                .as_ref()
-                .is_none_or(|(_, before, _)| *before <= newness)
-        {
-            let status = status.map(|s| format!(" {s}")).unwrap_or_default();
-            self.failure = Some((round, newness, format!("{kind}{status} in {phase}")));
-        }
-        if self.last.is_none_or(|last| last <= newness) {
-            self.last = Some(newness);
-            self.front = place.front;
-            self.entry.clone_from(&observation.entry);
-            self.placement = Some(place.placement);
-        }
-        (before, said(self))
-    }
 }

@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Micros, Round, TargetId, Vantage};
 
-use super::{Matrix, Row, Shown};
+use super::{
+    Matrix, Row,
+    shown::{Shown, Tally},
+};
 use crate::{
     baseline::Baseline,
-    engine::Settings,
+    engine::{Settings, cache_ttl},
     ids::{VantageIx, World},
     rounds::Rounds,
+    routes::Routes,
     topology::Topology,
     view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
 };
@@ -46,7 +50,7 @@ impl Matrix {
     pub(crate) fn rows(
         &self,
         topology: &Topology,
-        (world, baselines): (&World, &BTreeMap<TargetId, Baseline>),
+        (world, routes, baselines): (&World, &Routes, &BTreeMap<TargetId, Baseline>),
         vantages: &[VantageView],
         now: EventTime,
         settings: Settings,
@@ -61,7 +65,8 @@ impl Matrix {
         let targets = topology.targets().iter();
         targets
             .map(|(id, placed)| {
-                let row = world.targets.get(id).and_then(|target| self.rows.get(&target));
+                let number = world.targets.get(id);
+                let row = number.and_then(|target| self.rows.get(&target));
                 let own = placed.target.interval.unwrap_or(settings.interval);
                 let window = Window {
                     now,
@@ -70,13 +75,20 @@ impl Matrix {
                         interval: own.max(settings.interval),
                         ..settings
                     })),
+                    absence_until: self.absence_until(
+                        id,
+                        row,
+                        number.and_then(|target| routes.absence_until(target)),
+                        settings,
+                    ),
                 };
                 MatrixRow {
                     target: id.clone(),
                     fronts: row
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
-                    never_ok: row.is_some_and(|r| r.heard && !r.ok) && !self.remembered.contains(id),
+                    never_ok: row.is_some_and(|r| r.heard && r.first_success.is_none())
+                        && !self.remembered.contains(id),
                     pending: placed.target.pending,
                     baseline: baselines
                         .get(id)
@@ -87,6 +99,22 @@ impl Matrix {
                 }
             })
             .collect()
+    }
+}
+
+impl Matrix {
+    /// Until when a cache may hold the absence of a target's name: after the name got an address, and after it first led
+    /// somewhere.
+    fn absence_until(
+        &self,
+        target: &TargetId,
+        row: Option<&Row>,
+        announced: Option<EventTime>,
+        settings: Settings,
+    ) -> Option<EventTime> {
+        let first = row.and_then(|row| row.first_success);
+        let first = first.filter(|_| !self.remembered.contains(target));
+        announced.max(first.map(|at| at.plus(cache_ttl(settings))))
     }
 }
 
@@ -114,11 +142,25 @@ struct Window {
     now: EventTime,
     interval: Micros,
     horizon: EventTime,
+    /// Until when a cache may hold that the target's name does not exist.
+    absence_until: Option<EventTime>,
 }
 
 impl Window {
     fn is_fresh(self, round: Round) -> bool {
         round.end(self.interval) > self.horizon
+    }
+
+    /// What a round tells of the present.
+    fn excused(self, round: Round, tally: Tally) -> Tally {
+        let may_be_cached = self
+            .absence_until
+            .is_some_and(|until| round.start(self.interval) <= until);
+        if may_be_cached {
+            tally.without_absences()
+        } else {
+            tally
+        }
     }
 }
 
@@ -157,26 +199,35 @@ impl Row {
 impl Shown {
     fn cell(&self, column: usize, window: Window) -> MatrixCell {
         // Only what is fresh is evidence; never ok without it.
-        let fresh = self.rounds.iter().filter(|(round, ..)| window.is_fresh(*round));
-        let (probes, failures) =
-            fresh.fold((0, 0), |(n, f), (_, probes, failures)| (n + probes, f + failures));
-        let state = match (probes, failures) {
+        let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
+        let tally = fresh.fold(Tally::default(), |sum, (round, tally)| {
+            sum.and(window.excused(*round, *tally))
+        });
+        let state = match (tally.probes, tally.failures) {
             (0, _) => CellState::Unknown,
             (_, 0) => CellState::Ok,
             (n, f) if n == f => CellState::Failing,
             _ => CellState::Flaky,
         };
-        let failure = self.failure.as_ref();
+        let failure = self
+            .failure
+            .as_ref()
+            .filter(|(round, ..)| window.is_fresh(*round));
+        let failure = failure.map(|(.., words)| words);
         MatrixCell {
             vantage: column,
             state,
             placement: self.placement.unwrap_or(parallax_model::Placement::Unknown),
             last: self.last.map(|(at, _)| at.min(window.now)),
-            probes,
-            failures,
-            failure: failure
-                .filter(|(round, ..)| failures > 0 && window.is_fresh(*round))
-                .map(|(_, _, words)| words.clone()),
+            probes: tally.probes,
+            failures: tally.failures,
+            failure: match tally {
+                Tally { failures: 1.., .. } => failure.cloned(),
+                Tally { stale: 1.., .. } => {
+                    failure.map(|words| format!("{words}: a cached answer from before the latest change"))
+                }
+                _ => None,
+            },
         }
     }
 }

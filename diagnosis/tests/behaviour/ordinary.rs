@@ -9,6 +9,13 @@ use serde_json::{Value, json};
 
 use crate::day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with};
 
+/// The failures of cells that are shown as failing.
+fn red(view: &View) -> Vec<&str> {
+    let cells = view.matrix.iter().flat_map(|row| &row.cells);
+    let failing = cells.filter(|cell| matches!(cell.state, CellState::Failing | CellState::Flaky));
+    failing.filter_map(|cell| cell.failure.as_deref()).collect()
+}
+
 #[test]
 fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_of_the_window() {
     let before = cluster(&nodes(NODES), &[(0, 0), (1, 1), (3, 3)]);
@@ -43,6 +50,7 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
         let view = day.close(round, &ALL);
         assert_eq!(open(&view), [""; 0], "round {round}");
         assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+        assert_eq!(red(&view), [""; 0], "round {round}");
         let kinds: Vec<_> = view.findings.iter().map(|finding| finding.kind.label()).collect();
         assert!(
             kinds.iter().all(|kind| *kind == "cache-window"),
@@ -83,6 +91,11 @@ fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
     let view = view.unwrap();
     assert_eq!(open(&view), [""; 0]);
     assert_eq!(view.findings[0].kind.label(), "stale-answer");
+    assert_eq!(
+        red(&view).len(),
+        ALL.len(),
+        "clients fail, and no cache may be the reason"
+    );
 }
 
 #[test]
@@ -104,6 +117,19 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
         }
         let view = day.close(round, &ALL);
         assert_eq!(open(&view), [""; 0], "round {round}");
+        assert_eq!(red(&view), [""; 0], "round {round}");
+        if round == 11 {
+            let denied = view.matrix[1]
+                .cells
+                .iter()
+                .find(|cell| cell.failure.is_some())
+                .unwrap();
+            assert_eq!(denied.state, CellState::Unknown, "unknown is not ok");
+            assert_eq!(
+                denied.failure.as_deref(),
+                Some("nxdomain in resolve: a cached answer from before the latest change")
+            );
+        }
     }
     // Denied for longer than any cache may, it does not resolve.
     let mut view = None;
@@ -311,7 +337,7 @@ fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
                 day.change(spec(false, false), round * INTERVAL);
             }
             let there = if round < 12 { ALL.to_vec() } else { left.clone() };
-            // One connection through the address in three goes where nobody is.
+            // One of three connections through the address goes to the endpoint that is gone.
             day.web(round, &there, |from, to| {
                 let turn = usize::try_from(round).unwrap() + from;
                 let lost = to.is_none() && (12..forgotten).contains(&round) && turn % 3 == 0;

@@ -291,7 +291,8 @@ impl Cell {
         let (class, symbol, word) = shown(cell.state);
         let mut title = format!("{}: {word}", vantage.vantage);
         if cell.state == CellState::Unknown {
-            let why = silence(vantage, now).unwrap_or_else(|| "nothing fresh is known".to_owned());
+            let why = silence(vantage, now).or_else(|| cell.failure.clone());
+            let why = why.unwrap_or_else(|| "nothing fresh is known".to_owned());
             title = format!("{title}; {why}");
         } else {
             title = format!("{title}; {} of {} probes failed", cell.failures, cell.probes);

@@ -209,9 +209,10 @@ impl Answers {
         self.owners = Owners::of(topology);
     }
 
-    /// Addresses that a Service had until lately and no other one has now.
-    pub(super) fn former_addresses(&self) -> BTreeSet<IpAddr> {
-        self.former.keys().copied().collect()
+    /// Addresses that a Service had until lately and no other one has now, each with its end.
+    pub(super) fn former_addresses(&self) -> BTreeMap<IpAddr, EventTime> {
+        let ends = self.former.iter();
+        ends.map(|(address, former)| (*address, former.until)).collect()
     }
 
     /// IPv6 addresses that names are told to have.

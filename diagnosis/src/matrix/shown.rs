@@ -1,0 +1,145 @@
+//! What one cell shows: the newest rounds of one target from one vantage.
+
+use std::collections::VecDeque;
+
+use parallax_model::{FailureKind, Front, Outcome, Phase, Placement, PodName, Recorded, Round};
+
+use super::{Newness, Place};
+use crate::{engine::Settings, rounds::Rounds};
+
+/// Rounds shown in a cell.
+const SHOWN: usize = 3;
+
+/// The probes of one round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tally {
+    /// Probes that tell of the present.
+    pub(super) probes: u64,
+    /// Failures among them.
+    pub(super) failures: u64,
+    /// Failures that were answers without an address: a cache may still hold them (RFC 2308).
+    pub(super) absences: u64,
+    /// Probes that failed at an address that only a cache still knew. They tell of the past.
+    pub(super) stale: u64,
+}
+
+impl Tally {
+    /// The same, where a cache may have held the absence of the name.
+    pub(super) fn without_absences(self) -> Self {
+        Self {
+            probes: self.probes - self.absences,
+            failures: self.failures - self.absences,
+            absences: 0,
+            stale: self.stale + self.absences,
+        }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            probes: self.probes + other.probes,
+            failures: self.failures + other.failures,
+            absences: self.absences + other.absences,
+            stale: self.stale + other.stale,
+        }
+    }
+}
+
+/// What a cell tells of a front: whether its newest round went well there.
+type Said = (Option<Front>, bool);
+
+/// One cell.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown {
+    pub(super) rounds: VecDeque<(Round, Tally)>,
+    pub(super) last: Option<Newness>,
+    pub(super) failure: Option<(Round, Newness, String)>,
+    pub(super) front: Option<Front>,
+    pub(super) entry: Option<PodName>,
+    pub(super) placement: Option<Placement>,
+}
+
+impl Shown {
+    pub(super) fn newest_round(&self) -> Option<Round> {
+        self.rounds.back().map(|(round, _)| *round)
+    }
+
+    /// Whether all of the newest round went well; nothing without probes.
+    pub(super) fn newest(&self) -> Option<bool> {
+        let (_, tally) = self.rounds.back()?;
+        (tally.probes > 0).then_some(tally.failures == 0)
+    }
+
+    /// Returns what it said before and after, where that is still believed.
+    pub(super) fn take(
+        &mut self,
+        recorded: &Recorded,
+        place: Place,
+        settings: Settings,
+    ) -> (Option<Said>, Option<Said>) {
+        let observation = &recorded.observation;
+        let horizon = observation.at.minus(Rounds::patience(settings));
+        let newest = self.newest_round();
+        let believed = newest.is_some_and(|round| round.end(settings.interval) > horizon);
+        let said = |shown: &Self| Some((shown.front, shown.newest()?));
+        let before = said(self).filter(|_| believed);
+        let round = observation.at.round(settings.interval);
+        self.count(round, tally_of(recorded, place.stale));
+        let newness = (observation.at, observation.seq);
+        if let Outcome::Failed { phase, kind, status } = &observation.outcome
+            && self
+                .failure
+                .as_ref()
+                .is_none_or(|(_, before, _)| *before <= newness)
+        {
+            let status = status.map(|s| format!(" {s}")).unwrap_or_default();
+            self.failure = Some((round, newness, format!("{kind}{status} in {phase}")));
+        }
+        if self.last.is_none_or(|last| last <= newness) {
+            self.last = Some(newness);
+            self.front = place.front;
+            self.entry.clone_from(&observation.entry);
+            self.placement = Some(place.placement);
+        }
+        (before, said(self))
+    }
+
+    fn count(&mut self, round: Round, tally: Tally) {
+        let at = self.rounds.partition_point(|(known, _)| *known < round);
+        match self.rounds.get_mut(at).filter(|(known, _)| *known == round) {
+            Some((_, known)) => *known = known.and(tally),
+            None => self.rounds.insert(at, (round, tally)),
+        }
+        while self.rounds.len() > SHOWN {
+            self.rounds.pop_front();
+        }
+    }
+
+    /// Rounds are others from now on.
+    pub(super) fn divide(&mut self, now: impl Fn(Round) -> Round) {
+        for (round, tally) in std::mem::take(&mut self.rounds) {
+            self.count(now(round), tally);
+        }
+        if let Some((round, ..)) = &mut self.failure {
+            *round = now(*round);
+        }
+    }
+}
+
+fn tally_of(recorded: &Recorded, stale: bool) -> Tally {
+    let mut tally = Tally {
+        probes: 1,
+        ..Tally::default()
+    };
+    if let Outcome::Failed { phase, kind, .. } = &recorded.observation.outcome {
+        if stale {
+            return Tally {
+                stale: 1,
+                ..Tally::default()
+            };
+        }
+        tally.failures = 1;
+        let absent = matches!(kind, FailureKind::NxDomain | FailureKind::NoAddress);
+        tally.absences = u64::from(*phase == Phase::Resolve && absent);
+    }
+    tally
+}
