@@ -51,6 +51,7 @@ pub(crate) fn row(target: &str, front: Option<&str>, states: &[CellState]) -> Ma
         target: target.parse().unwrap(),
         fronts: front.iter().map(|f| f.parse::<Front>().unwrap()).collect(),
         never_ok: false,
+        new: false,
         pending: false,
         baseline: Vec::new(),
         cells: states

@@ -163,6 +163,17 @@ impl Routes {
         self.negative_until.get(&name).copied()
     }
 
+    /// Until when a cache may say of names that they have no address, by the names as they are compared.
+    pub(crate) fn cached_absences(&self) -> BTreeMap<NameIx, EventTime> {
+        if self.negative_until.is_empty() {
+            return BTreeMap::new();
+        }
+        let routes = self.targets.iter();
+        routes
+            .filter_map(|route| Some((route.plain?, *self.negative_until.get(&route.name?)?)))
+            .collect()
+    }
+
     /// Whether a target enters through a headless Service without an endpoint: then its name leads nowhere, as it should.
     pub(crate) fn leads_nowhere(&self, target: TargetIx) -> bool {
         let entry = self.of(target).entry;

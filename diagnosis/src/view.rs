@@ -84,6 +84,10 @@ pub struct MatrixRow {
     pub fronts: Vec<Front>,
     /// Never succeeded on any channel since it appeared.
     pub never_ok: bool,
+    /// First probed within the last minute, and not known to have worked before: it may still be being rolled out, so that it
+    /// fails says little.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new: bool,
     /// Its owner says that it is not in service yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
@@ -110,8 +114,8 @@ pub struct MatrixCell {
     pub probes: u64,
     /// Failures among them.
     pub failures: u64,
-    /// The newest failure in words ("refused in connect"), if any in the window. Beside `Unknown` it is that of a cached
-    /// answer from before the latest change, which counts neither as a probe nor as a failure.
+    /// The newest failure in words ("refused in connect"), if any in the window. Beside `Unknown` it is that of a
+    /// probe that a cache or a rule led where it would have gone before the latest change, which counts neither as a probe nor as a failure.
     pub failure: Option<String>,
 }
 

@@ -135,7 +135,7 @@ impl Summary {
         let investigated = view
             .investigating
             .iter()
-            .filter(|open| !is_pending(view, &open.subject));
+            .filter(|open| !concerns_only(view, &open.subject, |row| is_pending(row) || row.new));
         let investigated = investigated.count();
         if investigated > 0 {
             return failing(
@@ -145,7 +145,7 @@ impl Summary {
             );
         }
         let rows = |test: fn(&MatrixRow) -> bool| view.matrix.iter().filter(|row| test(row)).count();
-        let broken = rows(|row| !row.never_ok && fails(row));
+        let broken = rows(|row| !row.never_ok && !row.new && fails(row));
         if broken > 0 {
             return failing(
                 Tone::Warning,
@@ -153,7 +153,7 @@ impl Summary {
                 "Too little yet to name a cause.",
             );
         }
-        let never = rows(|row| row.never_ok && !row.pending && fails(row));
+        let never = rows(|row| row.never_ok && !row.pending && !row.new && fails(row));
         if never > 0 {
             return failing(
                 Tone::Warning,
@@ -215,6 +215,11 @@ impl Summary {
             .iter()
             .filter(|row| row.cells.iter().all(|cell| cell.state == CellState::Unknown))
             .count();
+        let new = view
+            .matrix
+            .iter()
+            .filter(|row| !row.pending && row.new && fails(row))
+            .count();
         let mut doubts = Vec::new();
         for (n, words) in [
             (silent, "vantage is silent|vantages are silent"),
@@ -225,6 +230,10 @@ impl Summary {
             (
                 unseen,
                 "target has no fresh evidence|targets have no fresh evidence",
+            ),
+            (
+                new,
+                "new target does not work everywhere yet|new targets do not work everywhere yet",
             ),
         ] {
             let (one, many) = words.split_once('|').unwrap_or((words, words));
@@ -251,15 +260,20 @@ impl Summary {
     }
 }
 
-/// Whether a subject concerns nothing but targets that are not in service yet and have never worked.
-fn is_pending(view: &View, subject: &Subject) -> bool {
+/// Whether a subject concerns nothing but targets of which `test` holds.
+fn concerns_only(view: &View, subject: &Subject, test: impl Fn(&MatrixRow) -> bool) -> bool {
     let concerned = |row: &&MatrixRow| match subject {
         Subject::Front(front) => row.fronts.contains(front),
         Subject::Target(target) => row.target == *target,
         _ => false,
     };
     let mut rows = view.matrix.iter().filter(concerned).peekable();
-    rows.peek().is_some() && rows.all(|row| row.never_ok && row.pending)
+    rows.peek().is_some() && rows.all(test)
+}
+
+/// Not in service yet, and has never worked.
+fn is_pending(row: &MatrixRow) -> bool {
+    row.never_ok && row.pending
 }
 
 /// Every probe succeeds. What was found besides still counts, and a pass inside is none outside.
@@ -269,11 +283,7 @@ fn reachable(view: &View) -> Summary {
         count(view.matrix.len(), "target"),
         count(view.vantages.len(), "vantage")
     );
-    let pending = view
-        .matrix
-        .iter()
-        .filter(|row| row.never_ok && row.pending)
-        .count();
+    let pending = view.matrix.iter().filter(|row| is_pending(row)).count();
     if pending > 0 {
         let _ = write!(detail, "; {} not in service yet", count(pending, "target"));
     }
@@ -367,6 +377,33 @@ mod tests {
         // A target that has worked is in service, whatever its annotation says.
         if let Some(row) = view.matrix.last_mut() {
             row.never_ok = false;
+        }
+        assert_eq!(status(&view), Status::Failing);
+    }
+
+    #[test]
+    fn that_a_new_target_fails_is_unknown() {
+        let mut view = healthy();
+        let mut new = row("https://new.example.test/", None, &[CellState::Failing; 2]);
+        new.new = true;
+        view.matrix.push(new);
+        view.investigating.push(Investigation {
+            subject: Subject::Target("https://new.example.test/".parse().unwrap()),
+            sentence: "failing, cause not yet known".to_owned(),
+            since: view.at,
+        });
+        for never_ok in [true, false] {
+            if let Some(row) = view.matrix.last_mut() {
+                row.never_ok = never_ok;
+            }
+            let said = Summary::of(&view, false);
+            assert_eq!(
+                (said.status, &*said.detail),
+                (Status::Unknown, "1 new target does not work everywhere yet.")
+            );
+        }
+        if let Some(row) = view.matrix.last_mut() {
+            row.new = false;
         }
         assert_eq!(status(&view), Status::Failing);
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Front, Micros};
+use parallax_model::{EventTime, Front, Micros, Observation, Outcome, Phase};
 
 use super::{Engine, Settings};
 use crate::ids::NameIx;
@@ -42,11 +42,25 @@ impl Engine {
         self.routes.excuse(self.negative_until.clone());
     }
 
-    /// Whether a probe followed an answer that only a cache still held: the address had ceased to be one of a Service.
-    /// Beyond the TTL the answer is stale DNS, and its failures are failures.
-    pub(super) fn is_stale(&self, front: Option<Front>, at: EventTime) -> bool {
+    /// Whether a probe went where nobody is any more, as caches and rules do for a while after a change: to an address that had
+    /// ceased to be one of a Service, or through a Service to an endpoint that outlives its node. What lasts longer is a
+    /// failure.
+    pub(super) fn is_stale(&self, observation: &Observation, front: Option<Front>) -> bool {
+        let at = observation.at;
         let ended = front.and_then(|front| self.routes.ended(front.address.ip()));
-        ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings)))
+        if ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings))) {
+            return true;
+        }
+        let connecting = matches!(
+            observation.outcome,
+            Outcome::Failed {
+                phase: Phase::Connect,
+                ..
+            }
+        );
+        let placed = self.topology.targets().get(&observation.target);
+        let entry = placed.and_then(|placed| placed.entry.as_ref());
+        connecting && entry.is_some_and(|(service, _)| self.has_orphan(service, at))
     }
 
     /// Names of targets that have somewhere to lead to.

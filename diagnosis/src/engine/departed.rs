@@ -100,7 +100,9 @@ impl Engine {
                 return None;
             };
             let visits = self.blocks.get(&Block::plain(Of::Vip(*front)));
-            let last = visits.and_then(Ring::last).max(tracked.restored)?;
+            let last = visits
+                .and_then(Ring::last)
+                .max(tracked.restored.map(|restored| restored.judged))?;
             let speak = |client| {
                 let vantage = self.world.vantages.name(client);
                 self.matrix.is_reporting(client, at, self.settings) && self.known.contains(vantage)

@@ -385,7 +385,7 @@ impl Engine {
                 target: self.world.targets.get(&observation.target),
                 front,
                 placement,
-                stale: self.is_stale(front, observation.at),
+                stale: self.is_stale(observation, front),
             };
             self.matrix.take(recorded, place, self.settings);
         }

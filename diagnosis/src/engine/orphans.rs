@@ -5,7 +5,7 @@
 //! Until then a share of the connections is lost, and which share depends on how many endpoints there are: it reads like any
 //! cause that strikes some clients only.
 
-use parallax_model::{EventTime, Micros};
+use parallax_model::{EventTime, Micros, ServiceKey};
 
 use super::Engine;
 use crate::{judge::Unit, region::Region, topology::Topology};
@@ -27,6 +27,12 @@ impl Engine {
                 self.orphans.insert(key.clone(), at);
             }
         }
+    }
+
+    /// Whether nodes may still choose an endpoint of a Service although its node is gone.
+    pub(super) fn has_orphan(&self, service: &ServiceKey, at: EventTime) -> bool {
+        let since = self.orphans.get(service);
+        since.is_some_and(|since| at - *since <= COLLECTED)
     }
 
     /// Why a subject's failures may be those of an endpoint that nodes still choose although its node is gone.

@@ -10,6 +10,7 @@ use super::Engine;
 use crate::{
     block::{Block, Of},
     checkpoint::{Checkpoint, FormerAddress, TargetMemory, VERSION},
+    incident::Restored,
     topology::Service,
 };
 
@@ -35,11 +36,12 @@ impl Engine {
             let end = judged.min(now);
             Round(end.round(self.settings.interval).0 - 1)
         });
-        let (last, world) = (
-            judged.unwrap_or_else(|| now.round(self.settings.interval)),
-            &mut self.world,
-        );
-        self.incidents.restore(&checkpoint.incidents, last, world);
+        let restored = Restored {
+            judged: judged.unwrap_or_else(|| now.round(self.settings.interval)),
+            at: now,
+        };
+        let incidents = &checkpoint.incidents;
+        self.incidents.restore(incidents, restored, &mut self.world);
         let left = Checkpoint {
             incidents: Vec::new(),
             ..checkpoint.clone()

@@ -231,7 +231,7 @@ impl Findings {
         (routes, world): (&Routes, &World),
         settings: Settings,
     ) {
-        self.answers.forget(round, routes);
+        self.answers.forget(round, routes, settings.interval);
         let end = round.end(settings.interval);
         self.exposure.forget(end, topology, settings);
         self.silence.forget(end, topology, settings);

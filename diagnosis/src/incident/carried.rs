@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parallax_model::{Front, Round};
+use parallax_model::Front;
 
-use super::{Incidents, Tracked, tracked::IncidentRound};
+use super::{Incidents, Restored, Tracked, tracked::IncidentRound};
 use crate::{
     checkpoint::RememberedIncident, ids::World, judge::Unit, recovery::Recovery, region::Region,
     topology::Topology, verdict::Incident, weights::ONE,
@@ -32,10 +32,15 @@ impl Incidents {
             .collect()
     }
 
-    /// Takes up incidents where another process left them at `at`. Those that this one knows already stay as they are.
-    pub(crate) fn restore(&mut self, remembered: &[RememberedIncident], at: Round, world: &mut World) {
+    /// Takes up incidents where another process left them. Those that this one knows already stay as they are.
+    pub(crate) fn restore(
+        &mut self,
+        remembered: &[RememberedIncident],
+        restored: Restored,
+        world: &mut World,
+    ) {
         for one in remembered.iter().take(REMEMBERED) {
-            let Some(tracked) = Tracked::restored(one, at, world) else {
+            let Some(tracked) = Tracked::restored(one, restored, world) else {
                 continue;
             };
             let known = self.tracked.iter().any(|own| {
@@ -87,7 +92,7 @@ impl Tracked {
     }
 
     /// Nothing where its region is in the words of another version.
-    fn restored(remembered: &RememberedIncident, at: Round, world: &mut World) -> Option<Self> {
+    fn restored(remembered: &RememberedIncident, restored: Restored, world: &mut World) -> Option<Self> {
         let RememberedIncident {
             incident,
             scope,
@@ -107,7 +112,7 @@ impl Tracked {
         let passed = failing.iter().map(|client| (world.vantages.intern(client), 0));
         Some(Self {
             passed: passed.collect(),
-            recovery: Recovery::of(probes(failures), probes(crossed), at),
+            recovery: Recovery::of(probes(failures), probes(crossed), restored.judged),
             incident,
             scope,
             region,
@@ -117,7 +122,7 @@ impl Tracked {
             round: IncidentRound::default(),
             departed: None,
             published,
-            restored: Some(at),
+            restored: Some(restored),
             provisional: false,
         })
     }

@@ -11,7 +11,7 @@ use parallax_model::{Channel, EventTime, Micros, Round};
 
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
-pub(crate) use tracked::Tracked;
+pub(crate) use tracked::{Restored, Tracked};
 
 use crate::{
     cells::{CellKey, Dest, RoundCells},
@@ -96,7 +96,11 @@ impl Incidents {
                 .tracked
                 .iter()
                 .position(|t| t.is_open() && t.matches(&report));
-            let known = || self.tracked.iter().position(|t| t.knows_better(unit, &report));
+            let known = || {
+                self.tracked
+                    .iter()
+                    .position(|t| t.knows_better(unit, &report, at))
+            };
             if let Some(i) = found {
                 matched.insert(i);
                 self.take(i, unit, report, at);

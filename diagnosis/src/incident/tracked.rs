@@ -21,6 +21,10 @@ const CLEARLY: f64 = 2.0;
 /// Successes that each client which failed has to show before an incident is over.
 const PASSES: u64 = 2 * ONE;
 
+/// How long a process has seen too little to know better than the one before it: until every prober has found it, and each
+/// endpoint has been reached several times.
+const YOUNG: Micros = Micros::from_secs(60);
+
 /// What comes back within this is the same incident again; later it is another one.
 const SAME: Micros = Micros::from_secs(1800);
 
@@ -43,10 +47,19 @@ pub(crate) struct Tracked {
     pub(crate) departed: Option<String>,
     /// Fronts of Services of which another process knew.
     pub(crate) published: BTreeSet<Front>,
-    /// The last round that was judged by the process that left it to this one.
-    pub(crate) restored: Option<Round>,
+    /// Left to this process by the one before it.
+    pub(crate) restored: Option<Restored>,
     /// Named of the past, and nothing has failed since: nobody is told.
     pub(super) provisional: bool,
+}
+
+/// How an incident came from another process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Restored {
+    /// The last round that the other process judged.
+    pub(crate) judged: Round,
+    /// When this one took it over.
+    pub(crate) at: EventTime,
 }
 
 /// What a round said of the paths that an incident is about.
@@ -100,13 +113,23 @@ impl Tracked {
             && (withdrawn || report.class.contains(&self.region) || self.class.contains(&report.region))
     }
 
-    /// Named by the process before this one, on more evidence, and nothing that this one has seen tells the two apart. Those
-    /// who report first after a start would otherwise be blamed for what fails for everybody.
-    pub(super) fn knows_better(&self, unit: &Unit, report: &Report) -> bool {
-        self.is_open()
-            && self.restored.is_some()
-            && self.units.contains(unit)
-            && report.class.contains(&self.region)
+    /// Named by the process before this one, on more evidence. That is so while nothing that this one has seen tells the two
+    /// apart, and in its first minute whatever it has seen: those who report first after a start, and the endpoints that
+    /// they happened to reach, would otherwise be blamed for what fails for everybody.
+    pub(super) fn knows_better(&self, unit: &Unit, report: &Report, at: EventTime) -> bool {
+        let Some(restored) = self.restored.filter(|_| self.is_open()) else {
+            return false;
+        };
+        let targets = &self.incident.verdict.targets;
+        let explained = || {
+            let mut affected = report.verdict.targets.iter();
+            !report.verdict.targets.is_empty() && affected.all(|target| targets.contains(target))
+        };
+        if at - restored.at <= YOUNG {
+            self.units.contains(unit) || explained()
+        } else {
+            self.units.contains(unit) && report.class.contains(&self.region)
+        }
     }
 
     /// Takes over who fails, and what; its name stays.

@@ -30,8 +30,8 @@ type Newness = (EventTime, ReportSeq);
 #[derive(Debug, Clone, Default)]
 struct Row {
     fronts: BTreeSet<Front>,
-    /// Anybody asked, on any channel.
-    heard: bool,
+    /// When anybody first asked, on any channel.
+    first_probe: Option<EventTime>,
     /// When the first success that is known here was observed.
     first_success: Option<EventTime>,
     /// Where a user's connection goes, as the topology says.
@@ -62,6 +62,8 @@ pub(crate) struct Pulse {
 pub(crate) struct Matrix {
     rows: BTreeMap<TargetIx, Row>,
     last_seen: BTreeMap<VantageIx, EventTime>,
+    /// The earliest probe that anybody told of.
+    began: Option<EventTime>,
     /// Targets that are known to have succeeded, though not here.
     remembered: BTreeSet<TargetId>,
     /// How often a cell's newest outcome became another one.
@@ -77,7 +79,7 @@ pub(crate) struct Place {
     /// Where it went or would have gone.
     pub(crate) front: Option<Front>,
     pub(crate) placement: Placement,
-    /// It followed an answer that a cache still held: the address had ceased to be the Service's.
+    /// It went where nobody is any more, as caches and rules do for a while after a change.
     pub(crate) stale: bool,
 }
 
@@ -87,13 +89,13 @@ impl Matrix {
         let observation = &recorded.observation;
         let seen = self.last_seen.entry(place.vantage).or_default();
         *seen = (*seen).max(observation.at);
+        earliest(&mut self.began, observation.at);
         let Some(row) = place.target.and_then(|target| self.rows.get_mut(&target)) else {
             return;
         };
-        row.heard = true;
+        earliest(&mut row.first_probe, observation.at);
         if matches!(observation.outcome, Outcome::Ok { .. }) {
-            let first = row.first_success.get_or_insert(observation.at);
-            *first = (*first).min(observation.at);
+            earliest(&mut row.first_success, observation.at);
         }
         let shown_channel = matches!(observation.channel, Channel::Vip | Channel::Dns);
         if !shown_channel || matches!(observation.outcome, Outcome::NotAsked { .. }) {
@@ -218,6 +220,10 @@ impl Matrix {
     pub(crate) fn remember(&mut self, target: TargetId) {
         self.remembered.insert(target);
     }
+}
+
+fn earliest(known: &mut Option<EventTime>, at: EventTime) {
+    *known = Some(known.map_or(at, |known| known.min(at)));
 }
 
 /// What placements rest on besides Services.

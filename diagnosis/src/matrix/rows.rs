@@ -18,6 +18,9 @@ use crate::{
     view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
 };
 
+/// How long a target is new.
+const NEW: Micros = Micros::from_secs(60);
+
 impl Matrix {
     pub(crate) fn vantages(
         &self,
@@ -87,8 +90,9 @@ impl Matrix {
                     fronts: row
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
-                    never_ok: row.is_some_and(|r| r.heard && r.first_success.is_none())
+                    never_ok: row.is_some_and(|r| r.first_probe.is_some() && r.first_success.is_none())
                         && !self.remembered.contains(id),
+                    new: row.is_some_and(|row| self.is_new(id, row, now)),
                     pending: placed.target.pending,
                     baseline: baselines
                         .get(id)
@@ -103,6 +107,15 @@ impl Matrix {
 }
 
 impl Matrix {
+    fn is_new(&self, target: &TargetId, row: &Row, now: EventTime) -> bool {
+        let Some(first) = row.first_probe else {
+            return false;
+        };
+        // What was there when this process began may have worked long before.
+        let appeared = self.began.is_some_and(|began| first - began >= NEW);
+        now - first < NEW && (appeared || row.first_success.is_none()) && !self.remembered.contains(target)
+    }
+
     /// Until when a cache may hold the absence of a target's name: after the name got an address, and after it first led
     /// somewhere.
     fn absence_until(
@@ -223,9 +236,8 @@ impl Shown {
             failures: tally.failures,
             failure: match tally {
                 Tally { failures: 1.., .. } => failure.cloned(),
-                Tally { stale: 1.., .. } => {
-                    failure.map(|words| format!("{words}: a cached answer from before the latest change"))
-                }
+                Tally { stale: 1.., .. } => failure
+                    .map(|words| format!("{words}: as before the latest change of names and endpoints")),
                 _ => None,
             },
         }

@@ -19,7 +19,7 @@ pub(super) struct Tally {
     pub(super) failures: u64,
     /// Failures that were answers without an address: a cache may still hold them (RFC 2308).
     pub(super) absences: u64,
-    /// Probes that failed at an address that only a cache still knew. They tell of the past.
+    /// Probes that failed where nobody is any more. They tell of the past.
     pub(super) stale: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{NodeName, Round, ServiceKey};
+use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
 use super::{EndpointCondition, Readiness, Service, Topology};
 
@@ -13,16 +13,51 @@ const AFTERMATH: i64 = 3;
 /// Rounds that are remembered: as many as a window of evidence has at most.
 const REMEMBERED: i64 = 120;
 
+/// Rounds after the nodes are ready again in which the same Pods may still not be: a kubelet corrects their conditions when
+/// its watch has found the API server again, for which it waits up to a minute.
+const RETURN: i64 = 24;
+
 /// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
 #[derive(Debug, Default)]
-pub(crate) struct Withdrawals {
-    last: BTreeMap<ServiceKey, (Round, BTreeSet<NodeName>)>,
+pub(crate) struct Withdrawals(BTreeMap<ServiceKey, Withdrawn>);
+
+/// A Service that lost its endpoints.
+#[derive(Debug)]
+struct Withdrawn {
+    /// The last round in which it was without them.
+    last: Round,
+    /// The last round in which their nodes were not ready.
+    not_ready: Round,
+    nodes: BTreeSet<NodeName>,
+    pods: BTreeSet<PodName>,
+}
+
+impl Withdrawn {
+    /// Whether none of the endpoints has returned yet.
+    fn lasts(&self, round: Round, service: &Service) -> bool {
+        let mut endpoints = service.endpoints.iter();
+        !service.endpoints.is_empty()
+            && round.0 - self.not_ready.0 <= RETURN
+            && endpoints.all(|endpoint| {
+                endpoint.condition == EndpointCondition::Unready && self.pods.contains(&endpoint.pod)
+            })
+    }
 }
 
 impl Withdrawals {
     /// Takes in what holds in a round.
     pub(crate) fn take(&mut self, round: Round, topology: &Topology) {
-        self.last.retain(|_, (last, _)| round.0 - last.0 <= REMEMBERED);
+        self.0
+            .retain(|_, withdrawn| round.0 - withdrawn.last.0 <= REMEMBERED);
+        for (key, withdrawn) in &mut self.0 {
+            let service = topology.service(key);
+            // A withdrawal that is over does not go on when a Pod fails for its own reason.
+            if round.0 - withdrawn.last.0 <= 1
+                && service.is_some_and(|service| withdrawn.lasts(round, service))
+            {
+                withdrawn.last = round;
+            }
+        }
         if topology
             .nodes
             .values()
@@ -34,21 +69,27 @@ impl Withdrawals {
             let Some(nodes) = topology.withdrawn(service) else {
                 continue;
             };
-            let nodes = nodes.into_iter().cloned().collect();
-            self.last.insert(key.clone(), (round, nodes));
+            let endpoints = service.endpoints.iter();
+            let withdrawn = Withdrawn {
+                last: round,
+                not_ready: round,
+                nodes: nodes.into_iter().cloned().collect(),
+                pods: endpoints.map(|endpoint| endpoint.pod.clone()).collect(),
+            };
+            self.0.insert(key.clone(), withdrawn);
         }
     }
 
     /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures as late as
     /// those of a round.
     pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
-        let (last, nodes) = self.last.get(key)?;
-        (failed.0 - last.0 <= AFTERMATH).then_some(nodes)
+        let withdrawn = self.0.get(key)?;
+        (failed.0 - withdrawn.last.0 <= AFTERMATH).then_some(&withdrawn.nodes)
     }
 
     /// All Services that lost theirs of late, in order.
     pub(crate) fn services(&self) -> impl Iterator<Item = &ServiceKey> {
-        self.last.keys()
+        self.0.keys()
     }
 }
 
@@ -87,20 +128,64 @@ mod tests {
     use super::*;
     use crate::topology::TopologySpec;
 
-    /// Whether each of two endpoints is ready, and each of their nodes.
-    fn withdrawn(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
+    fn topology(endpoints: [(&str, bool); 2], nodes: [&str; 2]) -> Topology {
         let spec: TopologySpec = serde_json::from_value(json!({
             "nodes": [{"name": "n1", "readiness": nodes[0]}, {"name": "n2", "readiness": nodes[1]}],
             "services": [{"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.7"],
                 "ports": [{"port": 80, "targetPort": 8080}], "endpoints": [
-                    {"pod": "web-1", "address": "10.244.1.10", "node": "n1", "ready": endpoints[0]},
-                    {"pod": "web-2", "address": "10.244.2.10", "node": "n2", "ready": endpoints[1]}]}],
+                    {"pod": endpoints[0].0, "address": "10.244.1.10", "node": "n1", "ready": endpoints[0].1},
+                    {"pod": endpoints[1].0, "address": "10.244.2.10", "node": "n2", "ready": endpoints[1].1}]}],
         }))
         .unwrap();
-        let topology = Topology::try_from(spec).unwrap();
+        Topology::try_from(spec).unwrap()
+    }
+
+    /// Whether each of two endpoints is ready, and each of their nodes.
+    fn withdrawn(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
+        let topology = topology([("web-1", endpoints[0]), ("web-2", endpoints[1])], nodes);
         let service = topology.services().values().next().unwrap();
         let nodes = topology.withdrawn(service)?;
         Some(nodes.into_iter().map(ToString::to_string).collect())
+    }
+
+    /// Whether failures of each round are explained, after all nodes were not ready in the rounds 0 to 4, while the
+    /// endpoints are `after`.
+    fn explained(after: impl Fn(i64) -> [(&'static str, bool); 2]) -> Vec<bool> {
+        let gone = topology([("web-1", false), ("web-2", false)], ["NotReady"; 2]);
+        let key = gone.services().keys().next().unwrap();
+        let mut withdrawals = Withdrawals::default();
+        (0..40)
+            .map(|round| {
+                let now = if round < 5 {
+                    gone.clone()
+                } else {
+                    topology(after(round), ["Ready"; 2])
+                };
+                withdrawals.take(Round(round), &now);
+                withdrawals.nodes_of(key, Round(round)).is_some()
+            })
+            .collect()
+    }
+
+    /// The first round that is not explained.
+    fn ends(after: impl Fn(i64) -> [(&'static str, bool); 2]) -> Option<usize> {
+        explained(after).iter().position(|explained| !explained)
+    }
+
+    #[test]
+    fn a_withdrawal_lasts_until_an_endpoint_returns_though_the_nodes_are_ready() {
+        let late = |round| [("web-1", round >= 14), ("web-2", false)];
+        assert_eq!(ends(late), Some(17));
+        assert_eq!(ends(|_| [("web-1", true), ("web-2", true)]), Some(8));
+    }
+
+    #[test]
+    fn endpoints_that_do_not_return_or_are_others_have_their_own_reason() {
+        assert_eq!(ends(|_| [("web-1", false), ("web-2", false)]), Some(32));
+        assert_eq!(ends(|_| [("web-3", false), ("web-4", false)]), Some(8));
+        // Back once, and not ready again.
+        let again = |round| [("web-1", round == 6), ("web-2", false)];
+        assert_eq!(ends(again), Some(9));
     }
 
     #[test]

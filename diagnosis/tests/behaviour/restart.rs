@@ -231,6 +231,55 @@ fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
     }
 }
 
+/// After an upgrade two vantages report to a new aggregator, and what they reached first are a broken answer of one controller
+/// and an old good one of the other.
+#[test]
+fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
+    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut before = Day::new(spec.clone());
+    for round in 0..30 {
+        before.mesh(round, &ALL, well);
+        shop_from(&mut before, round, &ALL, round >= 12);
+        before.close(round, &ALL);
+    }
+    let first = only(&before.engine.view(start(30))).clone();
+    let mut after = Day::unread();
+    let checkpoint = before.engine.checkpoint(start(30));
+    after.engine.restore(&checkpoint, start(30));
+    after.change(spec, start(30).0);
+    let mut named = Vec::new();
+    for round in 30..60 {
+        after.mesh(round, &ALL, well);
+        for node in [1, 2] {
+            for controller in [1, 2] {
+                let broken = controller == 1;
+                for channel in ["vip", "direct"] {
+                    let line = json!({"channel": channel, "target": "http://shop.example.test/",
+                        "front": if channel == "vip" { "10.96.0.50:80".to_owned() } else { format!("10.244.{controller}.30:8000") },
+                        "entry": format!("controller-{controller}"), "status": if broken { 503 } else { 200 }});
+                    let failure = broken.then_some(("check", "status"));
+                    after.probe(round, node, 600_000, with(line, failure));
+                }
+            }
+        }
+        let view = after.close(round, &ALL);
+        let regions: Vec<String> = view
+            .incidents
+            .iter()
+            .filter(|incident| !matches!(incident.state, IncidentState::Closed { .. }))
+            .map(|incident| incident.verdict.region.region.clone())
+            .collect();
+        if round < 41 {
+            assert_eq!(regions, [first.verdict.region.region.as_str()], "round {round}");
+        }
+        named = regions;
+    }
+    assert!(
+        named.contains(&"backend".to_owned()),
+        "what lasts is named for what it is: {named:?}"
+    );
+}
+
 /// Three hosts of one application: that they fail together is no sign of the one vantage that has reported so far.
 #[test]
 fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {

@@ -19,7 +19,7 @@ use crate::{
 /// What the mesh sees right now.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 it could not be told (no aggregator, it is catching up after a start, or a vantage or target has no fresh evidence)."
+    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 it could not be told (no aggregator, it is catching up after a start, a vantage or target has no fresh evidence, or a target of the last minute does not work everywhere yet)."
 )]
 pub(crate) struct Args {
     /// json, yaml or wide.
@@ -43,10 +43,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &*summary.status {
         "ok" => Ok(()),
         "failing" => Err(Failure::No),
-        _ => Err(Failure::CouldNot(format!(
-            "{}: {} See the log of the aggregator and of the probers that are missing",
-            summary.text, summary.detail
-        ))),
+        _ => {
+            let complete = view
+                .vantages
+                .iter()
+                .all(|vantage| vantage.state == VantageState::Reporting);
+            let advice = if complete {
+                "Ask again in a minute"
+            } else {
+                "See the log of the aggregator and of the probers that are missing"
+            };
+            Err(Failure::CouldNot(format!(
+                "{}: {} {advice}",
+                summary.text, summary.detail
+            )))
+        }
     }
 }
 

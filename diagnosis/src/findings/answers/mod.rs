@@ -14,7 +14,9 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{DnsAnswer, EventTime, FailureKind, ProbeSpec, Round, ServiceKey, TargetId, Vantage};
+use parallax_model::{
+    DnsAnswer, EventTime, FailureKind, Micros, ProbeSpec, Round, ServiceKey, TargetId, Vantage,
+};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -121,6 +123,14 @@ impl Answers {
         if !nothing && answer.addresses.is_empty() {
             return;
         }
+        let cached = || {
+            routes
+                .absence_until(row.target)
+                .is_some_and(|until| row.at <= until)
+        };
+        if nothing && cached() {
+            return;
+        }
         let Some(asked) = routes.of(row.target).plain else {
             return;
         };
@@ -141,11 +151,20 @@ impl Answers {
         }
     }
 
-    /// Drops what is too old to be evidence, and names that nobody asks for any more.
-    pub(super) fn forget(&mut self, round: Round, routes: &Routes) {
+    /// Drops what is too old to be evidence, absences that a cache may hold still, and names that nobody asks for any more.
+    pub(super) fn forget(&mut self, round: Round, routes: &Routes, interval: Micros) {
         let names = routes.names();
+        let cached = routes.cached_absences();
         self.names.retain(|name, Name { askings, .. }| {
-            askings.retain(|_, told| told.last().is_some_and(|last| last.0 > round.0 - FORGOTTEN));
+            let cached = cached.get(name);
+            askings.retain(|_, told| {
+                let excused = |last: Round| {
+                    let absent = told.newest().is_some_and(|said| said.nothing);
+                    absent && cached.is_some_and(|until| last.start(interval) <= *until)
+                };
+                told.last()
+                    .is_some_and(|last| last.0 > round.0 - FORGOTTEN && !excused(last))
+            });
             names.contains(name) && !askings.is_empty()
         });
     }

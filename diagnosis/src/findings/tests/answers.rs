@@ -279,10 +279,13 @@ fn a_private_address_in_the_public_answer_is_said_to_be_out_of_the_cas_reach() {
 #[test]
 fn a_name_that_does_not_exist_on_one_resolver_and_leads_inside_on_another_lacks_its_override() {
     let mut stage = Stage::new(&cluster());
-    let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
+    let says = |round: i64, vantage: &str, stage: &mut Stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
         stage.tell(round, vantage, "a.example.test", "10.96.0.11:53", &[]);
-    });
+    };
+    let soon = rounds(&mut stage, 0..6, says);
+    assert_eq!(kinds(&soon), [""; 0], "a cache may hold the absence for 30 s");
+    let view = rounds(&mut stage, 6..12, says);
     assert_eq!(kinds(&view), ["missing-override"]);
     assert!(
         view.findings[0].sentence.contains("that it leads nowhere"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Outcome, Red, Seen, Span, Verdict};
+use super::{Outcome, Red, Seen, Span, Verdict, stories::Story};
 use crate::{
     observe::{Cell, Look, Severity},
     step::Expected,
@@ -67,9 +67,11 @@ pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
     }
     verdict.red = red(seen);
     // What may be said of a target may be shown of it.
-    verdict
-        .red
-        .retain(|red| !expected.may.iter().any(|saying| saying.names(&red.target)));
+    let named = &verdict.named;
+    verdict.red.retain(|red| {
+        let allowed = expected.may.iter().any(|saying| saying.names(&red.target));
+        !allowed && !named.iter().any(|story| explains(story, red))
+    });
     for red in &verdict.red {
         reasons.push(format!(
             "{:.0} s after the event {} is red from {} for {:.0} s, and no user felt anything: {}",
@@ -115,6 +117,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
                 look.line.starts_with("0 of ")
                     || could_not_tell(seen, look.at, look.until)
                     || catches_up(seen, look.at, &look.line)
+                    || has_new_target(seen, look.at, look.until)
             }
             _ => false,
         };
@@ -144,6 +147,16 @@ fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
     away || mute || alone
 }
 
+/// Whether a target failed that has just appeared: whether a new one works is not known at once.
+fn has_new_target(seen: &Seen, from: f64, until: f64) -> bool {
+    let around = |look: &&Look| look.at > from - APART && look.at < until + 1.0;
+    let mut looks = seen.timeline.looks.iter().filter(around);
+    looks.any(|look| {
+        let state = look.state.as_ref();
+        state.is_ok_and(|state| state.failing().any(|cell| cell.new))
+    })
+}
+
 /// Whether some vantages have not reported yet to an aggregator that nobody had reported to shortly before.
 fn catches_up(seen: &Seen, at: f64, line: &str) -> bool {
     let partial = line.split_once(" vantages report").is_some_and(|(count, _)| {
@@ -170,7 +183,7 @@ fn red(seen: &Seen) -> Vec<Red> {
         let Ok(state) = &look.state else { continue };
         for cell in state
             .red()
-            .filter(|cell| !cell.never_ok && !felt(seen, cell, look.at))
+            .filter(|cell| !cell.never_ok && !cell.new && !felt(seen, cell, look.at))
         {
             let stretches = found.entry((&cell.target, &cell.vantage)).or_default();
             match stretches.last_mut() {
@@ -188,6 +201,15 @@ fn red(seen: &Seen) -> Vec<Red> {
         }
     }
     found.into_values().flatten().collect()
+}
+
+/// Whether an incident that may be named was open, and is about what is red.
+fn explains(story: &Story, red: &Red) -> bool {
+    let mut open = story.open.iter();
+    let while_open =
+        open.any(|span| span.from - AROUND <= red.span.from && red.span.until <= span.until + AROUND);
+    let of_names = story.incident.region.starts_with("dns") && red.failure.ends_with("in resolve");
+    while_open && (of_names || story.incident.targets.contains(&red.target))
 }
 
 fn felt(seen: &Seen, cell: &Cell, at: f64) -> bool {

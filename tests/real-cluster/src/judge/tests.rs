@@ -194,6 +194,7 @@ fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
         state: "failing".to_owned(),
         failure: "refused in connect".to_owned(),
         never_ok: false,
+        new: false,
     };
     for look in timeline
         .looks
@@ -275,6 +276,33 @@ fn status_3_is_right_only_while_nobody_could_tell() {
     }
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+#[test]
+fn status_3_is_right_while_a_new_target_fails() {
+    let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &code,
+    };
+    for (new, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
+        let mut timeline = quiet.timeline();
+        let looks = timeline.looks.iter_mut();
+        for look in looks.filter(|look| (108.0..116.0).contains(&look.at)) {
+            look.state.as_mut().unwrap().cells = vec![Cell {
+                target: "http://10.96.8.8:80/".to_owned(),
+                vantage: "n1/pod".to_owned(),
+                state: "failing".to_owned(),
+                failure: "refused in connect".to_owned(),
+                never_ok: false,
+                new,
+            }];
+        }
+        let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+        assert_eq!(verdict.outcome, outcome, "{:?}", verdict.reasons);
+    }
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub struct Cell {
     pub failure: String,
     /// It has never worked.
     pub never_ok: bool,
+    /// It appeared within the last minute.
+    pub new: bool,
 }
 
 /// A finding or a hazard.
@@ -135,6 +137,7 @@ impl State {
                     state: text(&cell["state"]),
                     failure: text(&cell["failure"]),
                     never_ok: row["never_ok"] == true,
+                    new: row["new"] == true,
                 });
             }
         }
@@ -166,6 +169,11 @@ impl State {
     /// Incidents that are not closed.
     pub fn open(&self) -> impl Iterator<Item = &Incident> {
         self.incidents.iter().filter(|incident| incident.is_open())
+    }
+
+    /// Cells of which a fresh probe failed.
+    pub fn failing(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| cell.state != "unknown")
     }
 
     /// Cells of which all fresh probes failed.
