@@ -15,6 +15,9 @@ const UNREADY: f64 = 15.0;
 /// A vantage may report so long after the first of them to a new aggregator: without a volume it has a new CA, which kubelets
 /// bring to the probers within about a minute.
 const CATCH_UP: f64 = 90.0;
+/// What `parallax status` says where Kubernetes counts no aggregator as ready: while one starts, and for a while after an
+/// absence of the API server. The suite asks the Pods themselves, whether they are ready or not.
+const NOBODY_READY: &str = "parallax: no Pod of the aggregator is ready";
 /// Red cells that are seen further apart are two.
 const APART: f64 = 5.0;
 
@@ -115,6 +118,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
             Some(1) => incident_allowed,
             Some(3) => {
                 look.line.starts_with("0 of ")
+                    || look.line.starts_with(NOBODY_READY)
                     || could_not_tell(seen, look.at, look.until)
                     || catches_up(seen, look.at, &look.line)
                     || has_new_target(seen, look.at, look.until)
