@@ -7,8 +7,9 @@ use tokio::time::{Instant, sleep};
 use super::Suite;
 use crate::{observe::aggregators, say, step::Installation};
 
-/// How long remains of a former step are waited for before Parallax is installed anew.
-const REMAINS: Duration = Duration::from_secs(75);
+/// How long remains of a former step are waited for before Parallax is installed anew; an aggregator that started in it warms
+/// up for two minutes.
+const REMAINS: Duration = Duration::from_secs(150);
 /// How long a new installation may take until it is quiet; two minutes of it are its warm-up.
 const NEW: Duration = Duration::from_mins(5);
 /// How long it must have been quiet.
