@@ -347,6 +347,7 @@ pub(crate) fn troubled() -> View {
         subject: Subject::Front("198.51.100.7:5432".parse().unwrap()),
         sentence: "no answer to the connection attempt from every node, fine from outside".to_owned(),
         since: ago(9),
+        excused: false,
     }];
     view.counters = Counters {
         counted: 120_344,

@@ -142,6 +142,10 @@ pub struct Investigation {
     pub sentence: String,
     /// First failing round.
     pub since: EventTime,
+    /// What would explain it passes by itself (an endpoint that outlives its node, a prober of ours that is away): it is
+    /// waited for, and is no failure so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub excused: bool,
 }
 
 /// What came in, and what was left out of judgement and why.

@@ -43,6 +43,7 @@ impl Engine {
         let named: Vec<&Finding> = judgement.findings.iter().filter(|f| f.named).collect();
         let mut reports = Vec::new();
         let mut waiting = None;
+        let mut excused = false;
         for finding in &named {
             let verdict = {
                 let mut desk = self.desk(unit, judgement, finding, facts);
@@ -62,6 +63,7 @@ impl Engine {
                     "the prober on node {node} answers nobody, and the other pods there do: look at the prober, not at the \
                      node"
                 ));
+                excused = true;
                 continue;
             }
             let doubt = self
@@ -69,6 +71,7 @@ impl Engine {
                 .or_else(|| self.may_be_gone(unit, judgement, finding, at));
             if let Some(sentence) = doubt {
                 waiting = Some(format!("{}; but {sentence}", verdict.sentence));
+                excused = true;
                 continue;
             }
             reports.push(Report {
@@ -88,6 +91,8 @@ impl Engine {
             });
         }
         let nothing_named = named.is_empty();
+        let service = self.service_of_unit(unit);
+        excused |= nothing_named && service.is_some_and(|service| self.has_orphan(&service.key, at));
         if !judgement.unexplained {
             self.unexplained.remove(unit);
         }
@@ -116,26 +121,24 @@ impl Engine {
             None => None,
         };
         match sentence {
-            Some(sentence) => {
-                let since = judgement
-                    .findings
-                    .iter()
-                    .map(|f| f.first_failure)
-                    .min()
-                    .unwrap_or(judgement.case.start)
-                    .start(self.settings.interval);
-                let subject = Self::subject_of(unit);
-                let investigation = self.investigating.entry(unit.clone()).or_insert(Investigation {
-                    subject,
-                    sentence: String::new(),
-                    since,
-                });
-                investigation.sentence = sentence;
-            }
+            Some(sentence) => self.investigate(unit, judgement, sentence, excused),
             None => {
                 self.investigating.remove(unit);
             }
         }
+    }
+
+    fn investigate(&mut self, unit: &Unit, judgement: &Judgement, sentence: String, excused: bool) {
+        let failing = judgement.findings.iter().map(|finding| finding.first_failure);
+        let since = failing.min().unwrap_or(judgement.case.start);
+        let investigation = self.investigating.entry(unit.clone()).or_insert(Investigation {
+            subject: Self::subject_of(unit),
+            sentence: String::new(),
+            since: since.start(self.settings.interval),
+            excused,
+        });
+        investigation.sentence = sentence;
+        investigation.excused = excused;
     }
 
     fn suspicion(&self, judgement: &Judgement) -> String {

@@ -146,6 +146,40 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
     assert_eq!(view.incidents[0].verdict.region.region, "dns-all");
 }
 
+/// A `StatefulSet` moves its only Pod. Two replicas of the resolver learn of it at different times, and each client asks now the
+/// one and now the other.
+#[test]
+fn a_name_whose_only_endpoint_moves_does_not_flap() {
+    let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
+    let (old, new) = ("10.244.0.20", "10.244.2.22");
+    let answers = |round: i64| match round {
+        0..6 => Some(old),
+        6 | 8 | 10 | 12 => None,
+        7 | 9 => Some(old),
+        _ => Some(new),
+    };
+    for round in 0..40 {
+        match round {
+            6 => day.change(cluster(&nodes(NODES), &[]), 6 * INTERVAL),
+            10 => day.change(cluster(&nodes(NODES), &[(2, 2)]), 10 * INTERVAL),
+            _ => {}
+        }
+        day.mesh(round, &ALL, well);
+        for node in ALL {
+            match answers(round) {
+                Some(address) => day.name(round, node, &[address], 30, &[old][..usize::from(round >= 6)]),
+                None => day.absent(round, node),
+            }
+        }
+        let view = day.close(round, &ALL);
+        let kinds: Vec<_> = view.findings.iter().map(|finding| finding.kind.label()).collect();
+        assert!(
+            kinds.iter().all(|kind| *kind == "cache-window"),
+            "round {round}: {kinds:?}"
+        );
+    }
+}
+
 #[test]
 fn a_headless_service_without_endpoints_lacks_endpoints_and_no_name() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));

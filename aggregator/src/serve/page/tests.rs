@@ -94,7 +94,10 @@ fn ok_is_said_only_when_every_vantage_reports_and_every_target_was_seen() {
             cell.state = CellState::Unknown;
         }
     });
-    doubtful(|view| view.matrix[0].cells[0].state = CellState::Flaky);
+    doubtful(|view| {
+        view.matrix[0].cells[0].state = CellState::Flaky;
+        view.matrix[0].cells[0].failures = 2;
+    });
     doubtful(|view| view.matrix.clear());
     doubtful(|view| view.vantages.clear());
 }

@@ -123,12 +123,13 @@ impl Answers {
         if !nothing && answer.addresses.is_empty() {
             return;
         }
+        // An absence is right while the Service has no endpoint, and of before for a while after.
         let cached = || {
             routes
                 .absence_until(row.target)
                 .is_some_and(|until| row.at <= until)
         };
-        if nothing && cached() {
+        if nothing && (routes.leads_nowhere(row.target) || cached()) {
             return;
         }
         let Some(asked) = routes.of(row.target).plain else {

@@ -115,7 +115,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
     for look in looks.filter(|look| look.at >= seen.marks.fault && look.until <= seen.marks.ended) {
         let fine = match look.code.0 {
             Some(0) => true,
-            Some(1) => incident_allowed,
+            Some(1) => incident_allowed || users_fail(seen, look.at),
             Some(3) => {
                 look.line.starts_with("0 of ")
                     || look.line.starts_with(NOBODY_READY)
@@ -138,6 +138,11 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
     }
 }
 
+/// Whether users were not served around then: that a target fails is then the truth.
+fn users_fail(seen: &Seen, at: f64) -> bool {
+    seen.users.any_fails(at - AROUND, at + AROUND)
+}
+
 /// Whether nobody could have told: the API server or an aggregator did not answer, or no vantage reported.
 fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
     let around = |at: f64| at > from - UNREADY && at < until + 1.0;
@@ -151,13 +156,13 @@ fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
     away || mute || alone
 }
 
-/// Whether a target failed that has just appeared: whether a new one works is not known at once.
+/// Whether a target was not ok that has just appeared: whether a new one works is not known at once.
 fn has_new_target(seen: &Seen, from: f64, until: f64) -> bool {
     let around = |look: &&Look| look.at > from - APART && look.at < until + 1.0;
     let mut looks = seen.timeline.looks.iter().filter(around);
     looks.any(|look| {
         let state = look.state.as_ref();
-        state.is_ok_and(|state| state.failing().any(|cell| cell.new))
+        state.is_ok_and(|state| state.cells.iter().any(|cell| cell.new))
     })
 }
 

@@ -279,6 +279,23 @@ fn status_3_is_right_only_while_nobody_could_tell() {
 }
 
 #[test]
+fn status_1_is_right_while_users_are_not_served() {
+    let code = |at: f64| i32::from((110.0..115.0).contains(&at));
+    let quiet = Story {
+        open: &nothing,
+        fails: &never,
+        firing: &no_alert,
+        code: &code,
+    };
+    let mut timeline = quiet.timeline();
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Failed);
+    timeline.requests.push(request(108.0, "service", true));
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Passed, "{:?}", verdict.reasons);
+}
+
+#[test]
 fn status_3_is_right_while_a_new_target_fails() {
     let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
     let quiet = Story {

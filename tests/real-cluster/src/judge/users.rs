@@ -80,6 +80,16 @@ impl<'a> Users<'a> {
         })
     }
 
+    /// Whether any request failed between two times.
+    #[must_use]
+    pub fn any_fails(&self, from: f64, until: f64) -> bool {
+        let mut within = self
+            .requests
+            .iter()
+            .filter(|request| request.at >= from && request.at <= until);
+        within.any(|request| request.error.is_some())
+    }
+
     /// Destinations at which some client felt an outage between two times.
     #[must_use]
     pub fn outages(&self, from: f64, until: f64) -> Vec<&'a str> {

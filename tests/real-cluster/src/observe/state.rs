@@ -171,11 +171,6 @@ impl State {
         self.incidents.iter().filter(|incident| incident.is_open())
     }
 
-    /// Cells of which a fresh probe failed.
-    pub fn failing(&self) -> impl Iterator<Item = &Cell> {
-        self.cells.iter().filter(|cell| cell.state != "unknown")
-    }
-
     /// Cells of which all fresh probes failed.
     pub fn red(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(|cell| cell.state == "failing")
