@@ -84,8 +84,8 @@ pub struct MatrixRow {
     pub fronts: Vec<Front>,
     /// Never succeeded on any channel since it appeared.
     pub never_ok: bool,
-    /// First probed within the last minute, and not known to have worked before: it may still be being rolled out, so that it
-    /// fails says little.
+    /// First probed within the last minute, by a mesh that had probed others before: it may still be being rolled out, so that
+    /// it fails says little.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new: bool,
     /// Its owner says that it is not in service yet.

@@ -107,13 +107,14 @@ impl Matrix {
 }
 
 impl Matrix {
+    /// Whether a target appeared a moment ago, in a mesh that was there before it.
     fn is_new(&self, target: &TargetId, row: &Row, now: EventTime) -> bool {
         let Some(first) = row.first_probe else {
             return false;
         };
-        // What was there when this process began may have worked long before.
+        // What was there when this process began is no news to anybody but this process.
         let appeared = self.began.is_some_and(|began| first - began >= NEW);
-        now - first < NEW && (appeared || row.first_success.is_none()) && !self.remembered.contains(target)
+        appeared && now - first < NEW && !self.remembered.contains(target)
     }
 
     /// Until when a cache may hold the absence of a target's name: after the name got an address, and after it first led
