@@ -156,9 +156,10 @@ fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
     away || mute || alone
 }
 
-/// Whether a target was not ok that has just appeared: whether a new one works is not known at once.
+/// Whether a target was not ok that has just appeared, or was about to get its first probe: whether a new one works is not
+/// known at once.
 fn has_new_target(seen: &Seen, from: f64, until: f64) -> bool {
-    let around = |look: &&Look| look.at > from - APART && look.at < until + 1.0;
+    let around = |look: &&Look| look.at > from - APART && look.at < until + APART;
     let mut looks = seen.timeline.looks.iter().filter(around);
     looks.any(|look| {
         let state = look.state.as_ref();
