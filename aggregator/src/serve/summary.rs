@@ -355,6 +355,15 @@ mod tests {
         Summary::of(view, false).status
     }
 
+    fn investigate(view: &mut View, subject: Subject) {
+        view.investigating.push(Investigation {
+            subject,
+            sentence: "failing, cause not yet known".to_owned(),
+            since: view.at,
+            excused: false,
+        });
+    }
+
     #[test]
     fn a_failure_is_one_whether_its_cause_is_named_or_not() {
         assert_eq!(status(&healthy()), Status::Ok);
@@ -373,28 +382,24 @@ mod tests {
     #[test]
     fn one_lost_probe_of_a_target_is_said_and_is_no_failure() {
         let mut view = healthy();
-        let lose = |view: &mut View, target: usize, cell: usize| {
-            view.matrix[target].cells[cell].state = CellState::Flaky;
-            view.matrix[target].cells[cell].failures = 1;
+        let lose = |view: &mut View, cell: usize| {
+            view.matrix[0].cells[cell].state = CellState::Flaky;
+            view.matrix[0].cells[cell].failures = 1;
         };
-        lose(&mut view, 0, 0);
+        lose(&mut view, 0);
         let said = Summary::of(&view, false);
         assert_eq!((said.status, said.tone), (Status::Ok, Tone::Ok));
         assert!(said.detail.contains("; 1 probe lost"), "{}", said.detail);
         // The same from another vantage is no chance.
-        lose(&mut view, 0, 1);
+        lose(&mut view, 1);
         assert_eq!(status(&view), Status::Failing);
     }
 
     #[test]
     fn a_failure_that_passes_by_itself_is_waited_for() {
         let mut view = healthy();
-        view.investigating.push(Investigation {
-            subject: Subject::Network,
-            sentence: "an endpoint of Service shop/web went with its node 12 s ago".to_owned(),
-            since: view.at,
-            excused: true,
-        });
+        investigate(&mut view, Subject::Network);
+        view.investigating[0].excused = true;
         let said = Summary::of(&view, false);
         assert_eq!(said.status, Status::Ok);
         assert!(
@@ -420,12 +425,10 @@ mod tests {
         if let Some(row) = view.matrix.last_mut() {
             row.pending = true;
         }
-        view.investigating.push(Investigation {
-            subject: Subject::Target("https://new.example.test/".parse().unwrap()),
-            sentence: "failing, cause not yet known".to_owned(),
-            since: view.at,
-            excused: false,
-        });
+        investigate(
+            &mut view,
+            Subject::Target("https://new.example.test/".parse().unwrap()),
+        );
         let said = Summary::of(&view, false);
         assert_eq!(said.status, Status::Ok);
         assert!(
@@ -446,12 +449,10 @@ mod tests {
         let mut new = row("https://new.example.test/", None, &[CellState::Failing; 2]);
         new.new = true;
         view.matrix.push(new);
-        view.investigating.push(Investigation {
-            subject: Subject::Target("https://new.example.test/".parse().unwrap()),
-            sentence: "failing, cause not yet known".to_owned(),
-            since: view.at,
-            excused: false,
-        });
+        investigate(
+            &mut view,
+            Subject::Target("https://new.example.test/".parse().unwrap()),
+        );
         for never_ok in [true, false] {
             if let Some(row) = view.matrix.last_mut() {
                 row.never_ok = never_ok;

@@ -42,25 +42,23 @@ impl Engine {
         self.routes.excuse(self.negative_until.clone());
     }
 
-    /// Whether a probe went where nobody is any more, as caches and rules do for a while after a change: to an address that had
-    /// ceased to be one of a Service, or through a Service to an endpoint that outlives its node. What lasts longer is a
-    /// failure.
+    /// Whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no longer exists: an
+    /// address that a Service has lost, or an endpoint that outlives its node. What lasts longer is a failure.
     pub(super) fn is_stale(&self, observation: &Observation, front: Option<Front>) -> bool {
+        let Outcome::Failed { phase, .. } = observation.outcome else {
+            return false;
+        };
         let at = observation.at;
         let ended = front.and_then(|front| self.routes.ended(front.address.ip()));
         if ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings))) {
             return true;
         }
-        let connecting = matches!(
-            observation.outcome,
-            Outcome::Failed {
-                phase: Phase::Connect,
-                ..
-            }
-        );
+        if phase != Phase::Connect {
+            return false;
+        }
         let placed = self.topology.targets().get(&observation.target);
         let entry = placed.and_then(|placed| placed.entry.as_ref());
-        connecting && entry.is_some_and(|(service, _)| self.has_orphan(service, at))
+        entry.is_some_and(|(service, _)| self.orphaned_for(service, at).is_some())
     }
 
     /// Names of targets that have somewhere to lead to.

@@ -92,7 +92,8 @@ impl Engine {
         }
         let nothing_named = named.is_empty();
         let service = self.service_of_unit(unit);
-        excused |= nothing_named && service.is_some_and(|service| self.has_orphan(&service.key, at));
+        excused |=
+            nothing_named && service.is_some_and(|service| self.orphaned_for(&service.key, at).is_some());
         if !judgement.unexplained {
             self.unexplained.remove(unit);
         }

@@ -29,10 +29,10 @@ impl Engine {
         }
     }
 
-    /// Whether nodes may still choose an endpoint of a Service although its node is gone.
-    pub(super) fn has_orphan(&self, service: &ServiceKey, at: EventTime) -> bool {
-        let since = self.orphans.get(service);
-        since.is_some_and(|since| at - *since <= COLLECTED)
+    /// How long ago an endpoint of a Service lost its node, while nodes may still choose it.
+    pub(super) fn orphaned_for(&self, service: &ServiceKey, at: EventTime) -> Option<Micros> {
+        let since = self.orphans.get(service)?;
+        Some(at - *since).filter(|age| *age <= COLLECTED)
     }
 
     /// Why a subject's failures may be those of an endpoint that nodes still choose although its node is gone.
@@ -42,14 +42,11 @@ impl Engine {
             return None;
         }
         let service = self.service_of_unit(unit)?;
-        let since = *self.orphans.get(&service.key)?;
-        let age = at - since;
-        (age <= COLLECTED).then(|| {
-            format!(
-                "an endpoint of Service {} went with its node {} s ago, and nodes choose it until the Pod garbage collector removes it",
-                service.key,
-                age.0 / 1_000_000
-            )
-        })
+        let age = self.orphaned_for(&service.key, at)?;
+        Some(format!(
+            "an endpoint of Service {} went with its node {} s ago, and nodes choose it until the Pod garbage collector removes it",
+            service.key,
+            age.0 / 1_000_000
+        ))
     }
 }

@@ -3,14 +3,14 @@
 //! A large mesh asks for a target from some of its vantages only. Cells are kept for those that are to ask and for those
 //! that did: nobody expects an answer from the others.
 
+mod cell;
 mod rows;
-mod shown;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, ReportSeq, TargetId};
 
-use self::shown::Shown;
+use self::cell::Cell;
 use crate::{
     engine::Settings,
     former::FormerPods,
@@ -38,7 +38,7 @@ struct Row {
     usual: Option<Front>,
     /// The vantages that are to ask for it.
     planned: Vec<VantageIx>,
-    cells: BTreeMap<VantageIx, Shown>,
+    cells: BTreeMap<VantageIx, Cell>,
 }
 
 /// One target's newest outcome from one vantage.
@@ -79,7 +79,7 @@ pub(crate) struct Place {
     /// Where it went or would have gone.
     pub(crate) front: Option<Front>,
     pub(crate) placement: Placement,
-    /// It went where nobody is any more, as caches and rules do for a while after a change.
+    /// A DNS cache or a Service rule sent it to an address or endpoint that no longer exists.
     pub(crate) stale: bool,
 }
 
@@ -136,13 +136,13 @@ impl Matrix {
             row.planned = numbers.collect();
             row.usual = default_front(new, id);
             row.cells.retain(|vantage, _| is_known(*vantage));
-            for (vantage, shown) in &mut row.cells {
-                let front = shown.front.or(row.usual);
+            for (vantage, cell) in &mut row.cells {
+                let front = cell.front.or(row.usual);
                 if !front.is_some_and(|front| stays(&front)) {
                     let vantage = world.vantages.name(*vantage);
-                    let probe = (vantage, front.as_ref(), shown.entry.as_ref());
-                    let at = shown.last.map_or(EventTime(0), |(at, _)| at);
-                    shown.placement = Some(former.placement(new, probe, at));
+                    let probe = (vantage, front.as_ref(), cell.entry.as_ref());
+                    let at = cell.last.map_or(EventTime(0), |(at, _)| at);
+                    cell.placement = Some(former.placement(new, probe, at));
                 }
             }
             self.rows.insert(target, row);
@@ -153,8 +153,8 @@ impl Matrix {
 
     /// Rounds are others from now on: each counts where it ended.
     pub(crate) fn divide(&mut self, old: Settings, new: Settings) {
-        for shown in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
-            shown.divide(|round| round.end(old.interval).minus(Micros(1)).round(new.interval));
+        for cell in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
+            cell.divide(|round| round.end(old.interval).minus(Micros(1)).round(new.interval));
         }
         self.changes += 1;
     }
@@ -173,11 +173,11 @@ impl Matrix {
 
     /// The newest outcome of each target from each vantage as a user would go, where it is fresh.
     pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = Seen> {
-        self.fresh(now, settings).filter_map(|(vantage, shown)| {
+        self.fresh(now, settings).filter_map(|(vantage, cell)| {
             Some(Seen {
                 vantage,
-                front: shown.front?,
-                ok: shown.newest()?,
+                front: cell.front?,
+                ok: cell.newest()?,
             })
         })
     }
@@ -190,15 +190,15 @@ impl Matrix {
         }
     }
 
-    fn fresh(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = (VantageIx, &Shown)> {
+    fn fresh(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = (VantageIx, &Cell)> {
         let horizon = now.minus(Rounds::patience(settings));
         let cells = self.rows.values().flat_map(|row| &row.cells);
         cells
-            .filter(move |(_, shown)| {
-                let newest = shown.newest_round();
+            .filter(move |(_, cell)| {
+                let newest = cell.newest_round();
                 newest.is_some_and(|round| round.end(settings.interval) > horizon)
             })
-            .map(|(vantage, shown)| (*vantage, shown))
+            .map(|(vantage, cell)| (*vantage, cell))
     }
 
     /// Whether a vantage was heard lately.

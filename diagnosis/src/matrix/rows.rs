@@ -6,7 +6,7 @@ use parallax_model::{EventTime, Micros, Round, TargetId, Vantage};
 
 use super::{
     Matrix, Row,
-    shown::{Shown, Tally},
+    cell::{Cell, Tally},
 };
 use crate::{
     baseline::Baseline,
@@ -104,9 +104,7 @@ impl Matrix {
             })
             .collect()
     }
-}
 
-impl Matrix {
     /// Whether a target appeared a moment ago, in a mesh that was there before it.
     fn is_new(&self, target: &TargetId, row: &Row, now: EventTime) -> bool {
         let Some(first) = row.first_probe else {
@@ -195,7 +193,7 @@ impl Row {
         asking
             .into_iter()
             .map(|(column, vantage)| match self.cells.get(&vantage) {
-                Some(shown) => shown.cell(column, window),
+                Some(cell) => cell.view(column, window),
                 None => MatrixCell {
                     vantage: column,
                     state: CellState::Unknown,
@@ -210,8 +208,8 @@ impl Row {
     }
 }
 
-impl Shown {
-    fn cell(&self, column: usize, window: Window) -> MatrixCell {
+impl Cell {
+    fn view(&self, column: usize, window: Window) -> MatrixCell {
         // Only what is fresh is evidence; never ok without it.
         let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
         let tally = fresh.fold(Tally::default(), |sum, (round, tally)| {

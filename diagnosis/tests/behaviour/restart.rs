@@ -201,22 +201,34 @@ fn a_baseline_outlives_the_process() {
     );
 }
 
+/// A shop that answers 503 since round 12, at the end of round 29.
+fn shop_down() -> (Value, Day) {
+    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut day = Day::new(spec.clone());
+    for round in 0..30 {
+        day.mesh(round, &ALL, well);
+        shop_from(&mut day, round, &ALL, round >= 12);
+        day.close(round, &ALL);
+    }
+    (spec, day)
+}
+
+/// The process that takes over from `before` at round 30, and is told nothing of the time before.
+fn successor(before: &Day, spec: &Value) -> Day {
+    let mut day = Day::unread();
+    let checkpoint = before.engine.checkpoint(start(30));
+    day.engine.restore(&checkpoint, start(30));
+    day.change(spec.clone(), start(30).0);
+    day
+}
+
 #[test]
 fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
-    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
-    let mut before = Day::new(spec.clone());
-    for round in 0..30 {
-        before.mesh(round, &ALL, well);
-        shop_from(&mut before, round, &ALL, round >= 12);
-        before.close(round, &ALL);
-    }
+    let (spec, before) = shop_down();
     let views = before.engine.view(start(30));
     let first = only(&views).clone();
     for alone in ALL {
-        let mut after = Day::unread();
-        let checkpoint = before.engine.checkpoint(start(30));
-        after.engine.restore(&checkpoint, start(30));
-        after.change(spec.clone(), start(30).0);
+        let mut after = successor(&before, &spec);
         for round in 30..46 {
             after.mesh(round, &[alone], well);
             shop_from(&mut after, round, &[alone], true);
@@ -235,18 +247,9 @@ fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
 /// and an old good one of the other.
 #[test]
 fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
-    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
-    let mut before = Day::new(spec.clone());
-    for round in 0..30 {
-        before.mesh(round, &ALL, well);
-        shop_from(&mut before, round, &ALL, round >= 12);
-        before.close(round, &ALL);
-    }
+    let (spec, before) = shop_down();
     let first = only(&before.engine.view(start(30))).clone();
-    let mut after = Day::unread();
-    let checkpoint = before.engine.checkpoint(start(30));
-    after.engine.restore(&checkpoint, start(30));
-    after.change(spec, start(30).0);
+    let mut after = successor(&before, &spec);
     let mut named = Vec::new();
     for round in 30..60 {
         after.mesh(round, &ALL, well);
@@ -317,11 +320,7 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
     }
     assert_eq!(open(&before.engine.view(start(30))).len(), 1);
     for alone in ALL {
-        let mut after = Day::unread();
-        after
-            .engine
-            .restore(&before.engine.checkpoint(start(30)), start(30));
-        after.change(spec.clone(), start(30).0);
+        let mut after = successor(&before, &spec);
         for round in 30..40 {
             // The other channels of the vantage are not back yet.
             ask(&mut after, round, &[alone], true);

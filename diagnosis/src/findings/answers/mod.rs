@@ -15,7 +15,7 @@ use std::{
 };
 
 use parallax_model::{
-    DnsAnswer, EventTime, FailureKind, Micros, ProbeSpec, Round, ServiceKey, TargetId, Vantage,
+    DnsAnswer, EventTime, KindClass, Micros, ProbeSpec, Round, ServiceKey, TargetId, Vantage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -115,19 +115,15 @@ impl Answers {
     /// business, and says nothing of the name.
     pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &World) {
         let Some(answer) = &row.dns else { return };
-        let leads_nowhere = |(_, (kind, _))| {
-            let kind = world.kinds.name(kind);
-            matches!(kind, FailureKind::NxDomain | FailureKind::NoAddress)
-        };
+        let leads_nowhere = |(_, (kind, _))| world.kinds.name(kind).class(None) == KindClass::NxDomain;
         let nothing = row.failure().is_some_and(leads_nowhere);
         if !nothing && answer.addresses.is_empty() {
             return;
         }
         // An absence is right while the Service has no endpoint, and of before for a while after.
         let cached = || {
-            routes
-                .absence_until(row.target)
-                .is_some_and(|until| row.at <= until)
+            row.name(routes)
+                .is_some_and(|name| routes.may_be_cached(name, row.at))
         };
         if nothing && (routes.leads_nowhere(row.target) || cached()) {
             return;
@@ -152,7 +148,7 @@ impl Answers {
         }
     }
 
-    /// Drops what is too old to be evidence, absences that a cache may hold still, and names that nobody asks for any more.
+    /// Drops answers that are too old to be evidence, absences that a cache may still hold, and names that no target uses.
     pub(super) fn forget(&mut self, round: Round, routes: &Routes, interval: Micros) {
         let names = routes.names();
         let cached = routes.cached_absences();

@@ -140,7 +140,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
 
 /// Whether users were not served around then: that a target fails is then the truth.
 fn users_fail(seen: &Seen, at: f64) -> bool {
-    seen.users.any_fails(at - AROUND, at + AROUND)
+    seen.users.failed(at - AROUND, at + AROUND).next().is_some()
 }
 
 /// Whether nobody could have told: the API server or an aggregator did not answer, or no vantage reported.

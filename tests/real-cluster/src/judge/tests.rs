@@ -47,7 +47,17 @@ struct Story<'a> {
     code: &'a dyn Fn(f64) -> i32,
 }
 
-impl Story<'_> {
+impl<'a> Story<'a> {
+    /// Nothing happens but that `parallax status` ends so.
+    fn quiet(code: &'a dyn Fn(f64) -> i32) -> Self {
+        Self {
+            open: &nothing,
+            fails: &never,
+            firing: &no_alert,
+            code,
+        }
+    }
+
     fn timeline(&self) -> Timeline {
         let mut timeline = Timeline::default();
         for second in 60..225 {
@@ -101,12 +111,7 @@ fn destinations() -> Destinations {
 
 #[test]
 fn an_ordinary_step_in_which_nothing_is_said_passes() {
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &fine,
-    };
+    let quiet = Story::quiet(&fine);
     let verdict = judge(&ordinary(), &quiet.timeline(), MARKS, &destinations());
     assert_eq!((verdict.outcome, verdict.reasons), (Outcome::Passed, Vec::new()));
 }
@@ -181,12 +186,7 @@ fn users_that_are_not_served_make_an_ordinary_step_prove_nothing() {
 
 #[test]
 fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &fine,
-    };
+    let quiet = Story::quiet(&fine);
     let mut timeline = quiet.timeline();
     let red = |target: &str| Cell {
         target: target.to_owned(),
@@ -223,12 +223,7 @@ fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
         sentence: "it alternates".to_owned(),
         hazard,
     };
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &fine,
-    };
+    let quiet = Story::quiet(&fine);
     let outcome = |hint: Hint, from: f64| {
         let mut timeline = quiet.timeline();
         for look in timeline.looks.iter_mut().filter(|look| look.at > from) {
@@ -258,12 +253,7 @@ fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
 #[test]
 fn status_3_is_right_only_while_nobody_could_tell() {
     let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &code,
-    };
+    let quiet = Story::quiet(&code);
     let mut timeline = quiet.timeline();
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Failed);
@@ -281,12 +271,7 @@ fn status_3_is_right_only_while_nobody_could_tell() {
 #[test]
 fn status_1_is_right_while_users_are_not_served() {
     let code = |at: f64| i32::from((110.0..115.0).contains(&at));
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &code,
-    };
+    let quiet = Story::quiet(&code);
     let mut timeline = quiet.timeline();
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Failed);
@@ -298,12 +283,7 @@ fn status_1_is_right_while_users_are_not_served() {
 #[test]
 fn status_3_is_right_while_a_new_target_fails() {
     let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &code,
-    };
+    let quiet = Story::quiet(&code);
     for (new, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
         let mut timeline = quiet.timeline();
         let looks = timeline.looks.iter_mut();
@@ -325,12 +305,7 @@ fn status_3_is_right_while_a_new_target_fails() {
 #[test]
 fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
     let code = |at: f64| if (110.0..170.0).contains(&at) { 3 } else { 0 };
-    let quiet = Story {
-        open: &nothing,
-        fails: &never,
-        firing: &no_alert,
-        code: &code,
-    };
+    let quiet = Story::quiet(&code);
     let judged = |line: &str, new: bool| {
         let mut timeline = quiet.timeline();
         for look in timeline.statuses.iter_mut().filter(|look| look.code.0 == Some(3)) {

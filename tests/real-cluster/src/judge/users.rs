@@ -71,35 +71,26 @@ impl<'a> Users<'a> {
     /// Whether any request to one of some destinations failed between two times, from a node or from any.
     #[must_use]
     pub fn any_failed(&self, to: &[&str], node: Option<&str>, from: f64, until: f64) -> bool {
-        self.requests.iter().any(|request| {
-            request.error.is_some()
-                && request.at >= from
-                && request.at <= until
-                && to.contains(&request.to.as_str())
-                && node.is_none_or(|node| node == request.node)
-        })
+        self.failed(from, until)
+            .any(|request| to.contains(&request.to.as_str()) && node.is_none_or(|node| node == request.node))
     }
 
-    /// Whether any request failed between two times.
-    #[must_use]
-    pub fn any_fails(&self, from: f64, until: f64) -> bool {
-        let mut within = self
-            .requests
-            .iter()
-            .filter(|request| request.at >= from && request.at <= until);
-        within.any(|request| request.error.is_some())
+    /// Requests between two times that failed.
+    pub fn failed(&self, from: f64, until: f64) -> impl Iterator<Item = &'a Request> + use<'a> {
+        self.within(from, until).filter(|request| request.error.is_some())
+    }
+
+    fn within(&self, from: f64, until: f64) -> impl Iterator<Item = &'a Request> + use<'a> {
+        let requests = self.requests.iter();
+        requests.filter(move |request| request.at >= from && request.at <= until)
     }
 
     /// Destinations at which some client felt an outage between two times.
     #[must_use]
     pub fn outages(&self, from: f64, until: f64) -> Vec<&'a str> {
         let mut found: Vec<&str> = Vec::new();
-        for request in self
-            .requests
-            .iter()
-            .filter(|request| request.at >= from && request.at <= until)
-        {
-            let new = request.error.is_some() && !found.contains(&request.to.as_str());
+        for request in self.failed(from, until) {
+            let new = !found.contains(&request.to.as_str());
             if new && self.fail_at(&request.to, request.at) {
                 found.push(&request.to);
             }
@@ -110,23 +101,14 @@ impl<'a> Users<'a> {
     /// Requests between two times.
     #[must_use]
     pub fn count(&self, from: f64, until: f64) -> usize {
-        let within = self
-            .requests
-            .iter()
-            .filter(|request| request.at >= from && request.at <= until);
-        within.count()
+        self.within(from, until).count()
     }
 
     /// All failures between two times, by client and destination.
     #[must_use]
     pub fn felt(&self, from: f64, until: f64) -> Vec<Felt> {
-        let within = || {
-            self.requests
-                .iter()
-                .filter(|request| request.at >= from && request.at <= until)
-        };
         let mut felt: BTreeMap<(&str, &str), Felt> = BTreeMap::new();
-        for request in within() {
+        for request in self.within(from, until) {
             let Some(error) = &request.error else { continue };
             let entry = felt.entry((&request.node, &request.to)).or_insert_with(|| Felt {
                 node: request.node.clone(),
@@ -143,7 +125,8 @@ impl<'a> Users<'a> {
             entry.error.clone_from(error);
         }
         for felt in felt.values_mut() {
-            felt.requests = within()
+            felt.requests = self
+                .within(from, until)
                 .filter(|request| request.node == felt.node && request.to == felt.to)
                 .filter(|request| request.at >= felt.from && request.at <= felt.until)
                 .count();

@@ -1,8 +1,8 @@
-//! What one cell shows: the newest rounds of one target from one vantage.
+//! One cell of the matrix.
 
 use std::collections::VecDeque;
 
-use parallax_model::{FailureKind, Front, Outcome, Phase, Placement, PodName, Recorded, Round};
+use parallax_model::{Front, KindClass, Outcome, Phase, Placement, PodName, Recorded, Round};
 
 use super::{Newness, Place};
 use crate::{engine::Settings, rounds::Rounds};
@@ -19,7 +19,7 @@ pub(super) struct Tally {
     pub(super) failures: u64,
     /// Failures that were answers without an address: a cache may still hold them (RFC 2308).
     pub(super) absences: u64,
-    /// Probes that failed where nobody is any more. They tell of the past.
+    /// Failed probes of addresses and endpoints that no longer exist. They say nothing about the present.
     pub(super) stale: u64,
 }
 
@@ -47,9 +47,9 @@ impl Tally {
 /// What a cell tells of a front: whether its newest round went well there.
 type Said = (Option<Front>, bool);
 
-/// One cell.
+/// The newest rounds of one target from one vantage.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shown {
+pub(super) struct Cell {
     pub(super) rounds: VecDeque<(Round, Tally)>,
     pub(super) last: Option<Newness>,
     pub(super) failure: Option<(Round, Newness, String)>,
@@ -58,7 +58,7 @@ pub(super) struct Shown {
     pub(super) placement: Option<Placement>,
 }
 
-impl Shown {
+impl Cell {
     pub(super) fn newest_round(&self) -> Option<Round> {
         self.rounds.back().map(|(round, _)| *round)
     }
@@ -80,7 +80,7 @@ impl Shown {
         let horizon = observation.at.minus(Rounds::patience(settings));
         let newest = self.newest_round();
         let believed = newest.is_some_and(|round| round.end(settings.interval) > horizon);
-        let said = |shown: &Self| Some((shown.front, shown.newest()?));
+        let said = |cell: &Self| Some((cell.front, cell.newest()?));
         let before = said(self).filter(|_| believed);
         let round = observation.at.round(settings.interval);
         self.count(round, tally_of(recorded, place.stale));
@@ -138,8 +138,8 @@ fn tally_of(recorded: &Recorded, stale: bool) -> Tally {
             };
         }
         tally.failures = 1;
-        let absent = matches!(kind, FailureKind::NxDomain | FailureKind::NoAddress);
-        tally.absences = u64::from(*phase == Phase::Resolve && absent);
+        let absent = *phase == Phase::Resolve && kind.class(None) == KindClass::NxDomain;
+        tally.absences = u64::from(absent);
     }
     tally
 }
