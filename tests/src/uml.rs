@@ -101,7 +101,6 @@ done
 ip link set lo up
 ip addr add {uplink}/24 dev eth0
 ip link set eth0 up
-ip route add default dev eth0
 '{program}' guest --control {host}:{port} --run {run}
 echo "parallax-lab: the guest ended ($?)"
 echo o > /proc/sysrq-trigger

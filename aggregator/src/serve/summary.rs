@@ -132,26 +132,17 @@ impl Summary {
                 detail: detail.to_owned(),
             })
         };
-        let investigated = view
-            .investigating
-            .iter()
-            .filter(|open| !open.excused)
-            .filter(|open| !concerns_only(view, &open.subject, |row| is_pending(row) || row.new));
-        let investigated = investigated.count();
-        if investigated > 0 {
-            return failing(
-                Tone::Warning,
-                format!("Investigating {}", count(investigated, "failure")),
-                "Something fails; no cause is named yet.",
-            );
-        }
         let rows = |test: fn(&MatrixRow) -> bool| view.matrix.iter().filter(|row| test(row)).count();
         let broken = rows(|row| !row.never_ok && !row.new && fails(row));
         if broken > 0 {
             return failing(
                 Tone::Warning,
                 format!("Probes fail for {}", count(broken, "target")),
-                "Too little yet to name a cause.",
+                if investigated(view) > 0 {
+                    "Under investigation; no cause is named yet."
+                } else {
+                    "Too little yet to name a cause."
+                },
             );
         }
         let never = rows(|row| row.never_ok && !row.pending && !row.new && fails(row));
@@ -233,6 +224,10 @@ impl Summary {
                 "target has no fresh evidence|targets have no fresh evidence",
             ),
             (
+                investigated(view),
+                "failure that affects no target is under investigation|failures that affect no target are under investigation",
+            ),
+            (
                 new,
                 "new target does not work everywhere yet|new targets do not work everywhere yet",
             ),
@@ -259,6 +254,13 @@ impl Summary {
         }
         reachable(view)
     }
+}
+
+/// Failures whose cause is looked for, but for those that pass by themselves or that nobody relies on yet.
+fn investigated(view: &View) -> usize {
+    let open = view.investigating.iter().filter(|open| !open.excused);
+    open.filter(|open| !concerns_only(view, &open.subject, |row| is_pending(row) || row.new))
+        .count()
 }
 
 /// Whether a subject concerns nothing but targets of which `test` holds.
@@ -407,8 +409,31 @@ mod tests {
             "{}",
             said.detail
         );
-        view.investigating[0].excused = false;
-        assert_eq!(status(&view), Status::Failing);
+    }
+
+    #[test]
+    fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_looked_for() {
+        let mut view = healthy();
+        investigate(&mut view, Subject::Network);
+        let said = Summary::of(&view, false);
+        assert_eq!(
+            (said.status, &*said.detail),
+            (
+                Status::Unknown,
+                "1 failure that affects no target is under investigation."
+            )
+        );
+        view.matrix[0].cells[0].state = CellState::Flaky;
+        view.matrix[0].cells[0].failures = 2;
+        let said = Summary::of(&view, false);
+        assert_eq!(
+            (said.status, &*said.text, &*said.detail),
+            (
+                Status::Failing,
+                "Probes fail for 1 target",
+                "Under investigation; no cause is named yet."
+            )
+        );
     }
 
     #[test]

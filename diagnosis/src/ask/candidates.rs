@@ -56,6 +56,21 @@ struct Focus {
 }
 
 impl Ground<'_> {
+    /// Whether a client may be asked for this path. A vantage outside the cluster goes only where its own plan leads it:
+    /// a ClusterIP, or an address that a name has inside only, is a stranger's address there, who may answer anything.
+    pub(super) fn may_ask(&self, key: &CellKey) -> bool {
+        let inside = self.scene.node_of_client(key.client).is_some();
+        let mut seen = self.cells.keys();
+        inside
+            || seen.any(|own| {
+                own.client == key.client
+                    && match key.channel {
+                        Channel::Vip | Channel::Proxied => own.channel == Channel::Vip,
+                        _ => own.channel == key.channel && own.dest == key.dest,
+                    }
+            })
+    }
+
     /// Whether a probe of the base plan goes that way every round anyway. Through a front it is another's choice where.
     pub(crate) fn is_planned(&self, key: &CellKey) -> bool {
         let chosen = is_through_front(key.channel);
@@ -165,7 +180,7 @@ pub(crate) fn candidates(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<CellKey>
                 client,
                 dest,
             };
-            if !ground.is_planned(&key) {
+            if ground.may_ask(&key) && !ground.is_planned(&key) {
                 found.push(key);
             }
         };

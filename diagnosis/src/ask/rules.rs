@@ -124,7 +124,9 @@ fn names_over_tcp(ground: &Ground<'_>, wants: &mut Vec<Want>) {
             dest: Dest::Name(*name),
         };
         let reason = "questions to the resolver get lost: are they answered over TCP?";
-        wants.push(rule(key, Variant::DnsOverTcp, reason));
+        if ground.may_ask(&key) {
+            wants.push(rule(key, Variant::DnsOverTcp, reason));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Outcome, Red, Seen, Span, Verdict, stories::Story};
 use crate::{
-    observe::{Cell, Look, Severity},
+    observe::{Cell, Look, Severity, State},
     step::Expected,
 };
 
@@ -15,6 +15,8 @@ const UNREADY: f64 = 15.0;
 /// A vantage may report so long after the first of them to a new aggregator: without a volume it has a new CA, which kubelets
 /// bring to the probers within about a minute.
 const CATCH_UP: f64 = 90.0;
+/// `parallax status` may end with 3 for so long because a failure that affects no target is under investigation.
+const DOUBT: f64 = 30.0;
 /// What `parallax status` says where Kubernetes counts no aggregator as ready: while one starts, and for a while after an
 /// absence of the API server. The suite asks the Pods themselves, whether they are ready or not.
 const NOBODY_READY: &str = "parallax: no Pod of the aggregator is ready";
@@ -108,11 +110,16 @@ pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
     verdict
 }
 
-/// Ends of `parallax status`: 0, or 3 while no aggregator or no vantage could say anything.
+/// Ends of `parallax status`: 0, or 3 while no aggregator or no vantage could say anything, or briefly while a
+/// failure that affects no target is under investigation.
 fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
     let mut wrong: BTreeMap<Option<i32>, (f64, usize, &str)> = BTreeMap::new();
+    let mut doubt: Option<f64> = None;
     let looks = seen.timeline.statuses.iter();
     for look in looks.filter(|look| look.at >= seen.marks.fault && look.until <= seen.marks.ended) {
+        let doubtful = look.code.0 == Some(3) && investigates(seen, look.at, look.until);
+        doubt = doubtful.then(|| doubt.unwrap_or(look.at));
+        let short = doubt.is_some_and(|since| look.at - since <= DOUBT);
         let fine = match look.code.0 {
             Some(0) => true,
             Some(1) => incident_allowed || users_fail(seen, look.at),
@@ -122,6 +129,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
                     || could_not_tell(seen, look.at, look.until)
                     || catches_up(seen, look.at, &look.line)
                     || has_new_target(seen, look.at, look.until)
+                    || short
             }
             _ => false,
         };
@@ -159,12 +167,18 @@ fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
 /// Whether a target was not ok that has just appeared, or was about to get its first probe: whether a new one works is not
 /// known at once.
 fn has_new_target(seen: &Seen, from: f64, until: f64) -> bool {
+    some_state(seen, from, until, |state| state.cells.iter().any(|cell| cell.new))
+}
+
+/// Whether a failure was under investigation around then.
+fn investigates(seen: &Seen, from: f64, until: f64) -> bool {
+    some_state(seen, from, until, |state| !state.investigating.is_empty())
+}
+
+fn some_state(seen: &Seen, from: f64, until: f64, holds: impl Fn(&State) -> bool) -> bool {
     let around = |look: &&Look| look.at > from - APART && look.at < until + APART;
     let mut looks = seen.timeline.looks.iter().filter(around);
-    looks.any(|look| {
-        let state = look.state.as_ref();
-        state.is_ok_and(|state| state.cells.iter().any(|cell| cell.new))
-    })
+    looks.any(|look| look.state.as_ref().is_ok_and(&holds))
 }
 
 /// Whether some vantages have not reported yet to an aggregator that nobody had reported to shortly before.

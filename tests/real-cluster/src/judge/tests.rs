@@ -303,6 +303,22 @@ fn status_3_is_right_while_a_new_target_fails() {
 }
 
 #[test]
+fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_investigation() {
+    for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
+        let open = |at: f64| (110.0..110.0 + seconds).contains(&at);
+        let code = |at: f64| if open(at) { 3 } else { 0 };
+        let mut timeline = Story::quiet(&code).timeline();
+        for look in timeline.looks.iter_mut().filter(|look| open(look.at)) {
+            if let Ok(state) = &mut look.state {
+                state.investigating.push("network: failing".to_owned());
+            }
+        }
+        let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+        assert_eq!(verdict.outcome, outcome, "{seconds}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
 fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
     let code = |at: f64| if (110.0..170.0).contains(&at) { 3 } else { 0 };
     let quiet = Story::quiet(&code);
