@@ -1,5 +1,7 @@
 //! Endpoints that Kubernetes itself takes away: from nodes that are not ready, and from its own API server.
 
+use std::fmt::Write as _;
+
 use parallax_model::KindClass;
 
 use super::{Cause, Withdrawal, remedy};
@@ -16,6 +18,8 @@ const REGIONS: &[RegionKind] = &[
     RegionKind::Backend,
     RegionKind::Same,
     RegionKind::SameVip,
+    // The Service rules of one node follow later than those of the others.
+    RegionKind::ClientVip,
     RegionKind::DnsAll,
 ];
 
@@ -25,7 +29,7 @@ const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 pub(crate) const WITHDRAWN: &str = "P11";
 
 /// Causes that do not apply where Kubernetes itself took the endpoints: they would blame what is behind it.
-pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P10", "F11b"];
+pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P10", "F11b", "F24"];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -40,7 +44,14 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         likelier: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
         mechanism: |s| {
-            let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
+            let mut said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
+            if s.region == RegionKind::ClientVip && s.withdrawal.as_ref().is_some_and(|w| !w.lasts) {
+                let node = s.node_words();
+                let _ = write!(
+                    said,
+                    ", and the Service rules of {node} have not followed their return yet"
+                );
+            }
             Wording::of(s).say_if(&[Claim::Withdrawn], said).clauses()
         },
         remedies: |s| {

@@ -5,10 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
 use super::{EndpointCondition, Readiness, Service, Topology};
+use crate::region::RegionKind;
 
 /// Rounds after the nodes are ready again in which failures may still come of the withdrawal: the endpoints return, and
 /// each node's Service rules follow.
 const AFTERMATH: i64 = 3;
+
+/// Rounds after the endpoints' return in which the Service rules of a single node may still be without them: measured 20 s
+/// after an absence of the API server; kube-proxy waits up to a minute between two attempts to watch.
+const FOLLOW: i64 = 12;
 
 /// Rounds that are remembered: as many as a window of evidence has at most.
 const REMEMBERED: i64 = 120;
@@ -80,11 +85,20 @@ impl Withdrawals {
         }
     }
 
-    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures as late as
-    /// those of a round.
-    pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
+    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures in a region
+    /// as late as those of a round.
+    pub(crate) fn nodes_of(
+        &self,
+        key: &ServiceKey,
+        region: RegionKind,
+        failed: Round,
+    ) -> Option<&BTreeSet<NodeName>> {
         let withdrawn = self.0.get(key)?;
-        (failed.0 - withdrawn.last.0 <= AFTERMATH).then_some(&withdrawn.nodes)
+        let aftermath = match region {
+            RegionKind::ClientVip => FOLLOW,
+            _ => AFTERMATH,
+        };
+        (failed.0 - withdrawn.last.0 <= aftermath).then_some(&withdrawn.nodes)
     }
 
     /// All Services that lost theirs of late, in order.
@@ -162,7 +176,7 @@ mod tests {
                     topology(after(round), ["Ready"; 2])
                 };
                 withdrawals.take(Round(round), &now);
-                withdrawals.nodes_of(key, Round(round)).is_some()
+                withdrawals.nodes_of(key, RegionKind::Vip, Round(round)).is_some()
             })
             .collect()
     }

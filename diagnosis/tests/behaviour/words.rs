@@ -167,15 +167,22 @@ impl Cluster {
 
     /// The application by its cluster address, and its pods directly.
     fn web(&mut self, round: i64, pods: usize, vip: Outcome, direct: impl Fn(usize) -> Outcome) {
+        self.address(round, |_| vip);
         for node in NODES {
-            let line = json!({"channel": "vip", "target": "http://10.96.0.60:80/", "front": "10.96.0.60:80"});
-            self.probe(round, node, line, vip);
             for pod in 1..=pods {
                 let line = json!({"channel": "direct", "target": "http://10.96.0.60:80/",
                     "entry": format!("web-{pod}"), "front": format!("10.244.{pod}.10:8080"),
                     "dst_node": format!("n{pod}")});
                 self.probe(round, node, line, direct(pod));
             }
+        }
+    }
+
+    /// The application by its cluster address, from each node.
+    fn address(&mut self, round: i64, fails: impl Fn(&str) -> Outcome) {
+        for node in NODES {
+            let line = json!({"channel": "vip", "target": "http://10.96.0.60:80/", "front": "10.96.0.60:80"});
+            self.probe(round, node, line, fails(node));
         }
     }
 
@@ -514,6 +521,49 @@ fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_wh
         "{:?}",
         end.incidents
     );
+}
+
+/// Seen on a real cluster after three minutes without its API server: the rules of one node followed 20 s after those of
+/// the others.
+#[test]
+fn a_node_whose_service_rules_follow_a_withdrawal_late_has_no_stale_kube_proxy_yet() {
+    for (late, then) in [(5, "P11"), (40, "F24")] {
+        let mut cluster = Cluster::new(&sound());
+        let mut said = Vec::new();
+        for round in 0..60 {
+            if round == 20 {
+                cluster.change(&spec(&[false, false, false], HEALTHY, "NotReady"), round);
+            }
+            if round == 24 {
+                cluster.change(&sound(), round);
+            }
+            cluster.mesh(round);
+            cluster.address(round, |node| {
+                let refused = (20..24).contains(&round) || node == "n3" && (24..24 + late).contains(&round);
+                refused.then_some(("connect", "refused"))
+            });
+            for incident in &cluster.close(round).incidents {
+                if !matches!(incident.state, IncidentState::Closed { .. }) {
+                    said.push((
+                        round,
+                        incident.verdict.causes[0].id.clone(),
+                        incident.verdict.sentence.clone(),
+                    ));
+                }
+            }
+        }
+        let last = said.last().unwrap();
+        assert_eq!(last.1, then, "{said:#?}");
+        assert!(
+            said.iter().all(|(round, id, _)| id == "P11" || *round > 35),
+            "{said:#?}"
+        );
+        let words = "and the Service rules of node n3 have not followed their return yet";
+        assert!(
+            said.iter().any(|(.., sentence)| sentence.contains(words)),
+            "{said:#?}"
+        );
+    }
 }
 
 #[test]

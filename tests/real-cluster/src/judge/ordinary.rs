@@ -15,7 +15,8 @@ const UNREADY: f64 = 15.0;
 /// A vantage may report so long after the first of them to a new aggregator: without a volume it has a new CA, which kubelets
 /// bring to the probers within about a minute.
 const CATCH_UP: f64 = 90.0;
-/// `parallax status` may end with 3 for so long because a failure that affects no target is under investigation.
+/// `parallax status` may end with 3 for so long because a failure that affects no target is under investigation, or because
+/// a prober is away.
 const DOUBT: f64 = 30.0;
 /// What `parallax status` says where Kubernetes counts no aggregator as ready: while one starts, and for a while after an
 /// absence of the API server. The suite asks the Pods themselves, whether they are ready or not.
@@ -111,13 +112,14 @@ pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
 }
 
 /// Ends of `parallax status`: 0, or 3 while no aggregator or no vantage could say anything, or briefly while a
-/// failure that affects no target is under investigation.
+/// failure that affects no target is under investigation or a vantage is silent.
 fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
     let mut wrong: BTreeMap<Option<i32>, (f64, usize, &str)> = BTreeMap::new();
     let mut doubt: Option<f64> = None;
     let looks = seen.timeline.statuses.iter();
     for look in looks.filter(|look| look.at >= seen.marks.fault && look.until <= seen.marks.ended) {
-        let doubtful = look.code.0 == Some(3) && investigates(seen, look.at, look.until);
+        let unsettled = investigates(seen, look.at, look.until) || is_partial(&look.line);
+        let doubtful = look.code.0 == Some(3) && unsettled;
         doubt = doubtful.then(|| doubt.unwrap_or(look.at));
         let short = doubt.is_some_and(|since| look.at - since <= DOUBT);
         let fine = match look.code.0 {
@@ -183,14 +185,18 @@ fn some_state(seen: &Seen, from: f64, until: f64, holds: impl Fn(&State) -> bool
 
 /// Whether some vantages have not reported yet to an aggregator that nobody had reported to shortly before.
 fn catches_up(seen: &Seen, at: f64, line: &str) -> bool {
-    let partial = line.split_once(" vantages report").is_some_and(|(count, _)| {
+    let mut looks = seen.timeline.looks.iter();
+    is_partial(line) && looks.any(|look| (at - CATCH_UP..at).contains(&look.at) && nobody_reports(look))
+}
+
+/// Whether some vantages report, and some do not.
+fn is_partial(line: &str) -> bool {
+    line.split_once(" vantages report").is_some_and(|(count, _)| {
         let numbers = count
             .rsplit_once(" of ")
             .map(|(some, all)| (some.trim().parse(), all.trim().parse()));
         matches!(numbers, Some((Ok(some), Ok(all))) if u32::lt(&some, &all))
-    });
-    let mut looks = seen.timeline.looks.iter();
-    partial && looks.any(|look| (at - CATCH_UP..at).contains(&look.at) && nobody_reports(look))
+    })
 }
 
 /// Whether no vantage reports to the aggregator, or the aggregator does not answer.

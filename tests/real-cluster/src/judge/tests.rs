@@ -319,6 +319,25 @@ fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_inv
 }
 
 #[test]
+fn status_3_is_right_for_half_a_minute_while_a_vantage_is_silent() {
+    for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
+        let code = |at: f64| {
+            if (110.0..110.0 + seconds).contains(&at) {
+                3
+            } else {
+                0
+            }
+        };
+        let mut timeline = Story::quiet(&code).timeline();
+        for look in timeline.statuses.iter_mut().filter(|look| look.code.0 == Some(3)) {
+            "2 of 3 vantages report  ✓ 24 ok  · 12 unknown".clone_into(&mut look.line);
+        }
+        let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+        assert_eq!(verdict.outcome, outcome, "{seconds}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
 fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
     let code = |at: f64| if (110.0..170.0).contains(&at) { 3 } else { 0 };
     let quiet = Story::quiet(&code);

@@ -92,10 +92,10 @@ impl Way {
         })
     }
 
-    /// A connection into a Pod that is ready.
+    /// A connection into a Pod that serves.
     pub(super) async fn connect(&self) -> Result<Stream, Failure> {
         let mut trouble = None;
-        for (name, port) in self.ready().await? {
+        for (name, port) in self.serving().await? {
             let opened = timeout(PATIENCE, self.pods.portforward(&name, &[port])).await;
             let failure = match opened {
                 Err(_) => silent(&self.server),
@@ -117,21 +117,23 @@ impl Way {
         Err(trouble.unwrap_or_else(|| Failure::CouldNot("no aggregator can be reached".to_owned())))
     }
 
-    /// The Pods that are ready, each with the number of its port.
-    async fn ready(&self) -> Result<Vec<(String, u16)>, Failure> {
+    /// The Pods that serve, each with the number of its port.
+    async fn serving(&self) -> Result<Vec<(String, u16)>, Failure> {
         let parameters = ListParams::default().labels(&self.selector);
         let listed = timeout(PATIENCE, self.pods.list(&parameters)).await;
         let listed = listed.map_err(|_| silent(&self.server))?;
         let pods = listed
             .map_err(|error| refused(&error, &self.server, ("list", "pods", &self.namespace)))?
             .items;
-        let ready: Vec<_> = pods
-            .iter()
-            .filter(|pod| is_ready(pod))
-            .filter_map(|pod| Some((pod.name_any(), self.port_of(pod)?)))
-            .collect();
-        if !ready.is_empty() {
-            return Ok(ready);
+        for test in [is_ready, has_ready_containers] {
+            let serving: Vec<_> = pods
+                .iter()
+                .filter(|pod| test(pod))
+                .filter_map(|pod| Some((pod.name_any(), self.port_of(pod)?)))
+                .collect();
+            if !serving.is_empty() {
+                return Ok(serving);
+            }
         }
         let said = if pods.is_empty() {
             "there is none".to_owned()
@@ -196,6 +198,17 @@ fn is_ready(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && conditions.is_some_and(|all| all.iter().any(ready))
 }
 
+/// Whether the kubelet reported all containers ready last. After an absence of the API server the node lifecycle controller
+/// sets the Pod's own condition to not ready (`MarkPodsNotReady` of Kubernetes), and the process goes on serving.
+fn has_ready_containers(pod: &Pod) -> bool {
+    let containers = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    pod.metadata.deletion_timestamp.is_none()
+        && containers.is_some_and(|all| !all.is_empty() && all.iter().all(|container| container.ready))
+}
+
 /// What keeps it from being ready, in a word or two.
 fn state(pod: &Pod) -> String {
     if pod.metadata.deletion_timestamp.is_some() {
@@ -256,4 +269,33 @@ fn lacks((verb, resource, namespace): (&str, &str, &str)) -> Failure {
     Failure::Usage(format!(
         "you may not {verb} {resource} in the namespace {namespace}; a cluster administrator grants it with the rest by binding the Role {ROLE} there (apiGroups: [\"\"], resources: [{resource}], verbs: [{verb}])"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_its_silent_node_made_not_ready_still_serves() {
+        let pod = |ready: bool, containers: bool, deleted: bool| -> Pod {
+            let deleted = deleted.then_some("2026-01-01T00:00:00Z");
+            let status = if ready { "True" } else { "False" };
+            serde_json::from_value(json!({
+                "metadata": {"name": "parallax-aggregator-0", "deletionTimestamp": deleted},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": status}],
+                    "containerStatuses": [{"name": "aggregator", "ready": containers, "image": "", "imageID": "", "restartCount": 0}],
+                },
+            }))
+            .unwrap()
+        };
+        let serves = |pod: &Pod| (is_ready(pod), has_ready_containers(pod));
+        assert_eq!(serves(&pod(true, true, false)), (true, true));
+        assert_eq!(serves(&pod(false, true, false)), (false, true));
+        assert_eq!(serves(&pod(false, false, false)), (false, false));
+        assert_eq!(serves(&pod(false, true, true)), (false, false));
+        assert_eq!(serves(&Pod::default()), (false, false));
+    }
 }
