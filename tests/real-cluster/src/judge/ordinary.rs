@@ -130,6 +130,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
                     || look.line.starts_with(NOBODY_READY)
                     || could_not_tell(seen, look.at, look.until)
                     || catches_up(seen, look.at, &look.line)
+                    || some_state(seen, look.at, look.until, |state| state.warming)
                     || has_new_target(seen, look.at, look.until)
                     || short
             }
@@ -177,6 +178,7 @@ fn investigates(seen: &Seen, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| !state.investigating.is_empty())
 }
 
+/// Whether an aggregator answered around then with a state of which `holds` is true.
 fn some_state(seen: &Seen, from: f64, until: f64, holds: impl Fn(&State) -> bool) -> bool {
     let around = |look: &&Look| look.at > from - APART && look.at < until + APART;
     let mut looks = seen.timeline.looks.iter().filter(around);

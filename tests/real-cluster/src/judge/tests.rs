@@ -338,6 +338,20 @@ fn status_3_is_right_for_half_a_minute_while_a_vantage_is_silent() {
 }
 
 #[test]
+fn status_3_is_right_while_an_aggregator_catches_up() {
+    for (warming, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
+        let starts = |at: f64| (110.0..150.0).contains(&at);
+        let code = |at: f64| if starts(at) { 3 } else { 0 };
+        let mut timeline = Story::quiet(&code).timeline();
+        for look in timeline.looks.iter_mut().filter(|look| starts(look.at)) {
+            look.state.as_mut().unwrap().warming = warming;
+        }
+        let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+        assert_eq!(verdict.outcome, outcome, "{warming}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
 fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
     let code = |at: f64| if (110.0..170.0).contains(&at) { 3 } else { 0 };
     let quiet = Story::quiet(&code);
