@@ -24,11 +24,11 @@ pub(crate) struct Args {
     /// The only name that is answered for.
     #[arg(long)]
     domain: String,
-    /// The only token.
-    #[arg(long)]
+    /// The only token. Base64url may start with a hyphen.
+    #[arg(long, allow_hyphen_values = true)]
     token: String,
     /// What is answered.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     key: String,
 }
 

@@ -6,6 +6,10 @@ use std::{
 
 use super::*;
 
+/// Base64url: one token in 64 starts with a hyphen, as an option does.
+const TOKEN: &str = "-t0ken";
+const KEY: &str = "-t0ken.thumb";
+
 #[test]
 fn the_solver_answers_its_token_under_its_name_and_nothing_else() {
     let mut child = parallax()
@@ -18,7 +22,7 @@ fn the_solver_answers_its_token_under_its_name_and_nothing_else() {
             "--domain",
             HOST,
         ])
-        .args(["--token", "t0ken", "--key", "t0ken.thumb"])
+        .args(["--token", TOKEN, "--key", KEY])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -39,8 +43,8 @@ fn the_solver_answers_its_token_under_its_name_and_nothing_else() {
         let status = answer.split(' ').nth(1).unwrap().to_owned();
         (status, answer.split("\r\n\r\n").nth(1).unwrap().to_owned())
     };
-    let own = "/.well-known/acme-challenge/t0ken";
-    assert_eq!(ask(HOST, own), ("200".to_owned(), "t0ken.thumb".to_owned()));
+    let own = &format!("/.well-known/acme-challenge/{TOKEN}");
+    assert_eq!(ask(HOST, own), ("200".to_owned(), KEY.to_owned()));
     assert_eq!(ask("SHOP.example.test:80", own).0, "200");
     assert_eq!(ask("other.example.test", own).0, "404");
     assert_eq!(ask(HOST, "/.well-known/acme-challenge/other").0, "404");
