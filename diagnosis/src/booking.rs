@@ -131,7 +131,7 @@ impl Desk {
     /// Books what became of a question on the name, but for absence that is as it should be or may be of before.
     fn resolve(&mut self, row: &Row, failure: Option<Failure>, routes: &Routes, world: &mut World) {
         let name = name_of(row, routes, world);
-        let absent = failure.filter(|(kind, _)| world.kinds.name(*kind).class(None) == KindClass::NxDomain);
+        let absent = failure.filter(|(kind, _)| world.class_of(*kind, None) == KindClass::NxDomain);
         if absent.is_some() && routes.may_be_cached(name, row.at) {
             return;
         }

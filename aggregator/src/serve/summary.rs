@@ -256,7 +256,7 @@ impl Summary {
     }
 }
 
-/// Failures whose cause is looked for, but for those that pass by themselves or that nobody relies on yet.
+/// Open investigations, without excused ones and those that concern only targets that are new or not in service yet.
 fn investigated(view: &View) -> usize {
     let open = view.investigating.iter().filter(|open| !open.excused);
     open.filter(|open| !concerns_only(view, &open.subject, |row| is_pending(row) || row.new))

@@ -1,7 +1,5 @@
 //! Endpoints that Kubernetes itself takes away: from nodes that are not ready, and from its own API server.
 
-use std::fmt::Write as _;
-
 use parallax_model::KindClass;
 
 use super::{Cause, Withdrawal, remedy};
@@ -44,15 +42,17 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         likelier: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
         mechanism: |s| {
-            let mut said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
-            if s.region == RegionKind::ClientVip && s.withdrawal.as_ref().is_some_and(|w| !w.lasts) {
-                let node = s.node_words();
-                let _ = write!(
-                    said,
-                    ", and the Service rules of {node} have not followed their return yet"
-                );
+            let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
+            let wording = Wording::of(s).say_if(&[Claim::Withdrawn], said);
+            match &s.withdrawal {
+                Some(withdrawal) if s.region == RegionKind::ClientVip && !withdrawal.lasts => {
+                    let node = s.node_words();
+                    let late =
+                        format!(", and the Service rules of {node} have not followed their return yet");
+                    wording.say_if(&[Claim::Withdrawn], late).clauses()
+                }
+                _ => wording.clauses(),
             }
-            Wording::of(s).say_if(&[Claim::Withdrawn], said).clauses()
         },
         remedies: |s| {
             let node = s

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
 use super::{EndpointCondition, Readiness, Service, Topology};
-use crate::region::RegionKind;
 
 /// Rounds after the nodes are ready again in which failures may still come of the withdrawal: the endpoints return, and
 /// each node's Service rules follow.
@@ -13,7 +12,7 @@ const AFTERMATH: i64 = 3;
 
 /// Rounds after the endpoints' return in which the Service rules of a single node may still be without them: measured 20 s
 /// after an absence of the API server; kube-proxy waits up to a minute between two attempts to watch.
-const FOLLOW: i64 = 12;
+const AFTERMATH_ON_ONE_NODE: i64 = 12;
 
 /// Rounds that are remembered: as many as a window of evidence has at most.
 const REMEMBERED: i64 = 120;
@@ -25,6 +24,15 @@ const RETURN: i64 = 24;
 /// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
 #[derive(Debug, Default)]
 pub(crate) struct Withdrawals(BTreeMap<ServiceKey, Withdrawn>);
+
+/// How far the failures reach that a withdrawal may explain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// More than the clients of one node.
+    SeveralNodes,
+    /// Clients of one node: its Service rules may follow later than those of the others.
+    OneNode,
+}
 
 /// A Service that lost its endpoints.
 #[derive(Debug)]
@@ -85,18 +93,18 @@ impl Withdrawals {
         }
     }
 
-    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures in a region
-    /// as late as those of a round.
+    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures of an
+    /// extent as late as those of a round.
     pub(crate) fn nodes_of(
         &self,
         key: &ServiceKey,
-        region: RegionKind,
+        extent: Extent,
         failed: Round,
     ) -> Option<&BTreeSet<NodeName>> {
         let withdrawn = self.0.get(key)?;
-        let aftermath = match region {
-            RegionKind::ClientVip => FOLLOW,
-            _ => AFTERMATH,
+        let aftermath = match extent {
+            Extent::SeveralNodes => AFTERMATH,
+            Extent::OneNode => AFTERMATH_ON_ONE_NODE,
         };
         (failed.0 - withdrawn.last.0 <= aftermath).then_some(&withdrawn.nodes)
     }
@@ -176,7 +184,9 @@ mod tests {
                     topology(after(round), ["Ready"; 2])
                 };
                 withdrawals.take(Round(round), &now);
-                withdrawals.nodes_of(key, RegionKind::Vip, Round(round)).is_some()
+                withdrawals
+                    .nodes_of(key, Extent::SeveralNodes, Round(round))
+                    .is_some()
             })
             .collect()
     }

@@ -213,7 +213,7 @@ fn shop_down() -> (Value, Day) {
     (spec, day)
 }
 
-/// The process that takes over from `before` at round 30, and is told nothing of the time before.
+/// The process that takes over from `before` at round 30. It knows the checkpoint, and receives no earlier observation.
 fn successor(before: &Day, spec: &Value) -> Day {
     let mut day = Day::unread();
     let checkpoint = before.engine.checkpoint(start(30));

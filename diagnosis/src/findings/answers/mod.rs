@@ -115,7 +115,7 @@ impl Answers {
     /// business, and says nothing of the name.
     pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &World) {
         let Some(answer) = &row.dns else { return };
-        let leads_nowhere = |(_, (kind, _))| world.kinds.name(kind).class(None) == KindClass::NxDomain;
+        let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;
         let nothing = row.failure().is_some_and(leads_nowhere);
         if !nothing && answer.addresses.is_empty() {
             return;

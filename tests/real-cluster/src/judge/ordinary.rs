@@ -18,8 +18,8 @@ const CATCH_UP: f64 = 90.0;
 /// `parallax status` may end with 3 for so long because a failure that affects no target is under investigation, or because
 /// a prober is away.
 const DOUBT: f64 = 30.0;
-/// What `parallax status` says where Kubernetes counts no aggregator as ready: while one starts, and for a while after an
-/// absence of the API server. The suite asks the Pods themselves, whether they are ready or not.
+/// What `parallax status` says while no aggregator is ready, as when one starts. The suite asks the Pods themselves, whether they
+/// are ready or not.
 const NOBODY_READY: &str = "parallax: no Pod of the aggregator is ready";
 /// Red cells that are seen further apart are two.
 const APART: f64 = 5.0;

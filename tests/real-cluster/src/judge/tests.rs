@@ -1,6 +1,9 @@
 //! Verdicts about made-up timelines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use super::{
     Marks, Outcome, judge,
@@ -99,6 +102,11 @@ fn no_alert(_: f64) -> Vec<&'static str> {
 
 fn fine(_: f64) -> i32 {
     0
+}
+
+/// `parallax status` ends with 3 between two times, else with 0.
+fn cannot_tell(between: Range<f64>) -> impl Fn(f64) -> i32 {
+    move |at| if between.contains(&at) { 3 } else { 0 }
 }
 
 fn lasts(at: f64) -> bool {
@@ -252,7 +260,7 @@ fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
 
 #[test]
 fn status_3_is_right_only_while_nobody_could_tell() {
-    let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
+    let code = cannot_tell(110.0..115.0);
     let quiet = Story::quiet(&code);
     let mut timeline = quiet.timeline();
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
@@ -282,7 +290,7 @@ fn status_1_is_right_while_users_are_not_served() {
 
 #[test]
 fn status_3_is_right_while_a_new_target_fails() {
-    let code = |at: f64| if (110.0..115.0).contains(&at) { 3 } else { 0 };
+    let code = cannot_tell(110.0..115.0);
     let quiet = Story::quiet(&code);
     for (new, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
         let mut timeline = quiet.timeline();
@@ -305,13 +313,12 @@ fn status_3_is_right_while_a_new_target_fails() {
 #[test]
 fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_investigation() {
     for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
-        let open = |at: f64| (110.0..110.0 + seconds).contains(&at);
-        let code = |at: f64| if open(at) { 3 } else { 0 };
+        let open = 110.0..110.0 + seconds;
+        let code = cannot_tell(open.clone());
         let mut timeline = Story::quiet(&code).timeline();
-        for look in timeline.looks.iter_mut().filter(|look| open(look.at)) {
-            if let Ok(state) = &mut look.state {
-                state.investigating.push("network: failing".to_owned());
-            }
+        for look in timeline.looks.iter_mut().filter(|look| open.contains(&look.at)) {
+            let state = look.state.as_mut().unwrap();
+            state.investigating.push("network: failing".to_owned());
         }
         let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
         assert_eq!(verdict.outcome, outcome, "{seconds}: {:?}", verdict.reasons);
@@ -321,13 +328,7 @@ fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_inv
 #[test]
 fn status_3_is_right_for_half_a_minute_while_a_vantage_is_silent() {
     for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
-        let code = |at: f64| {
-            if (110.0..110.0 + seconds).contains(&at) {
-                3
-            } else {
-                0
-            }
-        };
+        let code = cannot_tell(110.0..110.0 + seconds);
         let mut timeline = Story::quiet(&code).timeline();
         for look in timeline.statuses.iter_mut().filter(|look| look.code.0 == Some(3)) {
             "2 of 3 vantages report  ✓ 24 ok  · 12 unknown".clone_into(&mut look.line);
@@ -340,10 +341,10 @@ fn status_3_is_right_for_half_a_minute_while_a_vantage_is_silent() {
 #[test]
 fn status_3_is_right_while_an_aggregator_catches_up() {
     for (warming, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
-        let starts = |at: f64| (110.0..150.0).contains(&at);
-        let code = |at: f64| if starts(at) { 3 } else { 0 };
+        let starts = 110.0..150.0;
+        let code = cannot_tell(starts.clone());
         let mut timeline = Story::quiet(&code).timeline();
-        for look in timeline.looks.iter_mut().filter(|look| starts(look.at)) {
+        for look in timeline.looks.iter_mut().filter(|look| starts.contains(&look.at)) {
             look.state.as_mut().unwrap().warming = warming;
         }
         let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
@@ -353,7 +354,7 @@ fn status_3_is_right_while_an_aggregator_catches_up() {
 
 #[test]
 fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
-    let code = |at: f64| if (110.0..170.0).contains(&at) { 3 } else { 0 };
+    let code = cannot_tell(110.0..170.0);
     let quiet = Story::quiet(&code);
     let judged = |line: &str, new: bool| {
         let mut timeline = quiet.timeline();
