@@ -16,10 +16,13 @@ const REGIONS: &[RegionKind] = &[
     RegionKind::Backend,
     RegionKind::Same,
     RegionKind::SameVip,
-    // The Service rules of one node follow later than those of the others.
-    RegionKind::ClientVip,
     RegionKind::DnsAll,
+    RegionKind::ClientVip,
+    RegionKind::DnsClient,
 ];
+
+/// Regions of the clients of one node, whose Service rules may follow later than those of the others.
+const OF_ONE_NODE: [RegionKind; 2] = [RegionKind::ClientVip, RegionKind::DnsClient];
 
 const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 
@@ -27,7 +30,7 @@ const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 pub(crate) const WITHDRAWN: &str = "P11";
 
 /// Causes that do not apply where Kubernetes itself took the endpoints: they would blame what is behind it.
-pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P10", "F11b", "F24"];
+pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P9", "P10", "F11b", "F24"];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -36,7 +39,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         // Behind a route it is the controller that answers; who asks for a name gets no answer.
         profile: |s| match (s.region, s.share(ANSWERS) > 0.5) {
-            (RegionKind::DnsAll, _) => kinds::DNS,
+            (RegionKind::DnsAll | RegionKind::DnsClient, _) => kinds::DNS,
             (_, true) => [0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 5.0, 5.0, 0.1, 0.1],
             (_, false) => [2.0, 8.0, 0.1, 1.0, 0.1, 0.1, 0.1, 0.3, 1.0, 0.1],
         },
@@ -45,7 +48,7 @@ pub(crate) const CAUSES: &[Cause] = &[
             let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
             let wording = Wording::of(s).say_if(&[Claim::Withdrawn], said);
             match &s.withdrawal {
-                Some(withdrawal) if s.region == RegionKind::ClientVip && !withdrawal.lasts => {
+                Some(withdrawal) if OF_ONE_NODE.contains(&s.region) && !withdrawal.lasts => {
                     let node = s.node_words();
                     let late =
                         format!(", and the Service rules of {node} have not followed their return yet");

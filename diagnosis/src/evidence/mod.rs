@@ -21,7 +21,7 @@ use crate::{
     scene::Scene,
     separate,
     slow::Step,
-    topology::{Extent, PlacedTarget, Service, Topology, Withdrawals},
+    topology::{PlacedTarget, Service, Topology, Withdrawals},
     verdict::{Fact, Subject, Verdict},
     weights::probes,
 };
@@ -133,14 +133,8 @@ impl<'a> Desk<'a> {
 
     /// The first of some Services that lost its endpoints to nodes that were not ready when probes failed.
     fn withdrawal(&self, services: [Option<&'a Service>; 3], finding: &Finding) -> Option<Withdrawal<'a>> {
-        let extent = match finding.region.kind() {
-            RegionKind::ClientVip => Extent::OneNode,
-            _ => Extent::SeveralNodes,
-        };
         let (service, nodes) = services.into_iter().flatten().find_map(|service| {
-            let nodes = self
-                .withdrawals
-                .nodes_of(&service.key, extent, finding.last_failure)?;
+            let nodes = self.withdrawals.nodes_of(&service.key, finding.last_failure)?;
             Some((service, nodes))
         })?;
         let others = self.withdrawals.services().filter(|key| **key != service.key);

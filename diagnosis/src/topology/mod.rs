@@ -25,7 +25,7 @@ use parallax_model::{
 
 use crate::plan::Index;
 
-pub(crate) use self::withdrawn::{Extent, Withdrawals};
+pub(crate) use self::withdrawn::Withdrawals;
 pub use build::Problem;
 pub use exposure::Exposure;
 pub use spec::{

@@ -6,13 +6,10 @@ use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
 use super::{EndpointCondition, Readiness, Service, Topology};
 
-/// Rounds after the nodes are ready again in which failures may still come of the withdrawal: the endpoints return, and
-/// each node's Service rules follow.
-const AFTERMATH: i64 = 3;
-
-/// Rounds after the endpoints' return in which the Service rules of a single node may still be without them: measured 20 s
-/// after an absence of the API server; kube-proxy waits up to a minute between two attempts to watch.
-const AFTERMATH_ON_ONE_NODE: i64 = 12;
+/// Rounds after the endpoints' return in which failures may still come of the withdrawal, as the Service rules of a node may
+/// be without them: measured 20 s and 26 s after an absence of the API server; kube-proxy waits up to a minute between two
+/// attempts to watch.
+const AFTERMATH: i64 = 12;
 
 /// Rounds that are remembered: as many as a window of evidence has at most.
 const REMEMBERED: i64 = 120;
@@ -24,15 +21,6 @@ const RETURN: i64 = 24;
 /// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
 #[derive(Debug, Default)]
 pub(crate) struct Withdrawals(BTreeMap<ServiceKey, Withdrawn>);
-
-/// How far the failures reach that a withdrawal may explain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// More than the clients of one node.
-    SeveralNodes,
-    /// Clients of one node: its Service rules may follow later than those of the others.
-    OneNode,
-}
 
 /// A Service that lost its endpoints.
 #[derive(Debug)]
@@ -93,20 +81,11 @@ impl Withdrawals {
         }
     }
 
-    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures of an
-    /// extent as late as those of a round.
-    pub(crate) fn nodes_of(
-        &self,
-        key: &ServiceKey,
-        extent: Extent,
-        failed: Round,
-    ) -> Option<&BTreeSet<NodeName>> {
+    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures
+    /// as late as those of a round.
+    pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
         let withdrawn = self.0.get(key)?;
-        let aftermath = match extent {
-            Extent::SeveralNodes => AFTERMATH,
-            Extent::OneNode => AFTERMATH_ON_ONE_NODE,
-        };
-        (failed.0 - withdrawn.last.0 <= aftermath).then_some(&withdrawn.nodes)
+        (failed.0 - withdrawn.last.0 <= AFTERMATH).then_some(&withdrawn.nodes)
     }
 
     /// All Services that lost theirs of late, in order.
@@ -176,7 +155,7 @@ mod tests {
         let gone = topology([("web-1", false), ("web-2", false)], ["NotReady"; 2]);
         let key = gone.services().keys().next().unwrap();
         let mut withdrawals = Withdrawals::default();
-        (0..40)
+        (0..60)
             .map(|round| {
                 let now = if round < 5 {
                     gone.clone()
@@ -184,9 +163,7 @@ mod tests {
                     topology(after(round), ["Ready"; 2])
                 };
                 withdrawals.take(Round(round), &now);
-                withdrawals
-                    .nodes_of(key, Extent::SeveralNodes, Round(round))
-                    .is_some()
+                withdrawals.nodes_of(key, Round(round)).is_some()
             })
             .collect()
     }
@@ -199,17 +176,17 @@ mod tests {
     #[test]
     fn a_withdrawal_lasts_until_an_endpoint_returns_though_the_nodes_are_ready() {
         let late = |round| [("web-1", round >= 14), ("web-2", false)];
-        assert_eq!(ends(late), Some(17));
-        assert_eq!(ends(|_| [("web-1", true), ("web-2", true)]), Some(8));
+        assert_eq!(ends(late), Some(26));
+        assert_eq!(ends(|_| [("web-1", true), ("web-2", true)]), Some(17));
     }
 
     #[test]
     fn endpoints_that_do_not_return_or_are_others_have_their_own_reason() {
-        assert_eq!(ends(|_| [("web-1", false), ("web-2", false)]), Some(32));
-        assert_eq!(ends(|_| [("web-3", false), ("web-4", false)]), Some(8));
+        assert_eq!(ends(|_| [("web-1", false), ("web-2", false)]), Some(41));
+        assert_eq!(ends(|_| [("web-3", false), ("web-4", false)]), Some(17));
         // Back once, and not ready again.
         let again = |round| [("web-1", round == 6), ("web-2", false)];
-        assert_eq!(ends(again), Some(9));
+        assert_eq!(ends(again), Some(18));
     }
 
     #[test]
