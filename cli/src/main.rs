@@ -75,11 +75,12 @@ enum Command {
 
 /// What goes wrong with the API server is said by whoever asked, with what to do about it.
 const QUIETLY: &str = "warn,kube_client=off";
+const SERVING: &str = "info,kube_client=off";
 
 fn main() -> ExitCode {
     let cli = parsed();
     log_to_stderr(match &cli.command {
-        Command::Preflight(args) if args.serves() => "info,kube_client=off",
+        Command::Preflight(args) if args.serves() => SERVING,
         // A person looks at these; only what is wrong belongs between the lines they read.
         Command::Up(_)
         | Command::Check(_)
@@ -101,7 +102,7 @@ fn main() -> ExitCode {
         | Command::Notify(_)
         | Command::Completion(_)
         | Command::Replay(_) => QUIETLY,
-        Command::Prober(_) | Command::Aggregator(_) => "info",
+        Command::Prober(_) | Command::Aggregator(_) => SERVING,
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
     if rustls::crypto::ring::default_provider()

@@ -48,7 +48,7 @@ pub(crate) const CAUSES: &[Cause] = &[
             let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
             let wording = Wording::of(s).say_if(&[Claim::Withdrawn], said);
             match &s.withdrawal {
-                Some(withdrawal) if OF_ONE_NODE.contains(&s.region) && !withdrawal.lasts => {
+                Some(withdrawal) if OF_ONE_NODE.contains(&s.region) && withdrawal.returned => {
                     let node = s.node_words();
                     let late =
                         format!(", and the Service rules of {node} have not followed their return yet");

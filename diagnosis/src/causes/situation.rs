@@ -63,8 +63,10 @@ pub(crate) struct Withdrawal<'a> {
     pub(crate) nodes: &'a BTreeSet<NodeName>,
     /// Other Services that lost theirs as well.
     pub(crate) others: Vec<&'a ServiceKey>,
-    /// It is so, and not past.
+    /// The nodes are not ready now.
     pub(crate) lasts: bool,
+    /// At least one endpoint is back.
+    pub(crate) returned: bool,
 }
 
 /// What a cause, its facts and its remedies are decided on.

@@ -143,6 +143,7 @@ impl<'a> Desk<'a> {
             nodes,
             others: others.collect(),
             lasts: self.topology.withdrawn(service).is_some(),
+            returned: !service.has_only_unready_endpoints(),
         })
     }
 

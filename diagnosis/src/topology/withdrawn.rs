@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
-use super::{EndpointCondition, Readiness, Service, Topology};
+use super::{Endpoint, EndpointCondition, Readiness, Service, Topology};
 
 /// Rounds after the endpoints' return in which failures may still come of the withdrawal, as the Service rules of a node may
 /// be without them: measured 20 s and 26 s after an absence of the API server; kube-proxy waits up to a minute between two
@@ -20,14 +20,19 @@ const RETURN: i64 = 24;
 
 /// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
 #[derive(Debug, Default)]
-pub(crate) struct Withdrawals(BTreeMap<ServiceKey, Withdrawn>);
+pub(crate) struct Withdrawals {
+    services: BTreeMap<ServiceKey, Withdrawn>,
+    /// The last round in which a node was not ready, of those that were of late. After an absence of the API server the
+    /// `EndpointSlice` controller may follow only when the nodes are ready again.
+    nodes: BTreeMap<NodeName, Round>,
+}
 
 /// A Service that lost its endpoints.
 #[derive(Debug)]
 struct Withdrawn {
     /// The last round in which it was without them.
     last: Round,
-    /// The last round in which their nodes were not ready.
+    /// The last round in which one of their nodes was not ready.
     not_ready: Round,
     nodes: BTreeSet<NodeName>,
     pods: BTreeSet<PodName>,
@@ -37,20 +42,18 @@ impl Withdrawn {
     /// Whether none of the endpoints has returned yet.
     fn lasts(&self, round: Round, service: &Service) -> bool {
         let mut endpoints = service.endpoints.iter();
-        !service.endpoints.is_empty()
-            && round.0 - self.not_ready.0 <= RETURN
-            && endpoints.all(|endpoint| {
-                endpoint.condition == EndpointCondition::Unready && self.pods.contains(&endpoint.pod)
-            })
+        round.0 - self.not_ready.0 <= RETURN
+            && service.has_only_unready_endpoints()
+            && endpoints.all(|endpoint| self.pods.contains(&endpoint.pod))
     }
 }
 
 impl Withdrawals {
     /// Takes in what holds in a round.
     pub(crate) fn take(&mut self, round: Round, topology: &Topology) {
-        self.0
+        self.services
             .retain(|_, withdrawn| round.0 - withdrawn.last.0 <= REMEMBERED);
-        for (key, withdrawn) in &mut self.0 {
+        for (key, withdrawn) in &mut self.services {
             let service = topology.service(key);
             // A withdrawal that is over does not go on when a Pod fails for its own reason.
             if round.0 - withdrawn.last.0 <= 1
@@ -59,38 +62,62 @@ impl Withdrawals {
                 withdrawn.last = round;
             }
         }
-        if topology
+        let not_ready = topology
             .nodes
             .values()
-            .all(|node| node.readiness != Readiness::NotReady)
-        {
+            .filter(|node| node.readiness == Readiness::NotReady);
+        self.nodes
+            .extend(not_ready.map(|node| (node.name.clone(), round)));
+        self.nodes.retain(|_, last| round.0 - last.0 <= RETURN);
+        if self.nodes.is_empty() {
             return;
         }
         for (key, service) in topology.services() {
-            let Some(nodes) = topology.withdrawn(service) else {
-                continue;
-            };
-            let endpoints = service.endpoints.iter();
-            let withdrawn = Withdrawn {
-                last: round,
-                not_ready: round,
-                nodes: nodes.into_iter().cloned().collect(),
-                pods: endpoints.map(|endpoint| endpoint.pod.clone()).collect(),
-            };
-            self.0.insert(key.clone(), withdrawn);
+            if let Some(withdrawn) = self.withdrawn(round, key, service) {
+                self.services.insert(key.clone(), withdrawn);
+            }
         }
+    }
+
+    /// A Service whose endpoints are withdrawn because of their nodes: all of them are not ready, and each of their nodes is
+    /// not, or was of late. In the latter case only once: endpoints that came back since and are gone again have another
+    /// reason.
+    fn withdrawn(&self, round: Round, key: &ServiceKey, service: &Service) -> Option<Withdrawn> {
+        if !service.has_only_unready_endpoints() {
+            return None;
+        }
+        let mut nodes = BTreeMap::new();
+        for endpoint in &service.endpoints {
+            let (name, last) = self.nodes.get_key_value(endpoint.node.as_ref()?)?;
+            nodes.insert(name.clone(), *last);
+        }
+        let (first, not_ready) = (*nodes.values().min()?, *nodes.values().max()?);
+        let before = self.services.get(key);
+        if first < round && before.is_some_and(|before| before.not_ready.0 + RETURN >= round.0) {
+            return None;
+        }
+        Some(Withdrawn {
+            last: round,
+            not_ready,
+            nodes: nodes.into_keys().collect(),
+            pods: service
+                .endpoints
+                .iter()
+                .map(|endpoint| endpoint.pod.clone())
+                .collect(),
+        })
     }
 
     /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures
     /// as late as those of a round.
     pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
-        let withdrawn = self.0.get(key)?;
+        let withdrawn = self.services.get(key)?;
         (failed.0 - withdrawn.last.0 <= AFTERMATH).then_some(&withdrawn.nodes)
     }
 
     /// All Services that lost theirs of late, in order.
     pub(crate) fn services(&self) -> impl Iterator<Item = &ServiceKey> {
-        self.0.keys()
+        self.services.keys()
     }
 }
 
@@ -114,6 +141,12 @@ impl Topology {
 }
 
 impl Service {
+    /// Whether it has endpoints, and none of them is ready or terminating.
+    pub(crate) fn has_only_unready_endpoints(&self) -> bool {
+        let unready = |endpoint: &Endpoint| endpoint.condition == EndpointCondition::Unready;
+        !self.endpoints.is_empty() && self.endpoints.iter().all(unready)
+    }
+
     /// It is `default/kubernetes`, whose endpoints the API servers themselves are: each adds its own as it starts and
     /// takes it away as it stops.
     #[must_use]
@@ -187,6 +220,29 @@ mod tests {
         // Back once, and not ready again.
         let again = |round| [("web-1", round == 6), ("web-2", false)];
         assert_eq!(ends(again), Some(18));
+    }
+
+    /// Seen on a real cluster after an absence of the API server: the `EndpointSlice` controller's watch of Pods was not back
+    /// for a minute, and it followed when the nodes were ready again.
+    #[test]
+    fn endpoints_may_be_withdrawn_only_when_the_nodes_are_ready_again_and_then_once() {
+        let explained = |after: &dyn Fn(i64) -> bool| {
+            let mut withdrawals = Withdrawals::default();
+            let day = (0..60).map(|round| {
+                let nodes = if round < 5 { "NotReady" } else { "Ready" };
+                let now = topology([("web-1", after(round)), ("web-2", after(round))], [nodes; 2]);
+                withdrawals.take(Round(round), &now);
+                let key = now.services().keys().next().unwrap();
+                withdrawals.nodes_of(key, Round(round)).is_some()
+            });
+            let day: Vec<bool> = day.collect();
+            let first = day.iter().position(|explained| *explained);
+            first.map(|first| (first, day.iter().filter(|explained| **explained).count()))
+        };
+        assert_eq!(explained(&|round| !(12..15).contains(&round)), Some((12, 3 + 12)));
+        let twice = |round| !(12..15).contains(&round) && !(20..23).contains(&round);
+        assert_eq!(explained(&twice), Some((12, 3 + 12)));
+        assert_eq!(explained(&|round| !(40..43).contains(&round)), None);
     }
 
     #[test]

@@ -65,6 +65,21 @@ pub(crate) struct Reflector<S: Watched> {
 #[derive(Debug)]
 struct Deaf;
 
+/// Attempts to list and watch since something was last heard.
+struct Attempts {
+    backoff: Backoff,
+    /// Why the last one failed; logged once in a row.
+    logged: Option<Reason>,
+}
+
+impl Attempts {
+    /// Something was heard; whether an attempt had failed before.
+    fn reset(&mut self) -> bool {
+        self.backoff.reset();
+        self.logged.take().is_some()
+    }
+}
+
 /// Why a watch is over.
 enum Ended {
     /// As planned, or broken after the version that is known.
@@ -79,15 +94,18 @@ enum Ended {
 impl<S: Watched> Reflector<S> {
     /// Runs until nobody listens.
     pub(crate) async fn run(self) {
-        let mut backoff = Backoff::new(self.pace.first_retry, self.pace.longest_retry);
+        let mut attempts = Attempts {
+            backoff: Backoff::new(self.pace.first_retry, self.pace.longest_retry),
+            logged: None,
+        };
         let _deaf: Result<(), Deaf> = async {
             // How long nothing has been heard before the next list.
             let mut silent = Duration::ZERO;
             loop {
-                let Some(version) = self.list(silent, &mut backoff).await? else {
+                let Some(version) = self.list(silent, &mut attempts).await? else {
                     continue;
                 };
-                silent = self.follow(version, &mut backoff).await?;
+                silent = self.follow(version, &mut attempts).await?;
             }
         }
         .await;
@@ -98,22 +116,23 @@ impl<S: Watched> Reflector<S> {
     }
 
     /// Says what failed and waits.
-    async fn fail(&self, failure: Failure, backoff: &mut Backoff) -> Result<(), Deaf> {
+    async fn fail(&self, failure: Failure, attempts: &mut Attempts) -> Result<(), Deaf> {
         let reason = failure.reason.label();
-        // What a cluster may do without is worth one word in a row of failures.
-        if self.source.is_optional() && !backoff.is_fresh() {
+        // An API server that is away for minutes is worth one line a resource, and another one for another reason.
+        let repeated = attempts.logged.replace(failure.reason) == Some(failure.reason);
+        if repeated || self.source.is_optional() && !attempts.backoff.is_fresh() {
             tracing::debug!(resource = %self.source, reason, message = %failure, "still cannot watch");
         } else {
             tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
         }
-        let wait = backoff.next(failure.retry_after);
+        let wait = attempts.backoff.next(failure.retry_after);
         self.tell(Told::Failed(failure)).await?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
 
     /// One complete list, if that can be had, and the version it is of.
-    async fn list(&self, silent: Duration, backoff: &mut Backoff) -> Result<Option<String>, Deaf> {
+    async fn list(&self, silent: Duration, attempts: &mut Attempts) -> Result<Option<String>, Deaf> {
         let began = Instant::now();
         match self.pages().await {
             Ok((things, unreadable, version)) => {
@@ -122,7 +141,7 @@ impl<S: Watched> Reflector<S> {
             }
             Err(Refused::Absent) => {
                 self.tell(Told::Absent).await?;
-                backoff.reset();
+                attempts.reset();
                 tokio::time::sleep(self.pace.recheck).await;
                 Ok(None)
             }
@@ -133,11 +152,11 @@ impl<S: Watched> Reflector<S> {
                     && self.is_undefined().await
                 {
                     self.tell(Told::Absent).await?;
-                    backoff.reset();
+                    attempts.reset();
                     tokio::time::sleep(self.pace.recheck).await;
                     return Ok(None);
                 }
-                self.fail(failure, backoff).await?;
+                self.fail(failure, attempts).await?;
                 Ok(None)
             }
         }
@@ -204,16 +223,16 @@ impl<S: Watched> Reflector<S> {
     }
 
     /// Hears of changes, watch after watch, until a new list is needed; returns how long nothing had been heard by then.
-    async fn follow(&self, mut version: String, backoff: &mut Backoff) -> Result<Duration, Deaf> {
+    async fn follow(&self, mut version: String, attempts: &mut Attempts) -> Result<Duration, Deaf> {
         loop {
-            match self.watch(&mut version, backoff).await? {
+            match self.watch(&mut version, attempts).await? {
                 // A watch that ends at once must not be begun again at once.
-                Ended::Resume => tokio::time::sleep(backoff.next(None)).await,
+                Ended::Resume => tokio::time::sleep(attempts.backoff.next(None)).await,
                 Ended::Relist => {
                     let message = "the version is too old to go on from; listing anew";
                     let failure = self.failure(Reason::Gone, &message);
                     self.tell(Told::Failed(failure)).await?;
-                    tokio::time::sleep(backoff.next(None)).await;
+                    tokio::time::sleep(attempts.backoff.next(None)).await;
                     return Ok(Duration::ZERO);
                 }
                 // An etcd without progress notifications leaves the watch of what does not change without bookmarks. Only
@@ -223,12 +242,12 @@ impl<S: Watched> Reflector<S> {
                     tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "a silent watch; listing anew");
                     return Ok(silence);
                 }
-                Ended::Failed(failure) => self.fail(failure, backoff).await?,
+                Ended::Failed(failure) => self.fail(failure, attempts).await?,
             }
         }
     }
 
-    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<Ended, Deaf> {
+    async fn watch(&self, version: &mut String, attempts: &mut Attempts) -> Result<Ended, Deaf> {
         let params = WatchParams {
             label_selector: self.labels.clone(),
             timeout: Some(WATCH_SECONDS),
@@ -280,7 +299,9 @@ impl<S: Watched> Reflector<S> {
                 WatchEvent::Error(status) => return Ok(self.ended_by(&status)),
             }
             // It works: whatever failed before is over.
-            backoff.reset();
+            if attempts.reset() {
+                tracing::info!(resource = %self.source, "watching again");
+            }
         }
     }
 

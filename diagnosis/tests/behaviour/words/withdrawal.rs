@@ -165,6 +165,45 @@ fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_i
     }
 }
 
+/// Seen there too: the `EndpointSlice` controller took the resolver its endpoints when the nodes were ready again, and only one
+/// node's Service rules followed.
+#[test]
+fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_because_of_them() {
+    let mut cluster = Cluster::new(&sound());
+    let mut said = Vec::new();
+    for round in 0..40 {
+        match round {
+            20 => cluster.change(&spec(&[true, true, true], HEALTHY, "NotReady"), round),
+            24 => cluster.change(&sound(), round),
+            30 => cluster.change(&spec(&[true, true, true], &[false, false], "Ready"), round),
+            33 => cluster.change(&sound(), round),
+            _ => {}
+        }
+        cluster.mesh(round);
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let fails = node == "n3" && (30..34).contains(&round);
+                let outcome = fails.then_some(("resolve", "resolver_unreachable"));
+                cluster.name(round, node, name, outcome, &Value::Null);
+            }
+        }
+        for incident in &cluster.close(round).incidents {
+            let verdict = &incident.verdict;
+            said.push((round, verdict.causes[0].id.clone(), verdict.sentence.clone()));
+        }
+    }
+    assert!(!said.is_empty());
+    for (round, id, sentence) in &said {
+        assert_eq!(id, "P11", "{said:#?}");
+        assert!(
+            sentence.contains("nodes n1 and n2 were marked NotReady"),
+            "{sentence}"
+        );
+        let followed = sentence.contains("have not followed their return yet");
+        assert_eq!(followed, *round >= 33, "{round}: {sentence}");
+    }
+}
+
 #[test]
 fn an_api_server_without_its_endpoint_withdrew_it_itself() {
     let mut cluster = Cluster::new(&sound());
