@@ -124,7 +124,11 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
         let short = doubt.is_some_and(|since| look.at - since <= DOUBT);
         let fine = match look.code.0 {
             Some(0) => true,
-            Some(1) => incident_allowed || users_fail(seen, look.at),
+            Some(1) => {
+                incident_allowed
+                    || users_fail(seen, look.at)
+                    || only_never_ok_fails(seen, look.at, look.until)
+            }
             Some(3) => {
                 look.line.starts_with("0 of ")
                     || look.line.starts_with(NOBODY_READY)
@@ -152,6 +156,15 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
 /// Whether users were not served around then: that a target fails is then the truth.
 fn users_fail(seen: &Seen, at: f64) -> bool {
     seen.users.failed(at - AROUND, at + AROUND).next().is_some()
+}
+
+/// Whether all that fails has never worked, so that it is no outage: `parallax status` ends with 1 when such a target is older
+/// than a minute.
+fn only_never_ok_fails(seen: &Seen, from: f64, until: f64) -> bool {
+    some_state(seen, from, until, |state| {
+        let mut red = state.red().peekable();
+        red.peek().is_some() && red.all(|cell| cell.never_ok)
+    })
 }
 
 /// Whether nobody could have told: the API server or an aggregator did not answer, or no vantage reported.

@@ -311,6 +311,30 @@ fn status_3_is_right_while_a_new_target_fails() {
 }
 
 #[test]
+fn status_1_is_right_while_only_targets_fail_that_have_never_worked() {
+    let code = |at: f64| i32::from((110.0..115.0).contains(&at));
+    let quiet = Story::quiet(&code);
+    for (others, outcome) in [(0, Outcome::Passed), (1, Outcome::Failed)] {
+        let mut timeline = quiet.timeline();
+        let looks = timeline.looks.iter_mut();
+        for look in looks.filter(|look| (104.0..121.0).contains(&look.at)) {
+            look.state.as_mut().unwrap().cells = (0..=others)
+                .map(|n| Cell {
+                    target: format!("http://10.96.8.{n}:80/"),
+                    vantage: "n1/pod".to_owned(),
+                    state: "failing".to_owned(),
+                    failure: "refused in connect".to_owned(),
+                    never_ok: n == 0,
+                    new: false,
+                })
+                .collect();
+        }
+        let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+        assert_eq!(verdict.outcome, outcome, "{:?}", verdict.reasons);
+    }
+}
+
+#[test]
 fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_investigation() {
     for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
         let open = 110.0..110.0 + seconds;
