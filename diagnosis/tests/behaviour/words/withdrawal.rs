@@ -174,9 +174,8 @@ fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_bec
     for round in 0..40 {
         match round {
             20 => cluster.change(&spec(&[true, true, true], HEALTHY, "NotReady"), round),
-            24 => cluster.change(&sound(), round),
+            24 | 33 => cluster.change(&sound(), round),
             30 => cluster.change(&spec(&[true, true, true], &[false, false], "Ready"), round),
-            33 => cluster.change(&sound(), round),
             _ => {}
         }
         cluster.mesh(round);
