@@ -142,7 +142,7 @@ impl<'a> Desk<'a> {
             service,
             nodes,
             others: others.collect(),
-            lasts: self.topology.withdrawn(service).is_some(),
+            lasts: self.topology.has_withdrawn(service),
             returned: !service.has_only_unready_endpoints(),
         })
     }

@@ -93,7 +93,7 @@ impl Withdrawals {
         }
         let (first, not_ready) = (*nodes.values().min()?, *nodes.values().max()?);
         let before = self.services.get(key);
-        if first < round && before.is_some_and(|before| before.not_ready.0 + RETURN >= round.0) {
+        if first < round && before.is_some_and(|before| round.0 - before.not_ready.0 <= RETURN) {
             return None;
         }
         Some(Withdrawn {
@@ -122,21 +122,15 @@ impl Withdrawals {
 }
 
 impl Topology {
-    /// The nodes whose condition took a Service its endpoints, by name: it has endpoints, and every one of them is not
-    /// ready and on a node that is marked `NotReady`. The node lifecycle controller sets the pods of such a node to not
-    /// ready, and the `EndpointSlice` controller follows.
-    #[must_use]
-    pub fn withdrawn<'a>(&self, service: &'a Service) -> Option<Vec<&'a NodeName>> {
-        let mut nodes = BTreeSet::new();
-        for endpoint in &service.endpoints {
-            let name = endpoint.node.as_ref()?;
-            let node = self.nodes.get(name)?;
-            if endpoint.condition != EndpointCondition::Unready || node.readiness != Readiness::NotReady {
-                return None;
-            }
-            nodes.insert(name);
-        }
-        (!nodes.is_empty()).then(|| nodes.into_iter().collect())
+    /// Whether a Service is without its endpoints because of their nodes, now: every one is not ready and on a node that is
+    /// marked `NotReady`. The node lifecycle controller sets the pods of such a node to not ready, and the `EndpointSlice`
+    /// controller follows.
+    pub(crate) fn has_withdrawn(&self, service: &Service) -> bool {
+        let not_ready = |endpoint: &Endpoint| {
+            let node = endpoint.node.as_ref().and_then(|name| self.nodes.get(name));
+            node.is_some_and(|node| node.readiness == Readiness::NotReady)
+        };
+        service.has_only_unready_endpoints() && service.endpoints.iter().all(not_ready)
     }
 }
 
@@ -178,8 +172,11 @@ mod tests {
     fn withdrawn(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
         let topology = topology([("web-1", endpoints[0]), ("web-2", endpoints[1])], nodes);
         let service = topology.services().values().next().unwrap();
-        let nodes = topology.withdrawn(service)?;
-        Some(nodes.into_iter().map(ToString::to_string).collect())
+        let mut withdrawals = Withdrawals::default();
+        withdrawals.take(Round(0), &topology);
+        let nodes = withdrawals.nodes_of(&service.key, Round(0));
+        assert_eq!(topology.has_withdrawn(service), nodes.is_some());
+        Some(nodes?.iter().map(ToString::to_string).collect())
     }
 
     /// Whether failures of each round are explained, after all nodes were not ready in the rounds 0 to 4, while the
@@ -264,7 +261,7 @@ mod tests {
         .unwrap();
         let empty = Topology::try_from(spec).unwrap();
         let service = empty.services().values().next().unwrap();
-        assert_eq!(topology.withdrawn(service), None);
+        assert!(!topology.has_withdrawn(service));
         assert!(!service.is_api_server());
     }
 }

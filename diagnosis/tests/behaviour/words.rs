@@ -189,6 +189,16 @@ impl Cluster {
         }
     }
 
+    /// Two names from each node.
+    fn names(&mut self, round: i64, fails: impl Fn(&str) -> bool) {
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let outcome = fails(node).then_some(("resolve", "resolver_unreachable"));
+                self.name(round, node, name, outcome, &Value::Null);
+            }
+        }
+    }
+
     /// A question from a node, with what was learnt where it got no answer.
     fn name(&mut self, round: i64, node: &str, name: &str, outcome: Outcome, unanswered: &Value) {
         let mut dns = json!({"resolver": DNS, "name": name, "addresses": ["203.0.113.10"], "ttl_s": 30});

@@ -118,7 +118,8 @@ impl<S: Watched> Reflector<S> {
     /// Says what failed and waits.
     async fn fail(&self, failure: Failure, attempts: &mut Attempts) -> Result<(), Deaf> {
         let reason = failure.reason.label();
-        // An API server that is away for minutes is worth one line a resource, and another one for another reason.
+        // An API server that is away for minutes is worth one line a resource, and another one for another reason; what a
+        // cluster may do without is worth one line, whatever the reasons.
         let repeated = attempts.logged.replace(failure.reason) == Some(failure.reason);
         if repeated || self.source.is_optional() && !attempts.backoff.is_fresh() {
             tracing::debug!(resource = %self.source, reason, message = %failure, "still cannot watch");

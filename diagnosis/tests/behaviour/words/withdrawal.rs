@@ -48,12 +48,7 @@ fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_wh
             |_| None,
         );
         cluster.host(round, "http", |_| broken.then_some(("check", "status:503")));
-        for node in NODES {
-            for name in ["shop.example.test", "other.example.test"] {
-                let outcome = broken.then_some(("resolve", "resolver_unreachable"));
-                cluster.name(round, node, name, outcome, &Value::Null);
-            }
-        }
+        cluster.names(round, |_| broken);
         let view = cluster.close(round);
         let said: Vec<_> = view
             .incidents
@@ -146,12 +141,7 @@ fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_i
         (&["n3"][..], 0, 40, "P9"),
     ] {
         let said = followed_late(&gone, (nodes, all, late), |cluster, round, fails| {
-            for node in NODES {
-                for name in ["shop.example.test", "other.example.test"] {
-                    let outcome = fails(node).then_some(("resolve", "resolver_unreachable"));
-                    cluster.name(round, node, name, outcome, &Value::Null);
-                }
-            }
+            cluster.names(round, fails);
         });
         is_part_of_the_withdrawal_for_a_minute(&said, then);
         let rounds: Vec<i64> = said.iter().map(|(round, ..)| *round).collect();
@@ -179,13 +169,7 @@ fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_bec
             _ => {}
         }
         cluster.mesh(round);
-        for node in NODES {
-            for name in ["shop.example.test", "other.example.test"] {
-                let fails = node == "n3" && (30..34).contains(&round);
-                let outcome = fails.then_some(("resolve", "resolver_unreachable"));
-                cluster.name(round, node, name, outcome, &Value::Null);
-            }
-        }
+        cluster.names(round, |node| node == "n3" && (30..34).contains(&round));
         for incident in &cluster.close(round).incidents {
             let verdict = &incident.verdict;
             said.push((round, verdict.causes[0].id.clone(), verdict.sentence.clone()));

@@ -127,7 +127,7 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
             Some(1) => {
                 incident_allowed
                     || users_fail(seen, look.at)
-                    || only_never_ok_fails(seen, look.at, look.until)
+                    || only_never_ok_targets_fail(seen, look.at, look.until)
             }
             Some(3) => {
                 look.line.starts_with("0 of ")
@@ -160,7 +160,7 @@ fn users_fail(seen: &Seen, at: f64) -> bool {
 
 /// Whether all that fails has never worked, so that it is no outage: `parallax status` ends with 1 when such a target is older
 /// than a minute.
-fn only_never_ok_fails(seen: &Seen, from: f64, until: f64) -> bool {
+fn only_never_ok_targets_fail(seen: &Seen, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| {
         let mut red = state.red().peekable();
         red.peek().is_some() && red.all(|cell| cell.never_ok)

@@ -104,6 +104,18 @@ fn fine(_: f64) -> i32 {
     0
 }
 
+/// A cell that fails, of a target that has worked.
+fn red(target: &str) -> Cell {
+    Cell {
+        target: target.to_owned(),
+        vantage: "n1/pod".to_owned(),
+        state: "failing".to_owned(),
+        failure: "refused in connect".to_owned(),
+        never_ok: false,
+        new: false,
+    }
+}
+
 /// `parallax status` ends with 3 between two times, else with 0.
 fn cannot_tell(between: Range<f64>) -> impl Fn(f64) -> i32 {
     move |at| if between.contains(&at) { 3 } else { 0 }
@@ -196,14 +208,6 @@ fn users_that_are_not_served_make_an_ordinary_step_prove_nothing() {
 fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
     let quiet = Story::quiet(&fine);
     let mut timeline = quiet.timeline();
-    let red = |target: &str| Cell {
-        target: target.to_owned(),
-        vantage: "n1/pod".to_owned(),
-        state: "failing".to_owned(),
-        failure: "refused in connect".to_owned(),
-        never_ok: false,
-        new: false,
-    };
     for look in timeline
         .looks
         .iter_mut()
@@ -297,12 +301,8 @@ fn status_3_is_right_while_a_new_target_fails() {
         let looks = timeline.looks.iter_mut();
         for look in looks.filter(|look| (108.0..116.0).contains(&look.at)) {
             look.state.as_mut().unwrap().cells = vec![Cell {
-                target: "http://10.96.8.8:80/".to_owned(),
-                vantage: "n1/pod".to_owned(),
-                state: "failing".to_owned(),
-                failure: "refused in connect".to_owned(),
-                never_ok: false,
                 new,
+                ..red("http://10.96.8.8:80/")
             }];
         }
         let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
@@ -320,12 +320,8 @@ fn status_1_is_right_while_only_targets_fail_that_have_never_worked() {
         for look in looks.filter(|look| (104.0..121.0).contains(&look.at)) {
             look.state.as_mut().unwrap().cells = (0..=others)
                 .map(|n| Cell {
-                    target: format!("http://10.96.8.{n}:80/"),
-                    vantage: "n1/pod".to_owned(),
-                    state: "failing".to_owned(),
-                    failure: "refused in connect".to_owned(),
                     never_ok: n == 0,
-                    new: false,
+                    ..red(&format!("http://10.96.8.{n}:80/"))
                 })
                 .collect();
         }
