@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead, ErrorKind, Read, Write, stdin, stdout},
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
@@ -17,8 +17,15 @@ use crate::{
     origin::POD_HEADER,
 };
 
-/// Longest wait for any single thing; what is refused is refused at once, what is dropped is dropped for ever.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long something is waited for that must not come: what is dropped is dropped for ever.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// How long something is waited for that must come. Linux repeats a SYN after 1, 3 and 7 s (RFC 6298): one that is lost while
+/// the machine is starved is no word about forwarding.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// `ping` sends an echo request each second.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most bytes of an answer that are read.
 const MOST: u64 = 4096;
@@ -39,6 +46,39 @@ pub enum Ask {
         /// The address.
         to: Ipv4Addr,
     },
+}
+
+/// One thing to try, and how long to wait for what comes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimedAsk {
+    /// What to try.
+    #[serde(flatten)]
+    pub ask: Ask,
+    /// The longest wait for the connection, and for each part of the answer.
+    #[serde(default = "silence")]
+    pub timeout: Duration,
+}
+
+fn silence() -> Duration {
+    SILENCE
+}
+
+impl TimedAsk {
+    /// Waits as long as what is expected may take.
+    #[must_use]
+    pub fn expecting(ask: Ask, sight: Sight) -> Self {
+        let timeout = match sight {
+            Sight::Mixed | Sight::TimedOut | Sight::NotConnected => SILENCE,
+            Sight::Answered
+            | Sight::CutOff
+            | Sight::NotFound
+            | Sight::Unavailable
+            | Sight::GatewayTimeout
+            | Sight::Refused
+            | Sight::OwnNode => PATIENCE,
+        };
+        Self { ask, timeout }
+    }
 }
 
 /// What came of it.
@@ -102,7 +142,7 @@ const AT_ONCE: usize = 16;
 pub fn answer_questions() -> anyhow::Result<()> {
     let mut asks = Vec::new();
     for line in stdin().lock().take(MOST_BYTES).lines() {
-        let ask: Ask =
+        let ask: TimedAsk =
             serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
         asks.push(ask);
     }
@@ -129,10 +169,10 @@ pub fn answer_questions() -> anyhow::Result<()> {
 
 /// Tries one thing.
 #[must_use]
-pub fn ask(ask: &Ask) -> Answer {
-    let tried = match ask {
-        Ask::Http { to, host } => http(*to, host),
-        Ask::Ping { to } => ping(*to),
+pub fn ask(ask: &TimedAsk) -> Answer {
+    let tried = match &ask.ask {
+        Ask::Http { to, host } => http(*to, host, ask.timeout),
+        Ask::Ping { to } => ping(*to, ask.timeout),
     };
     tried.unwrap_or_else(|error| match error.kind() {
         ErrorKind::ConnectionRefused => Answer::Refused,
@@ -143,9 +183,9 @@ pub fn ask(ask: &Ask) -> Answer {
     })
 }
 
-fn http(to: SocketAddr, host: &str) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&to, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
     write!(
         stream,
         "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
@@ -170,9 +210,10 @@ fn http(to: SocketAddr, host: &str) -> std::io::Result<Answer> {
 }
 
 /// A raw socket: it is the one that shows the header, hence the TTL, without ancillary data. The lab is root inside.
-fn ping(to: Ipv4Addr) -> std::io::Result<Answer> {
+fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<Answer> {
+    let begun = Instant::now();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(PING_INTERVAL))?;
     socket.connect(&SocketAddrV4::new(to, 0).into())?;
     let id = std::process::id().to_be_bytes();
     let mut request = [8, 0, 0, 0, id[2], id[3], 0, 1];
@@ -182,9 +223,16 @@ fn ping(to: Ipv4Addr) -> std::io::Result<Answer> {
     let mut buffer = [0; 1500];
     // A raw socket hears every ICMP packet from there; a bounded number of strangers is skipped.
     for _ in 0..64 {
-        let length = (&socket).read(&mut buffer)?;
-        if let Some(ttl) = reply_ttl(&buffer[..length], [id[2], id[3]]) {
-            return Ok(Answer::Echo { ttl });
+        match (&socket).read(&mut buffer) {
+            Ok(length) => {
+                if let Some(ttl) = reply_ttl(&buffer[..length], [id[2], id[3]]) {
+                    return Ok(Answer::Echo { ttl });
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < timeout => {
+                socket.send(&request)?;
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(Answer::Other {
@@ -220,15 +268,41 @@ mod tests {
 
     use super::*;
 
+    fn get(to: SocketAddr) -> TimedAsk {
+        let host = "a.test".into();
+        TimedAsk::expecting(Ask::Http { to, host }, Sight::Answered)
+    }
+
+    #[test]
+    fn what_must_come_is_waited_for_longer_than_a_syn_that_is_lost_twice() {
+        let timeout = |sight| TimedAsk::expecting(Ask::Ping { to: Ipv4Addr::LOCALHOST }, sight).timeout;
+        // RFC 6298: the second repetition leaves 1 s + 2 s after the first packet.
+        let repeated_twice = Duration::from_secs(3);
+        for sight in [Sight::Answered, Sight::Refused, Sight::OwnNode] {
+            assert!(timeout(sight) > 2 * repeated_twice, "{sight:?}");
+        }
+        for sight in [Sight::TimedOut, Sight::NotConnected, Sight::Mixed] {
+            assert!(timeout(sight) <= repeated_twice, "{sight:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_timeout_is_a_question_as_well() {
+        let line = r#"{"http":{"to":"203.0.113.10:80","host":"a.test"}}"#;
+        let asked: TimedAsk = serde_json::from_str(line).unwrap();
+        assert_eq!(asked.timeout, SILENCE);
+        let timed = get("203.0.113.10:80".parse().unwrap());
+        assert_eq!(asked.ask, timed.ask);
+        let there_and_back = serde_json::to_string(&timed).unwrap();
+        assert_eq!(serde_json::from_str::<TimedAsk>(&there_and_back).unwrap(), timed);
+    }
+
     #[test]
     fn a_closed_port_is_refused_and_not_something_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         drop(listener);
-        let answer = ask(&Ask::Http {
-            to,
-            host: "a.test".into(),
-        });
+        let answer = ask(&get(to));
         assert_eq!(answer, Answer::Refused);
         assert!(answer.is(Sight::Refused, Way::Vip));
         assert!(!answer.is(Sight::Answered, Way::Vip));
@@ -243,10 +317,7 @@ mod tests {
         let origin = crate::origin::serve(&listen, "ingress-1", "n1", crate::origin::Manner::default());
         let client = tokio::task::spawn_blocking(move || {
             loop {
-                match ask(&Ask::Http {
-                    to,
-                    host: "a.test".into(),
-                }) {
+                match ask(&get(to)) {
                     Answer::Refused => std::thread::yield_now(),
                     answer => return answer,
                 }

@@ -7,7 +7,7 @@ use parallax_model::{NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{Answer, Ask},
+    client::{Answer, Ask, TimedAsk},
     cluster::{Route, Solver},
     incident::Incident,
     kernel::Kernel,
@@ -68,7 +68,7 @@ pub enum Order {
     /// Try things, from the prober pods of nodes or from clients outside.
     Look {
         /// What to try from where.
-        asks: Vec<(NodeName, Ask)>,
+        asks: Vec<(NodeName, TimedAsk)>,
     },
     /// Try one thing and record the packets between the client and an address meanwhile.
     Capture {

@@ -21,7 +21,7 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, PodName};
 
 use crate::{
-    client::{Answer, Ask},
+    client::{Answer, TimedAsk},
     cluster::{Cluster, Pod, Service, addresses},
     command::Cmd,
     control::{self, Event, MOST_BYTES, Order},
@@ -181,8 +181,8 @@ impl Guest {
         self.built.as_ref().context("nothing is built yet")
     }
 
-    fn look(&self, asks: &[(NodeName, Ask)]) -> anyhow::Result<Vec<Answer>> {
-        let mut by_client: BTreeMap<&NodeName, Vec<(usize, &Ask)>> = BTreeMap::new();
+    fn look(&self, asks: &[(NodeName, TimedAsk)]) -> anyhow::Result<Vec<Answer>> {
+        let mut by_client: BTreeMap<&NodeName, Vec<(usize, &TimedAsk)>> = BTreeMap::new();
         for (i, (client, ask)) in asks.iter().enumerate() {
             by_client.entry(client).or_default().push((i, ask));
         }
@@ -204,7 +204,7 @@ impl Guest {
         Ok(answers.into_values().collect())
     }
 
-    fn look_from(&self, client: &NodeName, asks: &[(usize, &Ask)]) -> anyhow::Result<Vec<(usize, Answer)>> {
+    fn look_from(&self, client: &NodeName, asks: &[(usize, &TimedAsk)]) -> anyhow::Result<Vec<(usize, Answer)>> {
         let lines: Vec<String> = asks
             .iter()
             .map(|(_, ask)| serde_json::to_string(ask))

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, ServiceKey};
 
 use crate::{
-    client::{Answer, Ask},
+    client::{Answer, Ask, TimedAsk},
     cluster::{Cluster, Route, Solver, addresses},
     control::{Event, Order},
     host,
@@ -205,7 +205,7 @@ impl Lab {
         let questions = packets::questions(&self.cluster, looks);
         let asks = questions
             .iter()
-            .map(|q| (q.from.clone(), q.ask.clone()))
+            .map(|q| (q.from.clone(), TimedAsk::expecting(q.ask.clone(), q.expected)))
             .collect();
         let Event::Looked { answers } = self.order(&Order::Look { asks }).await? else {
             bail!("unexpected answer to the order to look");
