@@ -275,7 +275,15 @@ mod tests {
 
     #[test]
     fn what_must_come_is_waited_for_longer_than_a_syn_that_is_lost_twice() {
-        let timeout = |sight| TimedAsk::expecting(Ask::Ping { to: Ipv4Addr::LOCALHOST }, sight).timeout;
+        let timeout = |sight| {
+            TimedAsk::expecting(
+                Ask::Ping {
+                    to: Ipv4Addr::LOCALHOST,
+                },
+                sight,
+            )
+            .timeout
+        };
         // RFC 6298: the second repetition leaves 1 s + 2 s after the first packet.
         let repeated_twice = Duration::from_secs(3);
         for sight in [Sight::Answered, Sight::Refused, Sight::OwnNode] {

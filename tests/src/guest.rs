@@ -204,7 +204,11 @@ impl Guest {
         Ok(answers.into_values().collect())
     }
 
-    fn look_from(&self, client: &NodeName, asks: &[(usize, &TimedAsk)]) -> anyhow::Result<Vec<(usize, Answer)>> {
+    fn look_from(
+        &self,
+        client: &NodeName,
+        asks: &[(usize, &TimedAsk)],
+    ) -> anyhow::Result<Vec<(usize, Answer)>> {
         let lines: Vec<String> = asks
             .iter()
             .map(|(_, ask)| serde_json::to_string(ask))

@@ -19,8 +19,13 @@ use crate::{
     verdict::Remedy,
 };
 
-/// An answer that changes so soon after the application did changed with it.
-const ROLLOUT: Micros = Micros::from_secs(600);
+/// For so long after the last of its pods changed, an application may answer differently pod by pod, and what stands in front of
+/// it may not have read its routes yet. The first answer of a worse class comes within that time, or does not come of the change.
+const SETTLING: Micros = Micros::from_secs(60);
+/// The same, for long intervals.
+const SETTLING_ROUNDS: u64 = 4;
+/// Rounds in a row in which every answer was worse until it is the application that answers so.
+const CONFIRMED: u32 = 6;
 /// How long a changed answer is shown before it is what the target answers.
 const ADOPTED: Micros = Micros::from_secs(3600);
 /// A changed answer that nobody got for so long is over.
@@ -45,6 +50,10 @@ pub(crate) struct Changed {
     since: EventTime,
     last: EventTime,
     vantages: BTreeSet<Vantage>,
+    /// Closed rounds in a row in which every answer was worse, up to those that suffice. A rescheduled application whose
+    /// controller answers 404 until it has read its routes, or without end in one of its pods, is still answered as before by others.
+    #[serde(default)]
+    uniform: u32,
 }
 
 /// The application behind a target: its Service, and the pods of that.
@@ -123,18 +132,21 @@ impl Engine {
         if !serves {
             return false;
         }
+        let settling = settling(self.settings.interval);
+        let rollout = self.answers.rollouts.get(target).copied();
         if let Some(changed) = self.answers.changed.get_mut(target) {
+            let last_pod = rollout.map_or(changed.rollout, |rollout| rollout.max(changed.rollout));
+            if changed.uniform == 0 && at - last_pod > settling {
+                return false;
+            }
             changed.last = changed.last.max(at);
             changed.status = status;
             changed.vantages.insert(recorded.vantage.clone());
             return true;
         }
-        let Some(rollout) = self.answers.rollouts.get(target).copied() else {
+        let Some(rollout) = rollout.filter(|rollout| at >= *rollout && at - *rollout <= settling) else {
             return false;
         };
-        if at < rollout || at - rollout > ROLLOUT {
-            return false;
-        }
         self.answers.changed.insert(
             target.clone(),
             Changed {
@@ -144,6 +156,7 @@ impl Engine {
                 since: at,
                 last: at,
                 vantages: BTreeSet::from([recorded.vantage.clone()]),
+                uniform: 0,
             },
         );
         true
@@ -177,12 +190,15 @@ impl Engine {
         } = &mut self.answers;
         for (target, open) in open {
             let answers = open.close(round);
-            if !answers.is_empty() {
-                baselines
-                    .entry(target.clone())
-                    .or_default()
-                    .learn(round, &answers, interval);
+            if answers.is_empty() {
+                continue;
             }
+            let baseline = baselines.entry(target.clone()).or_default();
+            if let Some(changed) = changed.get_mut(target).filter(|changed| !changed.is_confirmed()) {
+                let uniform = answers.iter().all(|answer| baseline.deviates(answer));
+                changed.uniform = if uniform { changed.uniform + 1 } else { 0 };
+            }
+            baseline.learn(round, &answers, interval);
         }
         changed.retain(|target, changed| {
             let adopted = end - changed.since > ADOPTED;
@@ -202,13 +218,14 @@ impl Engine {
                 self.answers.rollouts.insert(target.clone(), at);
             }
         }
+        let settling = settling(self.settings.interval);
         let kept = |target: &TargetId| topology.targets().contains_key(target);
         self.answers.baselines.retain(|target, _| kept(target));
         self.answers.open.retain(|target, _| kept(target));
         self.answers.changed.retain(|target, _| kept(target));
         self.answers
             .rollouts
-            .retain(|target, rollout| kept(target) && at - *rollout <= ROLLOUT);
+            .retain(|target, rollout| kept(target) && at - *rollout <= settling);
     }
 
     /// Forgets what a target answered: what it answers from now on is what counts as working. Whether there was anything.
@@ -222,12 +239,22 @@ impl Engine {
     pub(super) fn changed_answers(&self) -> Vec<Finding> {
         let changed = self.answers.changed.iter();
         changed
+            .filter(|(_, changed)| changed.is_confirmed())
             .map(|(target, changed)| changed.finding(target, &self.topology))
             .collect()
     }
 }
 
+/// See [`SETTLING`].
+fn settling(interval: Micros) -> Micros {
+    SETTLING.max(Micros(interval.0.saturating_mul(SETTLING_ROUNDS)))
+}
+
 impl Changed {
+    const fn is_confirmed(&self) -> bool {
+        self.uniform >= CONFIRMED
+    }
+
     fn finding(&self, target: &TargetId, topology: &Topology) -> Finding {
         let vantages: Vec<String> = self.vantages.iter().map(ToString::to_string).collect();
         let service =

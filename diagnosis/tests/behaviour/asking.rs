@@ -1,8 +1,8 @@
 //! What the engine asks for when it does not know enough, and what it says when an answer decided.
 
+use crate::answers::{ask_shop, shop};
 use crate::day::{ALL, Day, open, with};
 use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
-use crate::ordinary::{ask_shop, shop};
 use parallax_diagnosis::ask::{Ask, To};
 use parallax_diagnosis::text::{self, Style};
 use parallax_diagnosis::view::View;

@@ -1,5 +1,6 @@
 //! The crate from outside: observations in, verdicts, incidents and lines of a replay out.
 
+mod answers;
 mod asking;
 mod bad_input;
 mod balancer;

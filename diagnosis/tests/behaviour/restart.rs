@@ -14,8 +14,8 @@ use parallax_model::{EventTime, Recorded};
 use serde_json::{Value, json};
 
 use crate::{
+    answers::{ask_shop, shop},
     day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with},
-    ordinary::{ask_shop, shop},
 };
 
 const REFUSED: Option<(&str, &str)> = Some(("connect", "connect_refused"));
