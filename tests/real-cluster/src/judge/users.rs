@@ -8,6 +8,8 @@ use crate::observe::Request;
 
 /// The stretch of time over which requests are counted, in seconds.
 const WINDOW: f64 = 10.0;
+/// Clients that asked so recently are expected to go on, in seconds.
+const RECENT: f64 = 120.0;
 /// Fewer failures within a stretch are an accident.
 const SOME: usize = 3;
 
@@ -73,6 +75,19 @@ impl<'a> Users<'a> {
     pub fn any_failed(&self, to: &[&str], node: Option<&str>, from: f64, until: f64) -> bool {
         self.failed(from, until)
             .any(|request| to.contains(&request.to.as_str()) && node.is_none_or(|node| node == request.node))
+    }
+
+    /// Whether every client that asked a destination in the two minutes before a time has an answer to a later request of the
+    /// same sort: what hangs in name resolution is in no log yet.
+    #[must_use]
+    pub fn are_heard_since(&self, time: f64) -> bool {
+        let recent = self.within(time - RECENT, f64::INFINITY);
+        let mut newest: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+        for request in recent {
+            let at = newest.entry((&request.node, &request.to)).or_insert(request.at);
+            *at = at.max(request.at);
+        }
+        newest.values().all(|at| *at >= time)
     }
 
     /// Requests between two times that failed.
@@ -165,5 +180,19 @@ pub(super) mod tests {
         assert_eq!((felt[0].failures, felt[0].requests), (3, 3));
         assert!(users.any_failed(&["host"], Some("n1"), 9.0, 11.0));
         assert!(!users.any_failed(&["host"], Some("n2"), 9.0, 11.0));
+    }
+
+    #[test]
+    fn a_request_that_hangs_is_waited_for() {
+        let mut requests = vec![
+            request(10.0, "host", false),
+            request(10.0, "ledger", false),
+            request(21.0, "host", false),
+        ];
+        assert!(!Users::new(&requests).are_heard_since(20.0));
+        requests.push(request(20.5, "ledger", true));
+        assert!(Users::new(&requests).are_heard_since(20.0));
+        // A client that is gone for good is not waited for.
+        assert!(Users::new(&requests[..1]).are_heard_since(200.0));
     }
 }

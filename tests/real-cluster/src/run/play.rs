@@ -18,6 +18,8 @@ const LATE: u64 = 45;
 const CLOSING: u64 = 150;
 /// After everything is closed, Parallax is watched for so long: what comes back, comes back soon.
 const AFTERWARDS: u64 = 30;
+/// The longest that requests of users are waited for which have not come to an end with the step, as in name resolution.
+const HANGING: u64 = 30;
 /// What came before a step is kept for so long, for what was open then.
 const BEFORE: f64 = 60.0;
 
@@ -138,6 +140,12 @@ impl Suite {
         };
         narrator.tell(record).await;
         marks.ended = clock.now();
+        let ended = marks.ended;
+        narrator
+            .watch(HANGING, record, |timeline| {
+                Users::new(&timeline.requests).are_heard_since(ended)
+            })
+            .await;
         record.marks = Some(marks);
         record.verdict = judge(step, &self.observer.timeline.borrow(), marks, &self.destinations);
         if record.verdict.outcome != Outcome::Passed {
