@@ -5,7 +5,7 @@
 )]
 
 use parallax_diagnosis::view::{CellState, View};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with};
 
