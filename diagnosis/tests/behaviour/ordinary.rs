@@ -1,8 +1,4 @@
 //! What an ordinary day brings, and what must be said of it: nothing, or a notice.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a fixture that does not parse fails the test that uses it"
-)]
 
 use parallax_diagnosis::view::{CellState, View};
 use serde_json::json;
