@@ -9,16 +9,11 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{EventTime, Front, NodeName, ServiceKey, TargetId, Vantage};
+use parallax_model::{EventTime, Front, NodeName, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    baseline::{AnswerClass, Baseline},
-    engine::Changed,
-    incident::Scope,
-    judge::Unit,
-    verdict::Incident,
-};
+use crate::evidence::baseline::{AnswerClass, Baseline, Changed};
+pub use crate::incident::RememberedIncident;
 
 /// The form written today. A reader takes what it knows of another one.
 pub const VERSION: u32 = 1;
@@ -74,25 +69,6 @@ pub struct FormerAddress {
     pub until: EventTime,
 }
 
-/// An incident, with what its end depends on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RememberedIncident {
-    /// As it was last told.
-    pub incident: Incident,
-    pub(crate) scope: Scope,
-    pub(crate) lead: Unit,
-    pub(crate) units: BTreeSet<Unit>,
-    /// Who failed.
-    pub failing: BTreeSet<Vantage>,
-    /// Those of its fronts that a Service had.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub published: BTreeSet<Front>,
-    /// Failures of probes that crossed its region, in fixed point.
-    pub(crate) failures: u64,
-    /// How much of all probes did.
-    pub(crate) crossed: u64,
-}
-
 /// Of a target's memory, what does not change with every answer: whether it ever worked, whether a change of its answers was
 /// noticed, and which answers are usual.
 type Essence = (bool, bool, Vec<(AnswerClass, u16)>);
@@ -144,28 +120,5 @@ impl Checkpoint {
                 .iter()
                 .zip(&other.incidents)
                 .all(|(a, b)| a.agrees_with(b))
-    }
-}
-
-impl RememberedIncident {
-    fn agrees_with(&self, other: &Self) -> bool {
-        let essence = |open: &Self| {
-            let Incident {
-                id,
-                since,
-                opened,
-                occurrences,
-                verdict,
-                ..
-            } = &open.incident;
-            let told = (
-                verdict.region.clone(),
-                verdict.class.clone(),
-                verdict.sentence.clone(),
-                verdict.targets.clone(),
-            );
-            (id.clone(), *since, *opened, *occurrences, told)
-        };
-        essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use parallax_model::{EventTime, Vantage};
 
 use crate::{
-    baseline::UsualAnswer,
+    evidence::baseline::UsualAnswer,
     findings::{ExposureState, Severity},
     verdict::{EvidenceRow, Incident, IncidentState, Remedy},
     view::{CellState, MatrixRow, VantageState, View},

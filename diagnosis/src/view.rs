@@ -4,7 +4,7 @@ use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vanta
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    baseline::UsualAnswer,
+    evidence::baseline::UsualAnswer,
     findings::{ExposureView, Finding, ForbiddenView, Hazard, NameView},
     verdict::{Incident, NotExcluded},
 };
@@ -47,7 +47,7 @@ pub struct View {
     pub forbidden: Vec<ForbiddenView>,
     /// Probes asked for beyond the plan, to settle what is open.
     #[serde(default)]
-    pub asks: Vec<crate::ask::Ask>,
+    pub asks: Vec<crate::requests::Ask>,
     /// What was counted and what was not.
     pub counters: Counters,
 }

@@ -16,8 +16,8 @@ use axum::{
 };
 use futures_util::{Stream, stream};
 use parallax_diagnosis::{
-    ask::Ask,
     plan::{PlanConfig, diff, with_asks},
+    requests::Ask,
     topology::Topology,
 };
 use parallax_model::{

@@ -6,21 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Front, Micros, Observation, Outcome, Phase};
+use parallax_model::{EventTime, Front, Observation, Outcome, Phase};
 
-use super::{Engine, Settings};
-use crate::ids::NameIx;
-
-/// The TTL of `CoreDNS`'s cache (`cache 30`) for answers with and without addresses.
-const CACHE_TTL: Micros = Micros::from_secs(30);
+use super::Engine;
+use crate::{ids::NameIx, settings::cache_ttl};
 
 /// Until when each name's absence may be cached.
 pub(super) type NegativeUntil = BTreeMap<NameIx, EventTime>;
-
-/// How long a cache may repeat what was true before a change, with two rounds until the resolver has learned of it.
-pub(crate) fn cache_ttl(settings: Settings) -> Micros {
-    Micros(CACHE_TTL.0.saturating_add(settings.interval.0.saturating_mul(2)))
-}
 
 impl Engine {
     /// Names that lead somewhere since `at`, and did not before.

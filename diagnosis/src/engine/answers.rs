@@ -1,19 +1,19 @@
-//! Answers held against what the target gave while it worked ([`crate::baseline`]), and answers that changed because
+//! Answers held against what the target gave while it worked ([`crate::evidence::baseline`]), and answers that changed because
 //! somebody changed the application.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{
     Channel, EventTime, ExpectedStatus, FailureKind, Micros, Outcome, Phase, PodName, ProbeSpec, Recorded,
-    Round, ServiceKey, TargetId, Vantage,
+    Round, ServiceKey, TargetId,
 };
-
-use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use crate::{
-    baseline::{Answer, AnswerClass, Baseline, OpenAnswers},
-    booking::Split,
+    evidence::{
+        baseline::{Answer, AnswerClass, Baseline, Changed, OpenAnswers},
+        ledger::Split,
+    },
     findings::{Finding, FindingKind, Severity},
     topology::Topology,
     verdict::Remedy,
@@ -39,21 +39,6 @@ pub(super) struct Answers {
     /// When the application behind each target was last changed.
     pub(super) rollouts: BTreeMap<TargetId, EventTime>,
     pub(super) changed: BTreeMap<TargetId, Changed>,
-}
-
-/// An answer of a worse class than before, since the application was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Changed {
-    status: u16,
-    before: u16,
-    rollout: EventTime,
-    since: EventTime,
-    last: EventTime,
-    vantages: BTreeSet<Vantage>,
-    /// Closed rounds in a row in which every answer was worse, up to those that suffice. A rescheduled application whose
-    /// controller answers 404 until it has read its routes, or without end in one of its pods, is still answered as before by others.
-    #[serde(default)]
-    uniform: u32,
 }
 
 /// The application behind a target: its Service, and the pods of that.
@@ -275,7 +260,7 @@ impl Changed {
                 self.status, self.before
             ),
             evidence: vec![
-                format!("{} after the change, seen from {}", self.since - self.rollout, crate::evidence::listed(&vantages)),
+                format!("{} after the change, seen from {}", self.since - self.rollout, crate::wording::listed(&vantages)),
             ],
             vantages: self.vantages.iter().cloned().collect(),
             remedies: vec![

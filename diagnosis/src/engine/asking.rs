@@ -7,19 +7,23 @@ use parallax_model::{AssignmentId, Channel, EventTime, Front, ProbeSpec, Round, 
 
 use super::Engine;
 use crate::{
-    ask::{
+    evidence::{
+        block::{Block, Of},
+        cells::{CellKey, Counts, Dest, RoundCells},
+        ledger::Split,
+    },
+    explanation::{Asked, separation::Ways},
+    inference::{
+        judgement::{FailingCells, Finding, Judgement, judge},
+        likelihood::Likelihood,
+        prior::PriorFact,
+        unit::Unit,
+    },
+    regions::{Region, share::alpha},
+    requests::{
         ASIDE, Ask, Beliefs, Ground, Plea, Spot, To, Variant, Want, by_kinds, candidates, choose, decided_by,
         follow_ups, why_not,
     },
-    block::{Block, Of},
-    booking::Split,
-    cells::{CellKey, Counts, Dest, RoundCells},
-    evidence::Asked,
-    judge::{FailingCells, Finding, Judgement, Unit, judge},
-    likelihood::Likelihood,
-    prior::PriorFact,
-    region::{Region, alpha},
-    separate::Ways,
 };
 
 /// Subjects considered in one round: what fails beyond that fails for a few common reasons.

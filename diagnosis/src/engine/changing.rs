@@ -6,8 +6,8 @@ use parallax_model::{EventTime, Front};
 
 use super::{Engine, is_known};
 use crate::{
-    block::{Block, Of},
-    judge::Unit,
+    evidence::block::{Block, Of},
+    inference::unit::Unit,
     topology::Topology,
 };
 

@@ -6,16 +6,22 @@ use parallax_model::{EventTime, TargetId};
 
 use super::{Engine, asking::Inquiry};
 use crate::{
-    block::{Block, Of},
-    causes::{ResolverView, WITHDRAWN},
-    cells::RoundCells,
-    evidence::{Asked, Desk},
+    catalogue::WITHDRAWN,
+    evidence::{
+        block::{Block, Of},
+        cells::RoundCells,
+        resolvers::ResolverView,
+        routes::default_front,
+    },
+    explanation::{Asked, Desk},
     ids::class_position,
     incident::{Event, Report, Scope},
-    judge::{Finding, Judgement, Unit},
-    prior::PriorFact,
-    region::{Region, alpha},
-    routes::default_front,
+    inference::{
+        judgement::{Finding, Judgement},
+        prior::PriorFact,
+        unit::Unit,
+    },
+    regions::{Region, share::alpha},
     verdict::{RegionRef, Subject},
     view::Investigation,
 };
@@ -158,8 +164,8 @@ impl Engine {
             .collect();
         format!(
             "failing, cause not yet known; likeliest so far: {} ({})",
-            crate::evidence::listed(&names),
-            crate::evidence::likelihood(class.mass.min(1.0))
+            crate::wording::listed(&names),
+            crate::wording::likelihood(class.mass.min(1.0))
         )
     }
 
@@ -209,7 +215,9 @@ impl Engine {
         worst
             .into_iter()
             .take(5)
-            .map(|(failures, words)| format!("{words} ({} failures)", crate::weights::whole(failures)))
+            .map(|(failures, words)| {
+                format!("{words} ({} failures)", crate::evidence::weights::whole(failures))
+            })
             .collect()
     }
 

@@ -4,11 +4,13 @@ use parallax_model::{EventTime, Round};
 
 use super::Engine;
 use crate::{
-    block::{Block, Of},
-    cells::Ring,
+    evidence::{
+        block::{Block, Of},
+        cells::Ring,
+    },
     incident::{Scope, Tracked},
-    judge::Unit,
-    region::Region,
+    inference::unit::Unit,
+    regions::Region,
     topology::Topology,
 };
 

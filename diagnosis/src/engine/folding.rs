@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use crate::{
-    block::Block,
-    booking::{Split, book},
-    cells::ClosedCells,
-    fold::Fold,
+    evidence::{
+        block::Block, booking::book, cells::ClosedCells, fold::Fold, ledger::Split, rounds::Waiting, row::Row,
+    },
     ids::VantageIx,
-    rounds::Waiting,
-    row::Row,
 };
 
 impl Engine {

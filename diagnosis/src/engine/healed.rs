@@ -9,12 +9,17 @@ use parallax_model::Round;
 
 use super::Engine;
 use crate::{
-    block::Block,
-    cells::CellKey,
-    judge::{Judgement, Unit},
-    recovery::{Crossing, healthy_until},
-    region::{Alpha, Region, alpha},
-    scene::Scene,
+    evidence::{block::Block, cells::CellKey},
+    inference::{
+        judgement::Judgement,
+        recovery::{Crossing, healthy_until},
+        unit::Unit,
+    },
+    regions::{
+        Region,
+        paths::Scene,
+        share::{Alpha, alpha},
+    },
 };
 
 /// The last round in which each region of a subject proved healthy.

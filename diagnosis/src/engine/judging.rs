@@ -7,15 +7,20 @@ use parallax_model::{Channel, EventTime, Round};
 
 use super::{Engine, asking::Inquiry};
 use crate::{
-    block::{Block, Of},
-    booking::Split,
-    cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
-    doubt::Doubt,
+    evidence::{
+        block::{Block, Of},
+        cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
+        ledger::Split,
+    },
     ids::NodeIx,
-    judge::{Case, FailingCells, Judgement, Unit, judge},
-    likelihood::{Grid, Likelihood},
-    prior::PriorFact,
-    scene::Scene,
+    inference::{
+        judgement::{Case, FailingCells, Judgement, judge},
+        likelihood::{Grid, Likelihood},
+        look_elsewhere::Doubt,
+        prior::PriorFact,
+        unit::Unit,
+    },
+    regions::paths::Scene,
 };
 
 impl Engine {

@@ -18,8 +18,6 @@ mod subjects;
 mod unread;
 mod vouching;
 
-pub(crate) use absence::cache_ttl;
-pub(crate) use answers::Changed;
 pub(crate) use concluding::Leaning;
 
 use std::{
@@ -29,44 +27,41 @@ use std::{
 };
 
 use parallax_model::{
-    Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, Round, ServiceKey, TargetId,
-    TtlEvidence, Vantage,
+    Channel, EventTime, Front, Outcome, Placement, Recorded, Round, ServiceKey, TargetId, TtlEvidence,
+    Vantage,
 };
 
 use self::{absence::NegativeUntil, answers::Answers, healed::Healed, pooling::Beside, remembering::Resumed};
 use crate::{
-    ask::{Asking, is_aside},
-    block::{Block, Of},
-    booking::{Restarted, Split},
-    cells::{ClosedCells, Dest, Ring},
+    evidence::{
+        block::{Block, Of},
+        booking::Restarted,
+        cells::{ClosedCells, Dest, Ring},
+        fold::Fold,
+        latency::Pace,
+        ledger::Split,
+        resolvers::Resolvers,
+        rounds::{Refused, Rounds},
+        routes::{Routes, front_of},
+        row::Row,
+        weights::{ONE, probes},
+    },
     findings::{Facts, Findings, Hazard, hazards},
-    fold::Fold,
-    former::FormerPods,
     ids::{NameIx, NodeIx, VantageIx, World},
     incident::{Event, Incidents, known_at},
-    judge::{Streams, Unit},
-    likelihood::{Background, Grid, Likelihood},
-    matrix::{Matrix, Place, Pulse},
-    prior::PriorFact,
-    resolvers::Resolvers,
-    rounds::{Refused, Rounds},
-    routes::{Routes, front_of},
-    row::Row,
-    scene::Nodes,
-    slow::Pace,
-    topology::{Topology, Withdrawals},
+    inference::{
+        judgement::Streams,
+        likelihood::{Background, Grid, Likelihood},
+        prior::PriorFact,
+        unit::Unit,
+    },
+    matrix::{Matrix, Place, Pulse, by_mesh},
+    regions::paths::Nodes,
+    requests::{Asking, is_aside},
+    settings::Settings,
+    topology::{Topology, Withdrawals, former::FormerPods},
     view::{Counters, Investigation, View},
-    weights::{ONE, probes},
 };
-
-/// What holds for the whole mesh.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Length of a round; not zero.
-    pub interval: Micros,
-    /// Longest timeout of any probe.
-    pub timeout: Micros,
-}
 
 /// What became of one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -546,7 +541,7 @@ impl Engine {
             (all_silent || now - end > Rounds::patience(self.settings))
                 .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
         });
-        let not_excluded = crate::causes::unseen::by_mesh(&self.topology, &vantages);
+        let not_excluded = by_mesh(&self.topology, &vantages);
         View {
             at: now,
             interval: self.settings.interval,

@@ -8,7 +8,7 @@
 use parallax_model::{EventTime, Micros, ServiceKey};
 
 use super::Engine;
-use crate::{judge::Unit, region::Region, topology::Topology};
+use crate::{inference::unit::Unit, regions::Region, topology::Topology};
 
 /// How long an endpoint may outlive its node: a round of the collector, its quarantine, and the nodes' own delay.
 const COLLECTED: Micros = Micros::from_secs(75);

@@ -2,8 +2,8 @@
 
 use parallax_model::{EventTime, Micros};
 
-use super::{Engine, Settings};
-use crate::{ask::Asking, cells::Ring};
+use super::Engine;
+use crate::{evidence::cells::Ring, requests::Asking, settings::Settings};
 
 impl Engine {
     /// The configuration says something else since `at`; whoever calls has judged what was over by then.

@@ -7,14 +7,18 @@ use parallax_model::{Round, TargetId};
 
 use super::Engine;
 use crate::{
-    block::{Block, Of},
-    causes::facts,
-    cells::RoundCells,
-    data::Data,
-    judge::Unit,
-    pool::{Other, Pool},
-    prior::{PriorFact, hypotheses},
-    region::Region,
+    catalogue::facts,
+    evidence::{
+        block::{Block, Of},
+        cells::RoundCells,
+    },
+    inference::{
+        data::Data,
+        pool::{Other, Pool},
+        prior::{PriorFact, hypotheses},
+        unit::Unit,
+    },
+    regions::Region,
 };
 
 /// Fronts that are asked about a cause that would concern all of them.

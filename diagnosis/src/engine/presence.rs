@@ -13,9 +13,11 @@ use parallax_model::{Channel, FailureKind, KindClass, Micros, Outcome, OwnFault,
 
 use super::Engine;
 use crate::{
-    block::{Block, Of},
-    booking::Split,
-    cells::{ClosedCells, Dest},
+    evidence::{
+        block::{Block, Of},
+        cells::{ClosedCells, Dest},
+        ledger::Split,
+    },
     ids::{NodeIx, VantageIx},
     topology::Readiness,
 };

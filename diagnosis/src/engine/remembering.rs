@@ -8,8 +8,8 @@ use parallax_model::{EventTime, Micros, Round};
 
 use super::Engine;
 use crate::{
-    block::{Block, Of},
     checkpoint::{Checkpoint, FormerAddress, TargetMemory, VERSION},
+    evidence::block::{Block, Of},
     incident::Restored,
     topology::Service,
 };

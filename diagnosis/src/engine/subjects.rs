@@ -4,10 +4,12 @@ use parallax_model::Front;
 
 use super::Engine;
 use crate::{
-    block::{Block, Of},
-    booking::Split,
-    judge::Unit,
-    routes::default_front,
+    evidence::{
+        block::{Block, Of},
+        ledger::Split,
+        routes::default_front,
+    },
+    inference::unit::Unit,
     topology::{Endpoint, FrontInfo, FrontKind, Service, Topology, TrafficPolicy},
 };
 

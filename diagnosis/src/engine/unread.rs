@@ -4,10 +4,12 @@ use parallax_model::EventTime;
 
 use super::Engine;
 use crate::{
-    cells::is_through_front,
-    judge::{Finding, Judgement, Unit},
-    region::{Region, alpha},
-    weights::probes,
+    evidence::{cells::is_through_front, weights::probes},
+    inference::{
+        judgement::{Finding, Judgement},
+        unit::Unit,
+    },
+    regions::{Region, share::alpha},
 };
 
 /// Of the failures that a broken endpoint would cause through the addresses before it, this share must have been seen.

@@ -5,12 +5,17 @@ use parallax_model::NodeName;
 
 use super::Engine;
 use crate::{
-    block::Of,
-    cells::{Counts, Dest, RoundCells},
+    evidence::{
+        block::Of,
+        cells::{Counts, Dest, RoundCells},
+        weights::probes,
+    },
     ids::NodeIx,
-    judge::{Finding, Judgement, Unit},
-    region::{Region, alpha},
-    weights::probes,
+    inference::{
+        judgement::{Finding, Judgement},
+        unit::Unit,
+    },
+    regions::{Region, share::alpha},
 };
 
 /// Direct connections must speak this much louder against the node than for it.

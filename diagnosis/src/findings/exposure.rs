@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{AnswerPrint, Digest, EventTime, Front, Micros, Outcome, Recorded, TargetId, Vantage};
 
-use super::{ExposureState, ExposureView, Finding, FindingKind, Severity, is_private};
+use super::{ExposureState, ExposureView, Finding, FindingKind, Severity};
 use crate::{
-    engine::Settings,
     plan::exposure_interval,
-    topology::{Exposure, Topology},
+    settings::Settings,
+    topology::{Exposure, Topology, is_private},
     verdict::Remedy,
 };
 

@@ -9,9 +9,17 @@ use parallax_model::{Front, Network, NodeName, ServiceKey, Vantage};
 
 use crate::{
     ids::{VantageIx, World},
-    matrix::Seen,
     topology::{FrontKind, Topology},
 };
+
+/// One target's newest outcome from one vantage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) vantage: VantageIx,
+    /// What was connected to.
+    pub(crate) front: Front,
+    pub(crate) ok: bool,
+}
 
 /// What was seen, as far as it disproves or replaces what configuration lets expect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -9,7 +9,6 @@
 //!
 //! Folded from the same closed rounds as the cells, as sets: the order within a round never shows.
 
-mod address;
 mod answers;
 mod exposure;
 mod facts;
@@ -26,17 +25,18 @@ use parallax_model::{
 };
 use serde::{Deserialize, Serialize};
 
-pub(crate) use address::is_private;
 pub use answers::{NameAnswer, NameView};
 pub use facts::Facts;
-pub(crate) use hazards::quota;
+pub(crate) use facts::Seen;
 pub use hazards::{Hazard, HazardKind, Who, hazards};
 
 use crate::{
-    engine::Settings,
+    evidence::{
+        routes::{Apart, Routes},
+        row::Row,
+    },
     ids::World,
-    routes::{Apart, Routes},
-    row::Row,
+    settings::Settings,
     topology::Topology,
     verdict::Remedy,
 };
@@ -312,8 +312,8 @@ pub(crate) fn of_nodes(nodes: &BTreeSet<NodeName>, all: usize) -> String {
     format!(
         "{} of {} ({})",
         nodes.len(),
-        crate::causes::plural(all, "node"),
-        crate::evidence::listed(&names)
+        crate::wording::plural(all, "node"),
+        crate::wording::listed(&names)
     )
 }
 

@@ -12,9 +12,9 @@ use super::{
     exposure::{Last, STABLE, patience, put, status_words},
 };
 use crate::{
-    engine::Settings,
+    evidence::row::{End, Row},
     ids::World,
-    row::{End, Row},
+    settings::Settings,
     topology::Topology,
     verdict::Remedy,
 };
@@ -132,7 +132,7 @@ impl Silence {
                     Some(Forbidden { at: Some(at), .. }) => format!(" at {at}"),
                     Some(Forbidden { at: None, from, .. }) => {
                         let kinds: Vec<String> = from.iter().map(ToString::to_string).collect();
-                        format!(" to {}", crate::evidence::listed(&kinds))
+                        format!(" to {}", crate::wording::listed(&kinds))
                     }
                     None => String::new(),
                 };
@@ -143,7 +143,7 @@ impl Silence {
                     subject: format!("{asked}{place}"),
                     sentence: format!(
                         "{asked} must not answer{place} and does, to {}",
-                        crate::evidence::listed(&names)
+                        crate::wording::listed(&names)
                     ),
                     evidence: seen
                         .iter()

@@ -1,14 +1,38 @@
 //! Incidents that outlive the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::Front;
+use parallax_model::{Front, Vantage};
+use serde::{Deserialize, Serialize};
 
-use super::{Incidents, Restored, Tracked, tracked::IncidentRound};
+use super::{Incidents, Restored, Scope, Tracked, tracked::IncidentRound};
 use crate::{
-    checkpoint::RememberedIncident, ids::World, judge::Unit, recovery::Recovery, region::Region,
-    topology::Topology, verdict::Incident, weights::ONE,
+    evidence::weights::ONE,
+    ids::World,
+    inference::{recovery::Recovery, unit::Unit},
+    regions::Region,
+    topology::Topology,
+    verdict::Incident,
 };
+
+/// An incident, with what its end depends on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RememberedIncident {
+    /// As it was last told.
+    pub incident: Incident,
+    pub(crate) scope: Scope,
+    pub(crate) lead: Unit,
+    pub(crate) units: BTreeSet<Unit>,
+    /// Who failed.
+    pub failing: BTreeSet<Vantage>,
+    /// Those of its fronts that a Service had.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub published: BTreeSet<Front>,
+    /// Failures of probes that crossed its region, in fixed point.
+    pub(crate) failures: u64,
+    /// How much of all probes did.
+    pub(crate) crossed: u64,
+}
 
 /// Incidents that are remembered, the open ones first and then the newest.
 const REMEMBERED: usize = 64;
@@ -108,7 +132,7 @@ impl Tracked {
         let class = class
             .map(|region| Region::described(region, world))
             .collect::<Option<Vec<_>>>()?;
-        let probes = crate::weights::probes;
+        let probes = crate::evidence::weights::probes;
         let passed = failing.iter().map(|client| (world.vantages.intern(client), 0));
         Some(Self {
             passed: passed.collect(),
@@ -125,5 +149,28 @@ impl Tracked {
             restored: Some(restored),
             provisional: false,
         })
+    }
+}
+
+impl RememberedIncident {
+    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+        let essence = |open: &Self| {
+            let Incident {
+                id,
+                since,
+                opened,
+                occurrences,
+                verdict,
+                ..
+            } = &open.incident;
+            let told = (
+                verdict.region.clone(),
+                verdict.class.clone(),
+                verdict.sentence.clone(),
+                verdict.targets.clone(),
+            );
+            (id.clone(), *since, *opened, *occurrences, told)
+        };
+        essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
     }
 }

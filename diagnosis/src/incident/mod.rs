@@ -9,19 +9,20 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, EventTime, Micros, Round};
 
+pub use carried::RememberedIncident;
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
 pub(crate) use tracked::{Restored, Tracked};
 
 use crate::{
-    cells::{CellKey, Dest, RoundCells},
+    evidence::{
+        cells::{CellKey, Dest, RoundCells},
+        row::Row,
+    },
     hash,
     ids::{NodeIx, PodIx, VantageIx, World},
-    judge::Unit,
-    recovery::Recovery,
-    region::{Region, alpha},
-    row::Row,
-    scene::Scene,
+    inference::{recovery::Recovery, unit::Unit},
+    regions::{Region, paths::Scene, share::alpha},
     verdict::{Incident, IncidentState, Verdict},
 };
 
@@ -31,10 +32,10 @@ pub(crate) struct Report {
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(crate) class: Vec<Region>,
-    /// See [`crate::judge::Finding::lead`].
+    /// See [`crate::inference::judgement::Finding::lead`].
     pub(crate) lead: f64,
     pub(crate) failing: BTreeSet<VantageIx>,
-    /// See [`crate::judge::Finding::crossed`].
+    /// See [`crate::inference::judgement::Finding::crossed`].
     pub(crate) crossed: (f64, f64),
     pub(crate) since: EventTime,
     /// All that failed did so before this process started.

@@ -6,12 +6,14 @@ use parallax_model::{EventTime, Front, Micros, Round, TargetId};
 
 use super::{Event, Report, Scope};
 use crate::{
+    evidence::weights::ONE,
     ids::VantageIx,
-    judge::Unit,
-    recovery::{Crossing, Recovery},
-    region::{Alpha, Region},
+    inference::{
+        recovery::{Crossing, Recovery},
+        unit::Unit,
+    },
+    regions::{Region, share::Alpha},
     verdict::{Incident, IncidentState, Subject, Verdict},
-    weights::ONE,
 };
 
 /// So much likelier must another of those named together be to come first: it is the one that the sentence is about, and

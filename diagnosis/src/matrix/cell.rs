@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use parallax_model::{Front, KindClass, Outcome, Phase, Placement, PodName, Recorded, Round};
 
 use super::{Newness, Place};
-use crate::{engine::Settings, rounds::Rounds};
+use crate::{evidence::rounds::Rounds, settings::Settings};
 
 /// Rounds shown in a cell.
 const SHOWN: usize = 3;

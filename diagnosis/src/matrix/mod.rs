@@ -4,6 +4,7 @@
 //! that did: nobody expects an answer from the others.
 
 mod cell;
+mod not_excluded;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, ReportSeq, TargetId};
 
 use self::cell::Cell;
+pub(crate) use self::not_excluded::by_mesh;
 use crate::{
-    engine::Settings,
-    former::FormerPods,
+    evidence::{rounds::Rounds, routes::default_front},
+    findings::Seen,
     ids::{TargetIx, VantageIx, World},
     plan,
-    rounds::Rounds,
-    routes::default_front,
-    topology::Topology,
+    settings::Settings,
+    topology::{Topology, former::FormerPods},
 };
 
 /// Fronts remembered per target: a name that resolves to ever new addresses must not grow without end.
@@ -39,15 +40,6 @@ struct Row {
     /// The vantages that are to ask for it.
     planned: Vec<VantageIx>,
     cells: BTreeMap<VantageIx, Cell>,
-}
-
-/// One target's newest outcome from one vantage.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
-    pub(crate) vantage: VantageIx,
-    /// What was connected to.
-    pub(crate) front: Front,
-    pub(crate) ok: bool,
 }
 
 /// Tells whether [`Matrix::seen`] says something else than before.

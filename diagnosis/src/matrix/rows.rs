@@ -9,11 +9,9 @@ use super::{
     cell::{Cell, Tally},
 };
 use crate::{
-    baseline::Baseline,
-    engine::{Settings, cache_ttl},
+    evidence::{baseline::Baseline, rounds::Rounds, routes::Routes},
     ids::{VantageIx, World},
-    rounds::Rounds,
-    routes::Routes,
+    settings::{Settings, cache_ttl},
     topology::Topology,
     view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
 };

@@ -8,7 +8,7 @@ use parallax_model::{
 
 use super::{PlanConfig, assignments};
 use crate::{
-    ask::{Ask, To, Variant},
+    requests::{Ask, To, Variant},
     topology::{PlacedTarget, Topology},
 };
 

@@ -7,9 +7,8 @@ use parallax_model::{Channel, Dial, Micros, NodeName, ProbeSpec, Vantage, Whence
 
 use super::Planner;
 use crate::{
-    findings::is_private,
     hash,
-    topology::{PlacedTarget, Topology},
+    topology::{PlacedTarget, Topology, is_private},
 };
 
 /// Nodes that ask for one host, at its own front and at the others, so that what they get can be compared.

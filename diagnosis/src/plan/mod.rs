@@ -7,9 +7,7 @@
 
 mod asked;
 mod exposure;
-mod index;
 mod ondemand;
-mod rings;
 
 pub use asked::with_asks;
 pub use ondemand::{mesh, on_demand};
@@ -24,9 +22,7 @@ use parallax_model::{
     TargetId, Vantage,
 };
 
-use crate::topology::{PlacedTarget, Topology};
-
-pub(crate) use index::Index;
+use crate::topology::{PlacedTarget, Topology, rings::MESH};
 
 pub(crate) use exposure::interval as exposure_interval;
 
@@ -242,7 +238,7 @@ impl<'a> Planner<'a> {
 /// Peers of a node: everybody in a small cluster, else its neighbours on the rings.
 fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
     let rings = topology.plan_index().rings();
-    if rings.probers().len() <= 2 * rings::MESH + 1 {
+    if rings.probers().len() <= 2 * MESH + 1 {
         return rings.probers().iter().filter(|peer| *peer != node).collect();
     }
     rings

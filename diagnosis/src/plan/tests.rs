@@ -1,11 +1,11 @@
 use parallax_model::TargetSpec;
 use proptest::prelude::*;
 
-use super::{
-    index::{DIRECT_HOSTS, MOST_HOSTS},
-    *,
+use super::*;
+use crate::topology::{
+    TopologySpec,
+    askers::{DIRECT_HOSTS, MOST_HOSTS},
 };
-use crate::topology::TopologySpec;
 
 fn config() -> PlanConfig {
     PlanConfig {
@@ -118,7 +118,7 @@ fn an_entry_on_every_node_does_not_have_every_node_ask() {
 }
 
 /// An ask as the engine makes it, given in JSON so that its wire form is held too.
-fn ask(vantage: &str, id: &str, channel: &str, target: &str, to: &serde_json::Value) -> crate::ask::Ask {
+fn ask(vantage: &str, id: &str, channel: &str, target: &str, to: &serde_json::Value) -> crate::requests::Ask {
     serde_json::from_value(serde_json::json!({
         "id": id, "subject": {"type": "front", "name": "203.0.113.10:80"}, "vantage": vantage, "channel": channel,
         "target": target, "to": to, "separates": [], "reason": "a test", "bits": 0.5, "since": 0,
@@ -262,7 +262,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         "http://h0.example.test/",
         &serde_json::json!({"name": "h0.example.test"}),
     );
-    tcp.variant = crate::ask::Variant::DnsOverTcp;
+    tcp.variant = crate::requests::Variant::DnsOverTcp;
     let mut large = ask(
         "n2/pod",
         "ask|mesh|n1|!size=8192",
@@ -270,7 +270,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         "echo://n1",
         &serde_json::json!({"peer": "n1"}),
     );
-    large.variant = crate::ask::Variant::Size(8_192);
+    large.variant = crate::requests::Variant::Size(8_192);
     let vantage = Vantage::pod("n2".parse().unwrap());
     let plan = with_asks(&topology, &config(), &vantage, &[tcp, large]);
     let probes: Vec<&ProbeSpec> = plan

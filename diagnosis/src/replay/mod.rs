@@ -20,9 +20,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    ask::{Ask, To, Variant},
     engine::{Engine, Leaning},
     incident::Event,
+    requests::{Ask, To, Variant},
     verdict::{Incident, IncidentState, RegionRef, Subject},
     view::View,
 };

@@ -12,11 +12,7 @@ use super::{
         RecordSettings, RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
     },
 };
-use crate::{
-    engine::{Engine, Settings},
-    topology::Topology,
-    view::View,
-};
+use crate::{engine::Engine, settings::Settings, topology::Topology, view::View};
 
 /// A record that is being read.
 #[derive(Debug)]

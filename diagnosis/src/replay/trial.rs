@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use super::Count;
 use crate::{
-    booking::Split,
-    cells::is_through_front,
-    engine::{Booked, Engine, Rules, Settings},
+    engine::{Booked, Engine, Rules},
+    evidence::{cells::is_through_front, ledger::Split},
+    settings::Settings,
     topology::{
         EndpointSpec, Hints, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
         Readiness, ServiceProbe, ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,

@@ -9,10 +9,8 @@ use std::{
 
 use parallax_model::{Front, HostName, ObjectName, ProbeSpec, ServiceKey, Target, TargetSpec};
 
-use crate::plan::Index;
-
 use super::{
-    BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
+    BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, Index, IngressSpec, Node,
     PlacedTarget, PublishedSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
     exposure::{Claim, exposures},
     machines::Machines,

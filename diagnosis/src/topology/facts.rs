@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parallax_model::NodeName;
 
-use super::{NodeFacts, ProxyMode, Topology, Written};
+use super::{Node, NodeFacts, ProxyMode, Service, Topology, Written};
 
 impl Topology {
     /// The same topology with facts that were reported, where nothing is written. The mode of the whole cluster, where
@@ -39,6 +39,31 @@ impl Topology {
         topology.written = Written(Arc::new(spec));
         topology
     }
+}
+
+pub(crate) fn nodes_with(topology: &Topology, wanted: impl Fn(&NodeFacts) -> bool) -> Vec<&NodeName> {
+    topology
+        .nodes()
+        .values()
+        .filter(|node| wanted(&node.facts))
+        .map(|node| &node.name)
+        .collect()
+}
+
+/// Nodes whose kube-proxy counts other endpoints of a Service than the EndpointSlices: the node, what it counts, and
+/// what it should.
+pub(crate) fn stale<'a>(
+    topology: &'a Topology,
+    service: &'a Service,
+) -> impl Iterator<Item = (&'a Node, u32, usize)> {
+    topology.nodes().values().filter_map(|node| {
+        let known = *node.facts.local_endpoints.get(&service.key)?;
+        // It counts those that are ready; while none is, it may or may not count those that drain.
+        let published = service.ready_on(&node.name);
+        let differs = usize::try_from(known).is_ok_and(|known| known != published);
+        (differs && (published > 0 || service.usable_on(&node.name).is_empty()))
+            .then_some((node, known, published))
+    })
 }
 
 #[cfg(test)]

@@ -2,12 +2,17 @@
 //!
 //! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules ([`usable`]).
 
+mod address;
+pub(crate) mod askers;
 mod build;
 mod exposure;
 mod facts;
+pub(crate) mod former;
 mod machines;
 mod own;
 mod placement;
+pub(crate) mod quota;
+pub(crate) mod rings;
 mod spec;
 mod tls;
 mod usable;
@@ -23,17 +28,19 @@ use parallax_model::{
     Forbidden, Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName,
 };
 
-use crate::plan::Index;
-
 pub(crate) use self::withdrawn::Withdrawals;
+pub(crate) use address::is_private;
+pub(crate) use askers::Index;
 pub use build::Problem;
 pub use exposure::Exposure;
+pub(crate) use facts::{nodes_with, stale};
 pub use spec::{
     BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, Platform,
     PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe,
     ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
 };
 pub use usable::Preference;
+pub(crate) use usable::entry_nodes;
 
 use machines::Machines;
 

@@ -118,5 +118,14 @@ fn ready_else_draining(
     }
 }
 
+/// Nodes that hold a usable endpoint.
+pub(crate) fn entry_nodes(service: &Service) -> BTreeSet<NodeName> {
+    service
+        .usable()
+        .into_iter()
+        .filter_map(|endpoint| endpoint.node.clone())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,11 @@
 use crate::answers::{ask_shop, shop};
 use crate::day::{ALL, Day, open, with};
 use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
-use parallax_diagnosis::ask::{Ask, To};
-use parallax_diagnosis::text::{self, Style};
-use parallax_diagnosis::view::View;
+use parallax_diagnosis::{
+    requests::{Ask, To},
+    text::{self, Style},
+    view::View,
+};
 use parallax_model::{Channel, EventTime};
 use serde_json::{Value, json};
 

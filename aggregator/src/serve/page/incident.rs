@@ -1,7 +1,7 @@
 //! One incident as a card: the sentence, what proves it, what to do.
 
 use parallax_diagnosis::{
-    ask::Ask,
+    requests::Ask,
     verdict::{self, EvidenceRow, Incident, IncidentState, Verdict},
     view::View,
 };

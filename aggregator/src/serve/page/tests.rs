@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use parallax_diagnosis::{
-    ask::{Ask, To, Variant},
+    requests::{Ask, To, Variant},
     topology::Topology,
     verdict::IncidentState,
     view::{CellState, VantageState, View},

@@ -9,10 +9,7 @@ use std::{
 use parallax_model::{EventTime, ServiceKey};
 
 use super::{Former, name_of, plain, told::Said};
-use crate::{
-    findings::is_private,
-    topology::{FrontKind, Topology},
-};
+use crate::topology::{FrontKind, Topology, is_private};
 
 /// What an answer amounts to; the worst of its addresses decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

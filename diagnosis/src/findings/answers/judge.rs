@@ -21,9 +21,9 @@ use super::{
     words::Accused,
 };
 use crate::{
-    findings::{Finding, FindingKind, Severity, is_private},
+    findings::{Finding, FindingKind, Severity},
     ids::World,
-    topology::Topology,
+    topology::{Topology, is_private},
 };
 
 /// Rounds an answer must have kept its nature.
@@ -352,7 +352,7 @@ impl Case<'_> {
             vec![format!(
                 "the other names of {} lead inside at this resolver: {}",
                 self.stands_for(),
-                crate::evidence::listed(&siblings)
+                crate::wording::listed(&siblings)
             )],
         ))
     }
@@ -429,7 +429,7 @@ impl Case<'_> {
             .iter()
             .map(|service| format!("Service {service}"))
             .collect();
-        crate::evidence::listed(&names)
+        crate::wording::listed(&names)
     }
 }
 
@@ -458,7 +458,7 @@ impl Read<'_> {
 
 pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
     let words: Vec<String> = set.iter().map(ToString::to_string).collect();
-    crate::evidence::listed(&words)
+    crate::wording::listed(&words)
 }
 
 /// What the other names of a Service are told to be.

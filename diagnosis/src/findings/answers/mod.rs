@@ -26,9 +26,11 @@ use self::{
 };
 use super::Facts;
 use crate::{
+    evidence::{
+        routes::{Routes, plain},
+        row::Row,
+    },
     ids::{NameIx, VantageIx, World},
-    routes::{Routes, plain},
-    row::Row,
     topology::Topology,
 };
 

@@ -98,10 +98,10 @@ impl Windows {
                         "{name} led to former addresses of Service {} for up to {length} after they were gone{ttl}: the \
                          cache of {} outlives the change",
                         window.service,
-                        crate::evidence::listed(&resolvers),
+                        crate::wording::listed(&resolvers),
                     ),
                     vantages: window.vantages.iter().cloned().collect(),
-                    evidence: vec![format!("answered: {}", crate::evidence::listed(&addresses))],
+                    evidence: vec![format!("answered: {}", crate::wording::listed(&addresses))],
                     remedies: vec![
                         Remedy::new(
                             "let pods that terminate go on serving until the TTL has expired (a preStop hook that sleeps)",

@@ -112,7 +112,7 @@ impl Accused<'_> {
             .iter()
             .map(|(read, _)| read.vantage.to_string())
             .collect();
-        crate::evidence::listed(&names)
+        crate::wording::listed(&names)
     }
 
     fn remedies(&self, topology: &Topology) -> Vec<Remedy> {
@@ -208,11 +208,7 @@ impl Accused<'_> {
     fn today(&self) -> String {
         let now: Vec<String> = self.case.own.all().map(IpAddr::to_string).collect();
         match (now.is_empty(), self.reads.first().map(|(read, _)| &*read.nature)) {
-            (false, _) => format!(
-                "is {} ({})",
-                crate::evidence::listed(&now),
-                self.case.stands_for()
-            ),
+            (false, _) => format!("is {} ({})", crate::wording::listed(&now), self.case.stands_for()),
             (true, Some(Character::Gone(_, service, _))) => format!("was Service {service}'s"),
             (true, _) => "is nothing in this cluster".to_owned(),
         }

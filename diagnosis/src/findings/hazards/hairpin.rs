@@ -46,7 +46,7 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         format!(
             "Service {} has {} there or elsewhere: one call in {} of its own pods comes back to the caller",
             service.key,
-            crate::causes::plural(service.usable().len(), "endpoint"),
+            crate::wording::plural(service.usable().len(), "endpoint"),
             service.usable().len()
         )
     }));
@@ -78,7 +78,7 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         sentence: format!(
             "{} that call {what} through one of {} would {fails}: hairpin mode is off there",
             who.words,
-            crate::causes::plural(services.len(), "Service"),
+            crate::wording::plural(services.len(), "Service"),
         ),
         who,
         evidence,
@@ -88,7 +88,7 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
                 Some("kubectl -n kube-flannel edit configmap kube-flannel-cfg".to_owned()),
                 format!(
                     "takes effect for pods that start afterwards: the pods on {} restart",
-                    crate::causes::plural(nodes.len(), "node")
+                    crate::wording::plural(nodes.len(), "node")
                 ),
             )
             .not_when("a NetworkPolicy drops the reflected packet, or the CNI has no bridge"),

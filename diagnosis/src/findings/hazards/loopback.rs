@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Balancers, Hazard, HazardKind, all_nodes, entry_nodes, id, listed, who};
+use super::{Balancers, Hazard, HazardKind, all_nodes, id, listed, who};
 use crate::{
-    findings::{Facts, Severity, is_private},
-    topology::{IpMode, Service, Topology, TrafficPolicy},
+    findings::{Facts, Severity},
+    topology::{IpMode, Service, Topology, TrafficPolicy, entry_nodes, is_private},
     verdict::Remedy,
 };
 
@@ -135,7 +135,7 @@ fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>
             None,
             format!(
                 "needs a cloud network whose pods have addresses of their own; {} instead of nodes are registered",
-                crate::causes::plural(service.usable().len(), "endpoint")
+                crate::wording::plural(service.usable().len(), "endpoint")
             ),
         )
         .not_when("the client is itself the endpoint: it still loops back to itself"),

@@ -8,7 +8,7 @@ mod loopback;
 mod node;
 mod policy;
 mod proxied;
-pub(crate) mod quota;
+mod quota;
 mod single;
 
 use std::{
@@ -137,22 +137,13 @@ impl<'a> Balancers<'a> {
     }
 }
 
-/// Nodes that hold a usable endpoint.
-pub(crate) fn entry_nodes(service: &Service) -> BTreeSet<NodeName> {
-    service
-        .usable()
-        .into_iter()
-        .filter_map(|endpoint| endpoint.node.clone())
-        .collect()
-}
-
 fn all_nodes(topology: &Topology) -> BTreeSet<NodeName> {
     topology.nodes().keys().cloned().collect()
 }
 
 fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    crate::evidence::listed(&names)
+    crate::wording::listed(&names)
 }
 
 fn who(nodes: &BTreeSet<NodeName>, topology: &Topology, before: &str) -> Who {

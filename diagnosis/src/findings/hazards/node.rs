@@ -7,13 +7,10 @@ use parallax_model::NodeName;
 
 use super::{Hazard, HazardKind, id, listed, who};
 use crate::{
-    causes::{
-        node_facts::{nodes_with, stale},
-        plural,
-    },
     findings::Severity,
-    topology::{FrontKind, IpMode, ProxyMode, Topology},
+    topology::{FrontKind, IpMode, ProxyMode, Topology, nodes_with, stale},
     verdict::Remedy,
+    wording::plural,
 };
 
 /// A table this full is worth a look; at 95 the diagnosis reckons with it.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Balancers, Hazard, HazardKind, entry_nodes, id, listed, who};
+use super::{Balancers, Hazard, HazardKind, id, listed, who};
 use crate::{
-    causes,
+    catalogue,
     findings::{Facts, Severity},
-    topology::{IpMode, Node, ProxyMode, Service, Topology, TrafficPolicy},
+    topology::{IpMode, Node, ProxyMode, Service, Topology, TrafficPolicy, entry_nodes},
 };
 
 /// kube-proxy that gives IPVS nodes without an endpoint the cluster's (kubernetes#97081; in the code by about 1.26).
@@ -106,7 +106,7 @@ pub(super) fn hazard(
         ),
         who,
         evidence,
-        remedies: causes::nolocal::of_service(topology, service),
+        remedies: catalogue::nolocal::of_service(topology, service),
     })
 }
 

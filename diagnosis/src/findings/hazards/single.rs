@@ -2,12 +2,12 @@
 
 use parallax_model::ProbeSpec;
 
-use super::{Hazard, HazardKind, all_nodes, entry_nodes, id, quota, who};
+use super::{Hazard, HazardKind, all_nodes, id, who};
 use crate::{
-    causes::plural,
     findings::Severity,
-    topology::{Service, Topology, TrafficPolicy},
+    topology::{Service, Topology, TrafficPolicy, entry_nodes, quota},
     verdict::Remedy,
+    wording::plural,
 };
 
 /// For a Service behind a balancer.

@@ -114,7 +114,7 @@ fn addresses_of_nodes_count_as_questions_once_somebody_went_there() {
     let many = (0..40).map(|i| json!({"url": format!("http://h{i}.example.test/")}));
     spec["targets"].as_array_mut().unwrap().extend(many);
     let mut stage = Stage::new(&spec);
-    let front = crate::judge::Unit::Front("192.168.0.1:80".parse().unwrap());
+    let front = crate::inference::unit::Unit::Front("192.168.0.1:80".parse().unwrap());
     let ok = json!({"result": "ok", "status": 200});
     stage.close(0);
     let subjects = |stage: &Stage| {

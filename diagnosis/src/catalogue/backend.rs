@@ -1,0 +1,72 @@
+//! One endpoint fails while the EndpointSlice offers it.
+
+use super::{Cause, Claim, Wording, remedy};
+use crate::{inference::profiles, regions::RegionKind, topology::Service};
+
+pub(crate) const CAUSES: &[Cause] = &[Cause {
+    id: "P4",
+    title: "one endpoint fails",
+    regions: &[RegionKind::Backend],
+    profile: |_| profiles::BACKEND,
+    // An API server is no pod that could be replaced: P12.
+    likelier: |s| {
+        if s.service.is_some_and(Service::is_api_server) {
+            0.0
+        } else {
+            1.0
+        }
+    },
+    mechanism: |s| {
+        let endpoint = s.member().unwrap_or("it");
+        Wording::of(s)
+            .say_first([
+                (
+                    &[
+                        Claim::MemberFailsThroughAddress,
+                        Claim::MemberFailsDirectly,
+                        Claim::OtherEndpointsPass,
+                    ][..],
+                    format!(
+                        "endpoint {endpoint} fails through the address and directly, while the others answer"
+                    ),
+                ),
+                (
+                    &[Claim::MemberFailsDirectly, Claim::OtherEndpointsPass],
+                    format!("endpoint {endpoint} fails when it is dialled directly, while the others answer"),
+                ),
+                (
+                    &[Claim::OtherEndpointsPass],
+                    format!("endpoint {endpoint} fails, while the others answer"),
+                ),
+                (&[], format!("endpoint {endpoint} fails")),
+            ])
+            .say_if(
+                &[Claim::MemberReady],
+                "; it is ready all the same, so its readiness probe does not test what clients need",
+            )
+            .say_if(
+                &[Claim::MemberUnready],
+                "; the EndpointSlice says that it is not ready",
+            )
+            .clauses()
+    },
+    remedies: |s| {
+        let pod = s.member().unwrap_or("the endpoint");
+        vec![
+            remedy(
+                format!("replace the pod {pod}"),
+                s.about_service(|namespace, _| format!("kubectl -n {namespace} delete pod {pod}"))
+                    .filter(|_| s.member().is_some()),
+                "its open connections end; one endpoint less until the new one is ready",
+            )
+            .not_when("the node under it is the cause: the new pod may land there again"),
+            remedy(
+                "make its readiness probe ask what clients ask",
+                s.about_service(|namespace, name| {
+                    format!("kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name}")
+                }),
+                "a roll-out of the workload",
+            ),
+        ]
+    },
+}];

@@ -1,0 +1,267 @@
+//! What a sentence may say, and what has to be seen for it.
+//!
+//! A mechanism is written in clauses. A clause that only names the mechanism is what the probability is of, and may
+//! always be said. One that tells what was seen, or what the cluster publishes, names it as a [`Claim`] and is left out
+//! where the claim does not hold: so no sentence says more than its table.
+
+use parallax_model::{Channel, FailureKind, KindClass};
+
+use super::{
+    Situation,
+    table::{Part, Reach, RowKey},
+};
+use crate::{
+    evidence::cells::is_through_front,
+    topology::{EndpointCondition, Service},
+};
+
+/// Something that a clause says besides the mechanism, and that can be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    // === of the table ===
+    /// Every probe that surely crosses the region failed.
+    AllFail,
+    /// At least nineteen in twenty of them did.
+    NearlyAllFail,
+    /// Probes of more than one channel failed in the region.
+    SeveralChannels,
+    /// More than one client asked, and each of them failed in the region.
+    EveryClient,
+    /// Every probe through the address failed.
+    AddressFails,
+    /// The endpoints were dialled directly, and answered.
+    EndpointsPass,
+    /// The endpoints were dialled directly, and none answered.
+    EndpointsFail,
+    /// The region's node dialled the endpoints directly, and they answered.
+    EndpointsPassFromMember,
+    /// Connections to the region's endpoint failed through the address, where that is known.
+    MemberFailsThroughAddress,
+    /// Connections to the region's endpoint failed that were made directly.
+    MemberFailsDirectly,
+    /// Other endpoints than the region's were reached.
+    OtherEndpointsPass,
+    /// Probes from the region's node to itself passed.
+    PassesFromItself,
+    /// Probes from the region's node to itself failed.
+    FailsFromItself,
+    /// Probes that stayed within a node passed.
+    WithinNodePasses,
+    /// Probes between nodes passed.
+    BetweenNodesPasses,
+    /// The region's address answers clients on other nodes.
+    AddressPassesElsewhere,
+    /// The region's address answers clients inside the cluster.
+    AddressPassesInside,
+    /// What the region's node asked for by address passed.
+    ByAddressPasses,
+    /// Other names than the region's resolve, or names resolve on other nodes.
+    OtherNamesPass,
+
+    // === of the failures ===
+    /// Most failures are of one class.
+    Mostly(KindClass),
+    /// Most failures carry an answer: a status of HTTP, or a content.
+    Answered,
+    /// An answer sent the client elsewhere.
+    Redirected,
+    /// Most failures are of one of these kinds.
+    Of(&'static [FailureKind]),
+
+    // === of what the cluster publishes ===
+    /// The entry is that of a controller that passes on.
+    Routed,
+    /// The Service has no usable endpoint.
+    NoEndpoint,
+    /// The Service behind the route has none.
+    NoOrigin,
+    /// The Service that was asked for names has none.
+    NoResolver,
+    /// Nodes that are not ready took the Service its endpoints.
+    Withdrawn,
+    /// It is the API server's own Service.
+    ApiServer,
+    /// The Service has endpoints, and all of them are ready.
+    Ready,
+    /// The region's endpoint is ready.
+    MemberReady,
+    /// The region's endpoint is not ready.
+    MemberUnready,
+
+    // === of questions to a resolver ===
+    /// They were lost over TCP, too.
+    LostOverTcp,
+    /// One of two questions was lost while the other was answered, and asking again helped.
+    OneOfTwoLost,
+}
+
+impl Claim {
+    /// Whether it is so.
+    pub(crate) fn holds(self, s: &Situation<'_>) -> bool {
+        // Rows of slow probes count those that were slow, not those that failed.
+        self.is_published(s).unwrap_or_else(|| !s.slow && self.is_seen(s))
+    }
+
+    /// Of what the cluster publishes and of the failures; nothing of the table.
+    fn is_published(self, s: &Situation<'_>) -> Option<bool> {
+        let lacks = |service: Option<&Service>| service.is_some_and(|service| service.usable().is_empty());
+        let member = |wanted: fn(EndpointCondition) -> bool| {
+            let endpoints = s.service.map_or(&[][..], |service| service.endpoints.as_slice());
+            let named = |pod: &str| s.member().is_some_and(|member| member == pod);
+            let member = endpoints.iter().find(|endpoint| named(endpoint.pod.as_str()));
+            member.is_some_and(|endpoint| wanted(endpoint.condition))
+        };
+        Some(match self {
+            Self::Routed => s.controller.is_there(),
+            Self::NoEndpoint => lacks(s.service),
+            Self::NoOrigin => lacks(s.origin),
+            Self::NoResolver => lacks(s.resolver.service),
+            Self::Withdrawn => s.withdrawal.is_some(),
+            Self::ApiServer => s.service.is_some_and(Service::is_api_server),
+            Self::Ready => s.pods_are_ready(),
+            Self::MemberReady => member(|condition| condition == EndpointCondition::Ready),
+            Self::MemberUnready => member(|condition| condition == EndpointCondition::Unready),
+            Self::LostOverTcp => s.resolver.signs.lost_over_tcp(),
+            Self::OneOfTwoLost => s.resolver.signs.one_of_two(),
+            _ => return None,
+        })
+    }
+
+    fn is_seen(self, s: &Situation<'_>) -> bool {
+        let sum = |meant: &dyn Fn(&RowKey) -> bool| s.table.sum(meant);
+        let own = |key: &RowKey| key.part == Part::Own;
+        let sure = |key: &RowKey| own(key) && key.reach == Reach::Sure;
+        let address =
+            |key: &RowKey| own(key) && is_through_front(key.channel) && key.channel != Channel::Proxied;
+        let direct = |key: &RowKey| own(key) && key.channel == Channel::Direct;
+        match self {
+            Self::AllFail => sum(&sure).all_fail(),
+            Self::NearlyAllFail => {
+                let sum = sum(&sure);
+                sum.probes > 0 && sum.failures * 20 >= sum.probes * 19
+            }
+            Self::SeveralChannels => {
+                let failing = |channel: &&Channel| {
+                    sum(&|key: &RowKey| sure(key) && key.channel == **channel).some_fail()
+                };
+                Channel::ALL.iter().filter(failing).count() > 1
+            }
+            Self::EveryClient => s.clients.asked > 1 && s.clients.failing == s.clients.asked,
+            Self::AddressFails => sum(&|key: &RowKey| address(key) && key.reach == Reach::Sure).all_fail(),
+            Self::EndpointsPass => sum(&direct).pass(),
+            Self::EndpointsFail => sum(&direct).all_fail(),
+            Self::EndpointsPassFromMember => {
+                sum(&|key: &RowKey| direct(key) && key.from_member == Some(true)).pass()
+            }
+            Self::MemberFailsThroughAddress => {
+                sum(&|key: &RowKey| address(key) && key.to_member == Some(true)).some_fail()
+            }
+            Self::MemberFailsDirectly => {
+                sum(&|key: &RowKey| direct(key) && key.to_member == Some(true)).some_fail()
+            }
+            Self::OtherEndpointsPass => sum(&|key: &RowKey| own(key) && key.to_member == Some(false)).pass(),
+            Self::PassesFromItself => {
+                let sum = sum(&|key: &RowKey| own(key) && to_itself(key));
+                // One probe may well be of just before.
+                sum.probes > 1 && sum.pass()
+            }
+            Self::FailsFromItself => sum(&|key: &RowKey| own(key) && to_itself(key)).all_fail(),
+            Self::WithinNodePasses => sum(&|key: &RowKey| own(key) && key.within == Some(true)).pass(),
+            Self::BetweenNodesPasses => sum(&|key: &RowKey| own(key) && key.within == Some(false)).pass(),
+            Self::AddressPassesElsewhere | Self::AddressPassesInside => {
+                sum(&|key: &RowKey| address(key) && key.reach == Reach::Outside).pass()
+            }
+            Self::ByAddressPasses => {
+                let by_address = |key: &RowKey| key.channel != Channel::Dns && key.from_member == Some(true);
+                sum(&by_address).pass()
+            }
+            Self::OtherNamesPass => {
+                sum(&|key: &RowKey| key.channel == Channel::Dns && key.reach == Reach::Outside).pass()
+            }
+            Self::Mostly(class) => s.share(&[class]) > 0.5,
+            Self::Answered => s.share(&[KindClass::Http4xx, KindClass::Http5xx]) > 0.5,
+            Self::Redirected => s.kind_share(is_redirect) > 0.0,
+            Self::Of(kinds) => s.kind_share(|kind, _| kinds.contains(kind)) > 0.5,
+            _ => false,
+        }
+    }
+}
+
+fn to_itself(key: &RowKey) -> bool {
+    key.to_member == Some(true) && key.from_member == Some(true)
+}
+
+/// A failure that shows where the answer sent the client.
+pub(crate) fn is_redirect(kind: &FailureKind, status: Option<u16>) -> bool {
+    matches!(
+        kind,
+        FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany
+    ) || status.is_some_and(|status| (300..400).contains(&status) && status != 304)
+}
+
+/// A part of a sentence, and what it claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Clause {
+    pub(crate) text: String,
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// Clauses of one sentence, each said only where what it claims holds.
+#[derive(Debug)]
+pub(crate) struct Wording<'s, 'a> {
+    situation: &'s Situation<'a>,
+    clauses: Vec<Clause>,
+}
+
+/// A way to say something, and what it claims.
+pub(crate) type Way<'t> = (&'t [Claim], String);
+
+impl<'s, 'a> Wording<'s, 'a> {
+    pub(crate) const fn of(situation: &'s Situation<'a>) -> Self {
+        Self {
+            situation,
+            clauses: Vec::new(),
+        }
+    }
+
+    /// Names the mechanism, and claims nothing else.
+    pub(crate) fn say(self, text: impl Into<String>) -> Self {
+        self.say_if(&[], text)
+    }
+
+    /// Says a clause where all of its claims hold.
+    pub(crate) fn say_if(mut self, claims: &[Claim], text: impl Into<String>) -> Self {
+        if claims.iter().all(|claim| claim.holds(self.situation)) {
+            self.clauses.push(Clause {
+                text: text.into(),
+                claims: claims.to_vec(),
+            });
+        }
+        self
+    }
+
+    /// Says the first of several ways whose claims all hold.
+    pub(crate) fn say_first<'t>(mut self, ways: impl IntoIterator<Item = Way<'t>>) -> Self {
+        let holds = |(claims, _): &Way<'_>| claims.iter().all(|claim| claim.holds(self.situation));
+        if let Some((claims, text)) = ways.into_iter().find(holds) {
+            self.clauses.push(Clause {
+                text,
+                claims: claims.to_vec(),
+            });
+        }
+        self
+    }
+
+    pub(crate) fn clauses(self) -> Vec<Clause> {
+        self.clauses
+    }
+}
+
+/// The sentence of some clauses.
+pub(crate) fn joined(clauses: &[Clause]) -> String {
+    clauses.iter().map(|clause| clause.text.as_str()).collect()
+}
+
+#[cfg(test)]
+#[path = "claim_tests.rs"]
+mod tests;

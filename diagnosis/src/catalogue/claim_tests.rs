@@ -1,0 +1,197 @@
+use parallax_model::{Channel, FailureKind, Placement};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    catalogue::{
+        self, Clients, Controller,
+        table::{Table, TableRow},
+    },
+    inference::profiles::Profile,
+    regions::RegionKind,
+    topology::{Topology, TopologySpec},
+};
+
+fn topology(platform: &str, ready: [bool; 2]) -> Topology {
+    let spec: TopologySpec = serde_json::from_value(json!({
+        "platform": platform,
+        "nodes": [{"name": "n1", "readiness": "Ready"}, {"name": "n2", "readiness": "Ready"}],
+        "services": [{"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.7"],
+            "ports": [{"port": 80, "targetPort": 8080}], "endpoints": [
+                {"pod": "web-1", "address": "10.244.1.10", "node": "n1", "ready": ready[0]},
+                {"pod": "web-2", "address": "10.244.2.10", "node": "n2", "ready": ready[1]}]}],
+    }))
+    .unwrap();
+    Topology::try_from(spec).unwrap()
+}
+
+fn flag() -> impl Strategy<Value = Option<bool>> {
+    prop::option::of(any::<bool>())
+}
+
+/// A row as the engine makes them: with at least one probe, and no more failures than probes.
+fn row() -> impl Strategy<Value = TableRow> {
+    let reach = prop::sample::select(vec![Reach::Sure, Reach::Perhaps, Reach::Outside]);
+    let placement = prop::option::of(prop::sample::select(vec![
+        Placement::NoLocal,
+        Placement::SameNode,
+    ]));
+    let channel = prop::sample::select(Channel::ALL.to_vec());
+    let part = prop::sample::select(vec![Part::Own, Part::Everywhere]);
+    let members = (flag(), flag(), flag());
+    (part, channel, reach, placement, members, 1_u64..40, 0_u64..40).prop_map(
+        |(part, channel, reach, placement, (from_member, to_member, within), probes, failures)| TableRow {
+            key: RowKey {
+                part,
+                channel,
+                reach,
+                placement,
+                from_member,
+                to_member,
+                within,
+            },
+            probes,
+            failures: failures.min(probes),
+            kinds: Vec::new(),
+        },
+    )
+}
+
+fn kind() -> impl Strategy<Value = (FailureKind, Option<u16>)> {
+    prop::sample::select(vec![
+        (FailureKind::ConnectTimeout, None),
+        (FailureKind::Refused, None),
+        (FailureKind::Status, Some(503)),
+        (FailureKind::Status, Some(404)),
+        (FailureKind::RedirectLoop, Some(301)),
+        (FailureKind::CertificateExpired, None),
+        (FailureKind::NotTls, None),
+        (FailureKind::ResolveTimeout, None),
+        (FailureKind::NxDomain, None),
+    ])
+}
+
+/// Words, and what of the rows has to be there for them. Read off the rows anew, not by way of the claims.
+fn backed(sentence: &str, s: &Situation<'_>) -> Result<(), String> {
+    let own = |meant: &dyn Fn(&RowKey) -> bool| {
+        let rows = s.table.rows.iter();
+        let rows = rows.filter(|row| row.key.part == Part::Own && meant(&row.key));
+        rows.fold((0, 0), |(probes, failures), row| {
+            (probes + row.probes, failures + row.failures)
+        })
+    };
+    let direct = own(&|key| key.channel == Channel::Direct);
+    let passes = |(probes, failures): (u64, u64)| probes > 0 && failures < probes;
+    let usable = s.service.is_some_and(|service| !service.usable().is_empty());
+    let checks = [
+        ("endpoints answer", passes(direct)),
+        ("the endpoints behind it do", passes(direct)),
+        ("reaches the endpoints directly", passes(direct)),
+        ("endpoints fail alike", direct.0 > 0 && direct.0 == direct.1),
+        (
+            "no way to the ready pods",
+            direct.0 > 0 && direct.0 == direct.1 && usable,
+        ),
+        ("the pods are ready", usable),
+        ("it is ready all the same", usable),
+        ("the controller answers", s.controller == Controller::There),
+        (
+            "the controller does not get through",
+            s.controller == Controller::There,
+        ),
+        ("has no usable endpoint", !usable),
+        (
+            "while the others answer",
+            passes(own(&|key| key.to_member == Some(false))),
+        ),
+        (
+            "within a node all is well",
+            passes(own(&|key| key.within == Some(true))),
+        ),
+        (
+            "answer on the node itself",
+            passes(own(&|key| {
+                key.to_member == Some(true) && key.from_member == Some(true)
+            })),
+        ),
+        (
+            "on any node",
+            s.clients.asked > 1 && s.clients.failing == s.clients.asked,
+        ),
+        ("over UDP and TCP alike", s.resolver.signs.lost_over_tcp()),
+    ];
+    for (words, is_so) in checks {
+        if sentence.contains(words) && !is_so {
+            return Err(format!("{words:?} in {sentence:?}"));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    /// Each clause of each cause, in each of its regions, claims only what a row or the topology shows; and no sentence or
+    /// remedy has a hole in it.
+    #[test]
+    fn no_cause_says_more_than_its_table(
+        rows in prop::collection::vec(row(), 0..6),
+        failures in prop::collection::vec((kind(), 1_u32..20), 1..4),
+        ready in any::<[bool; 2]>(),
+        with_service in any::<bool>(),
+        routed in prop::sample::select(vec![Controller::There, Controller::Not, Controller::Unknown]),
+        (asked, failing) in (1_usize..4, 1_usize..4),
+        kubernetes in any::<bool>(),
+    ) {
+        let topology = topology(if kubernetes { "kubernetes" } else { "none" }, ready);
+        let service = topology.services().values().next().filter(|_| with_service);
+        for cause in catalogue::all() {
+            for region in cause.regions {
+                let members = match region {
+                    RegionKind::Backend => vec!["web-1".to_owned()],
+                    RegionKind::Pair | RegionKind::Zone => vec!["n1".to_owned(), "n2".to_owned()],
+                    RegionKind::DnsName => vec!["shop.example.test".to_owned()],
+                    _ => vec!["n1".to_owned()],
+                };
+                let mut situation = Situation {
+                    region: *region,
+                    service,
+                    controller: routed,
+                    members,
+                    kinds: Profile::default(),
+                    table: Table { rows: rows.clone() },
+                    clients: Clients { asked, failing: failing.min(asked) },
+                    ..Situation::of(&topology)
+                };
+                for ((kind, status), count) in &failures {
+                    situation.kinds[crate::ids::class_position(kind.class(*status))] += f64::from(*count);
+                    *situation.failures.entry((kind.clone(), *status)).or_default() += f64::from(*count);
+                }
+                if (cause.likelier)(&situation) <= 0.0 {
+                    continue;
+                }
+                let clauses = (cause.mechanism)(&situation);
+                for clause in &clauses {
+                    prop_assert!(
+                        clause.claims.iter().all(|claim| claim.holds(&situation)),
+                        "{} says {:?}",
+                        cause.id,
+                        clause
+                    );
+                }
+                let sentence = joined(&clauses);
+                prop_assert_eq!(backed(&sentence, &situation), Ok(()), "{} in {}", cause.id, region);
+                prop_assert!(!sentence.trim_end().ends_with([':', ',', ';']), "{}: {:?}", cause.id, sentence);
+                for remedy in catalogue::remedies(&[(cause, 1.0)], &situation) {
+                    let command = remedy.command.unwrap_or_default();
+                    prop_assert!(kubernetes || !command.contains("kubectl"), "{}: {}", cause.id, command);
+                    for text in [&command, &remedy.action] {
+                        for hole in ["NAMESPACE", "ADDRESS", "NODE", "POD", "<", "{}", "  "] {
+                            let hole_is_there = text.contains(hole) && !text.contains("</dev/null");
+                            prop_assert!(!hole_is_there, "{}: {:?} in {}", cause.id, hole, text);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

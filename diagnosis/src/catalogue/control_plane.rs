@@ -1,0 +1,134 @@
+//! Endpoints that Kubernetes itself takes away: from nodes that are not ready, and from its own API server.
+
+use parallax_model::KindClass;
+
+use super::{Cause, Claim, Withdrawal, Wording, remedy};
+use crate::{inference::profiles, regions::RegionKind, wording::listed};
+
+const REGIONS: &[RegionKind] = &[
+    RegionKind::Target,
+    RegionKind::Vip,
+    RegionKind::ProtoVip,
+    RegionKind::Backend,
+    RegionKind::Same,
+    RegionKind::SameVip,
+    RegionKind::DnsAll,
+    RegionKind::ClientVip,
+    RegionKind::DnsClient,
+];
+
+/// Regions of the clients of one node, whose Service rules may follow later than those of the others.
+const OF_ONE_NODE: [RegionKind; 2] = [RegionKind::ClientVip, RegionKind::DnsClient];
+
+const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
+
+/// The cause that is one incident whatever the Services that it hits.
+pub(crate) const WITHDRAWN: &str = "P11";
+
+/// Causes that do not apply where Kubernetes itself took the endpoints: they would blame what is behind it.
+pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P9", "P10", "F11b", "F24"];
+
+pub(crate) const CAUSES: &[Cause] = &[
+    Cause {
+        id: WITHDRAWN,
+        title: "nodes are marked NotReady: Kubernetes withdrew their endpoints",
+        regions: REGIONS,
+        // Behind a route it is the controller that answers; who asks for a name gets no answer.
+        profile: |s| match (s.region, s.share(ANSWERS) > 0.5) {
+            (RegionKind::DnsAll | RegionKind::DnsClient, _) => profiles::DNS,
+            (_, true) => [0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 5.0, 5.0, 0.1, 0.1],
+            (_, false) => [2.0, 8.0, 0.1, 1.0, 0.1, 0.1, 0.1, 0.3, 1.0, 0.1],
+        },
+        likelier: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
+        mechanism: |s| {
+            let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
+            let wording = Wording::of(s).say_if(&[Claim::Withdrawn], said);
+            match &s.withdrawal {
+                Some(withdrawal) if OF_ONE_NODE.contains(&s.region) && withdrawal.returned => {
+                    let node = s.node_words();
+                    let late =
+                        format!(", and the Service rules of {node} have not followed their return yet");
+                    wording.say_if(&[Claim::Withdrawn], late).clauses()
+                }
+                _ => wording.clauses(),
+            }
+        },
+        remedies: |s| {
+            let node = s
+                .withdrawal
+                .as_ref()
+                .and_then(|withdrawal| withdrawal.nodes.first());
+            vec![
+                remedy(
+                    "find out why the kubelets do not renew their Leases: the API server, the way to it, or the kubelets \
+                     themselves",
+                    Some(node.map_or_else(
+                        || "kubectl get nodes -o wide".to_owned(),
+                        |node| format!("kubectl describe node {node}"),
+                    )),
+                    "nothing: reading only",
+                )
+                .not_when("the API server has just come back: the nodes are ready again within a minute"),
+            ]
+        },
+    },
+    Cause {
+        id: "P12",
+        title: "the API server withdrew its own endpoint: it is being restarted or cannot be reached",
+        regions: &[
+            RegionKind::Target,
+            RegionKind::Vip,
+            RegionKind::ProtoVip,
+            RegionKind::Backend,
+            RegionKind::Same,
+            RegionKind::SameVip,
+        ],
+        profile: |_| [4.0, 5.0, 1.0, 1.0, 0.3, 1.0, 0.3, 2.0, 0.1, 0.1],
+        likelier: |s| match (Claim::ApiServer.holds(s), Claim::NoEndpoint.holds(s)) {
+            (true, true) => 100.0,
+            (true, false) => 20.0,
+            (false, _) => 0.0,
+        },
+        mechanism: |s| {
+            Wording::of(s)
+                .say_first([
+                    (
+                        &[Claim::ApiServer, Claim::NoEndpoint][..],
+                        "the API server withdrew its own endpoint: it is being restarted or cannot be reached"
+                            .to_owned(),
+                    ),
+                    (
+                        &[],
+                        "the API server is being restarted or cannot be reached".to_owned(),
+                    ),
+                ])
+                .clauses()
+        },
+        remedies: |_| {
+            vec![remedy(
+                "look at the API server on the control plane nodes: its process, its log, etcd behind it",
+                Some("kubectl get --raw /readyz".to_owned()),
+                "nothing: reading only; what runs goes on without it",
+            )]
+        },
+    },
+];
+
+/// "nodes n1 and n2 are marked `NotReady`, so Kubernetes withdrew the endpoints of Service shop/web".
+fn withdrawn(withdrawal: &Withdrawal<'_>) -> String {
+    let names: Vec<String> = withdrawal.nodes.iter().map(ToString::to_string).collect();
+    let nodes = match (names.as_slice(), withdrawal.lasts) {
+        ([one], true) => format!("node {one} is"),
+        ([one], false) => format!("node {one} was"),
+        (more, true) => format!("nodes {} are", listed(more)),
+        (more, false) => format!("nodes {} were", listed(more)),
+    };
+    let own = &withdrawal.service.key;
+    let mut services = vec![own.to_string()];
+    services.extend(withdrawal.others.iter().map(ToString::to_string));
+    let services = match services.as_slice() {
+        [one] => format!("Service {one}"),
+        more => format!("Services {}", listed(more)),
+    };
+    format!("{nodes} marked NotReady, so Kubernetes withdrew the endpoints of {services}")
+}

@@ -1,0 +1,297 @@
+//! The catalogue of causes as data: one family a file, one line a cause in its list.
+//!
+//! First the posterior over regions, then over the causes that share the named region, given kinds and facts.
+
+mod backend;
+mod certificates;
+mod claim;
+mod control_plane;
+mod dns;
+#[cfg(test)]
+mod document;
+mod loopback;
+mod network;
+mod node;
+pub(crate) mod node_facts;
+pub(crate) mod nolocal;
+mod outside;
+mod situation;
+pub(crate) mod table;
+mod target;
+pub(crate) mod unseen;
+mod vip;
+
+use parallax_model::{Front, Probability, ServiceKey};
+
+use crate::{
+    ids::World,
+    inference::{
+        likelihood::lse,
+        prior::{About, PriorFact},
+        profiles::{Profile, dm},
+    },
+    regions::RegionKind,
+    topology::{Endpoint, EndpointCondition, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
+    verdict::{Fact, NamedCause, Remedy},
+};
+
+pub(crate) use claim::{Claim, Clause, Wording, is_redirect, joined};
+pub(crate) use control_plane::WITHDRAWN;
+pub(crate) use situation::{Clients, Controller, Failures, Situation, Withdrawal};
+pub(crate) use table::Table;
+
+/// One cause.
+#[derive(Debug)]
+pub(crate) struct Cause {
+    /// Id in the catalogue (`F…`), or one of ours (`P…`) where the catalogue has none.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// The regions it breaks.
+    pub(crate) regions: &'static [RegionKind],
+    pub(crate) profile: fn(&Situation<'_>) -> Profile,
+    /// How much likelier the facts of this cluster make it than its neighbours in the region; zero rules it out.
+    pub(crate) likelier: fn(&Situation<'_>) -> f64,
+    /// The mechanism in clauses, to stand behind who is hit and how.
+    pub(crate) mechanism: fn(&Situation<'_>) -> Vec<Clause>,
+    pub(crate) remedies: fn(&Situation<'_>) -> Vec<Remedy>,
+}
+
+/// All causes.
+pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
+    [
+        nolocal::CAUSES,
+        node::CAUSES,
+        backend::CAUSES,
+        vip::CAUSES,
+        target::CAUSES,
+        loopback::CAUSES,
+        network::CAUSES,
+        dns::CAUSES,
+        outside::CAUSES,
+        certificates::CAUSES,
+        control_plane::CAUSES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Looks for a fact that moves one cause against the others of its region.
+type Look = fn(&Situation<'_>) -> Option<Fact>;
+
+/// What is looked for, by the cause that it moves.
+const FACTS: &[(&str, Look)] = &[("F13", target::policies)];
+
+fn facts_of<'a>(cause: &'a Cause, situation: &'a Situation<'_>) -> impl Iterator<Item = Fact> + 'a {
+    let own = FACTS.iter().filter(|(id, _)| *id == cause.id);
+    own.filter_map(|(_, look)| look(situation))
+}
+
+/// What moved causes against their neighbours, to be logged beside what moved the region itself.
+pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<Fact> {
+    ranked
+        .iter()
+        .map(|(cause, _)| *cause)
+        .flat_map(|cause| facts_of(cause, situation))
+        .collect()
+}
+
+/// The causes of regions that cannot be told apart, likeliest first, with their share of the whole. Each region comes with
+/// its share. Those below one in a hundred are left out.
+pub(crate) fn rank_class(
+    regions: &[(RegionKind, f64)],
+    situation: &Situation<'_>,
+) -> Vec<(&'static Cause, f64)> {
+    let mut sums: Vec<(&Cause, f64)> = Vec::new();
+    for (region, weight) in regions {
+        for (cause, share) in rank(*region, situation) {
+            match sums.iter_mut().find(|(known, _)| known.id == cause.id) {
+                Some((_, sum)) => *sum += weight * share,
+                None => sums.push((cause, weight * share)),
+            }
+        }
+    }
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.id.cmp(b.0.id)));
+    sums.retain(|(_, p)| *p >= 0.01);
+    sums
+}
+
+/// The causes of a region, likeliest first, with their share of its probability. Those below one in a hundred are left
+/// out.
+pub(crate) fn rank(region: RegionKind, situation: &Situation<'_>) -> Vec<(&'static Cause, f64)> {
+    let of_control_plane = |id: &str| all().any(|c| c.id == id && (c.likelier)(situation) > 0.0);
+    let outranked = ["P11", "P12"].into_iter().any(of_control_plane);
+    let mut scored: Vec<(&Cause, f64)> = all()
+        .filter(|cause| cause.regions.contains(&region))
+        .filter(|cause| !(outranked && control_plane::OUTRANKED.contains(&cause.id)))
+        .filter_map(|cause| {
+            let moved: f64 = facts_of(cause, situation).map(|fact| fact.multiplier).product();
+            let likelier = (cause.likelier)(situation) * moved;
+            (likelier > 0.0).then(|| {
+                let score = libm::log(likelier) + dm(&situation.kinds, &(cause.profile)(situation));
+                (cause, score)
+            })
+        })
+        .collect();
+    let total = lse(&scored.iter().map(|(_, s)| *s).collect::<Vec<_>>());
+    for (_, score) in &mut scored {
+        *score = libm::exp(*score - total);
+    }
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.id.cmp(b.0.id)));
+    scored.retain(|(_, p)| *p >= 0.01);
+    scored
+}
+
+pub(crate) fn named(ranked: &[(&Cause, f64)]) -> Vec<NamedCause> {
+    ranked
+        .iter()
+        .filter_map(|(cause, p)| {
+            Some(NamedCause {
+                id: cause.id.to_owned(),
+                title: cause.title.to_owned(),
+                probability: Probability::new(*p).ok()?,
+            })
+        })
+        .collect()
+}
+
+/// The likeliest cause's ways out, then those of the others that say something new.
+pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<Remedy> {
+    let mut remedies: Vec<Remedy> = Vec::new();
+    for (cause, _) in ranked.iter().take(3) {
+        for remedy in (cause.remedies)(situation) {
+            if !remedies.iter().any(|r| r.action == remedy.action) {
+                remedies.push(remedy);
+            }
+        }
+    }
+    Remedy::all_on(&mut remedies, situation.topology);
+    remedies
+}
+
+/// Causes that delay as well as break: a balancer that tries the next endpoint after some 4 s, names that are asked
+/// again after 5 s, and whatever loses packets.
+pub(crate) const DELAYING: &[&str] = &["F6", "F15", "F16", "F22", "F27", "F28"];
+
+/// Static facts of a front's Service that move the prior, each logged with its multiplier.
+pub(crate) fn facts(
+    topology: &Topology,
+    (front, service): (Option<&Front>, Option<&ServiceKey>),
+    world: &World,
+    foreign_proxy: bool,
+) -> Vec<PriorFact> {
+    let mut facts = node_facts::everywhere(topology, world);
+    if let Some(service) = service.and_then(|key| topology.service(key)) {
+        facts.extend(unready(service, world));
+    }
+    let Some((front, info, service)) =
+        front.and_then(|f| Some((f, topology.front(f)?, topology.service_of(f)?)))
+    else {
+        return facts;
+    };
+    facts.extend(node_facts::of_front(
+        topology,
+        info,
+        service,
+        front.address.ip(),
+        world,
+    ));
+    let mut add = |about, multiplier, text: String| {
+        facts.push(PriorFact {
+            about,
+            fact: Fact {
+                text,
+                multiplier,
+                cause: None,
+            },
+        });
+    };
+    let nolocal = About::Kind(RegionKind::NoLocal);
+    let key = &service.key;
+    let mode = topology.proxy_mode();
+    match info.kind {
+        FrontKind::LoadBalancer(ip_mode) => match service.external_traffic_policy {
+            TrafficPolicy::Cluster => {
+                add(
+                    nolocal,
+                    0.02,
+                    format!("externalTrafficPolicy of Service {key} is Cluster"),
+                );
+            }
+            TrafficPolicy::Local if mode == ProxyMode::Ipvs || foreign_proxy || ip_mode == IpMode::Proxy => {
+                let why = match (mode, ip_mode) {
+                    (ProxyMode::Ipvs, _) => "kube-proxy runs in IPVS mode",
+                    (_, IpMode::Proxy) => "its balancer address has ipMode Proxy",
+                    _ => "kube-proxy is replaced",
+                };
+                add(
+                    nolocal,
+                    5.0,
+                    format!("externalTrafficPolicy of Service {key} is Local and {why}"),
+                );
+            }
+            TrafficPolicy::Local if matches!(mode, ProxyMode::Iptables | ProxyMode::Nftables) => {
+                add(
+                    nolocal,
+                    0.2,
+                    format!(
+                        "a current kube-proxy serves the balancer address of Service {key} from every node (ipMode VIP)"
+                    ),
+                );
+            }
+            TrafficPolicy::Local => {}
+        },
+        FrontKind::ClusterIp => match service.internal_traffic_policy {
+            TrafficPolicy::Cluster => {
+                add(
+                    nolocal,
+                    0.02,
+                    format!("internalTrafficPolicy of Service {key} is Cluster"),
+                );
+            }
+            TrafficPolicy::Local => {
+                add(
+                    nolocal,
+                    5.0,
+                    format!("internalTrafficPolicy of Service {key} is Local"),
+                );
+            }
+        },
+        // What other nodes do with a Service's address does not concern it.
+        FrontKind::NodePort | FrontKind::Host => {
+            if let Some(node) = topology.machine(front) {
+                add(
+                    nolocal,
+                    0.02,
+                    format!("{front} is an address of node {node}, which answers there itself"),
+                );
+            }
+        }
+    }
+    facts
+}
+
+/// Endpoints that the EndpointSlice does not offer.
+fn unready(service: &Service, world: &World) -> Vec<PriorFact> {
+    let unready = service.endpoints.iter();
+    let unready = unready.filter(|endpoint| endpoint.condition == EndpointCondition::Unready);
+    let fact = |endpoint: &Endpoint| {
+        Some(PriorFact {
+            about: About::Pod(world.pods.get(&endpoint.pod)?),
+            fact: Fact {
+                text: format!("the EndpointSlice says that {} is not ready", endpoint.pod),
+                multiplier: 10.0,
+                cause: None,
+            },
+        })
+    };
+    unready.filter_map(fact).collect()
+}
+
+// === what the families share ===
+
+pub(crate) fn remedy(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Remedy {
+    Remedy::new(action, command, price)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Facts of nodes that move the prior, each logged with its multiplier. None is a verdict: a full table may drop nothing,
+//! and an old count may be about to be corrected.
+
+use parallax_model::NodeName;
+
+use super::Situation;
+use crate::{
+    ids::World,
+    inference::prior::{About, PriorFact},
+    regions::RegionKind,
+    topology::{
+        FrontInfo, FrontKind, IpMode, Node, NodeFacts, ProxyMode, Service, Topology, TrafficPolicy,
+        nodes_with, stale,
+    },
+    verdict::Fact,
+};
+
+/// From here on a conntrack table counts as full: the kernel drops early, and counts come seconds apart.
+pub(crate) const FULL_PERCENT: u8 = 95;
+
+/// What is known of nodes whatever is asked for.
+pub(super) fn everywhere(topology: &Topology, world: &World) -> Vec<PriorFact> {
+    let mut facts = Vec::new();
+    for node in topology.nodes().values() {
+        let Some(ix) = world.nodes.get(&node.name) else {
+            continue;
+        };
+        let name = &node.name;
+        if let Some(percent) = node.facts.conntrack_percent.filter(|p| *p >= FULL_PERCENT) {
+            let text = format!("the conntrack table of {name} is {percent} % full");
+            facts.push(fact(About::Node(RegionKind::Client, ix), 5.0, text.clone()));
+            facts.push(fact(About::Node(RegionKind::Bnode, ix), 3.0, text));
+        }
+        if node.facts.proxy_healthy == Some(false) {
+            let text = format!("kube-proxy of {name} says that it is not healthy");
+            facts.push(fact(About::Node(RegionKind::ClientVip, ix), 5.0, text));
+        }
+    }
+    let strict = nodes_with(topology, |facts| facts.strict_rp_filter == Some(true));
+    if !strict.is_empty() {
+        let text = format!("rp_filter is strict on {}", some(&strict));
+        for kind in [RegionKind::Same, RegionKind::SameVip] {
+            facts.push(fact(About::Kind(kind), 2.0, text.clone()));
+        }
+    }
+    facts
+}
+
+/// What is known of nodes as far as it concerns one front.
+pub(super) fn of_front(
+    topology: &Topology,
+    info: &FrontInfo,
+    service: &Service,
+    address: std::net::IpAddr,
+    world: &World,
+) -> Vec<PriorFact> {
+    let mut facts = Vec::new();
+    for (node, known, published) in stale(topology, service) {
+        if let Some(ix) = world.nodes.get(&node.name) {
+            let text = format!(
+                "kube-proxy of {} knows {known} of its endpoints of Service {}, the EndpointSlices have {published}",
+                node.name, service.key
+            );
+            facts.push(fact(About::Node(RegionKind::ClientVip, ix), 10.0, text));
+        }
+    }
+    facts.extend(hairpin(topology, service));
+    let FrontKind::LoadBalancer(ip_mode) = info.kind else {
+        return facts;
+    };
+    let (bound, unbound) = bound(topology, address);
+    if service.external_traffic_policy == TrafficPolicy::Local && !(bound.is_empty() && unbound.is_empty()) {
+        let about = About::Kind(RegionKind::NoLocal);
+        facts.push(if bound.is_empty() {
+            let text = format!(
+                "{address} is not on kube-ipvs0 of {}: traffic leaves the node",
+                some(&unbound)
+            );
+            fact(about, 0.2, text)
+        } else {
+            let text = format!("{address} is on kube-ipvs0 of {}", some(&bound));
+            fact(about, 2.0, text)
+        });
+    }
+    let dropping = nodes_with(topology, |facts| facts.drops_own_sources == Some(true));
+    if ip_mode == IpMode::Vip && topology.proxy_mode() == ProxyMode::Ipvs && !dropping.is_empty() {
+        let text = format!(
+            "{} drops packets that come from its own addresses (in_martian_src rises), as health checks from {address} would",
+            some(&dropping)
+        );
+        for kind in [RegionKind::OutsideAll, RegionKind::OutsideFrontNode] {
+            facts.push(fact(About::Kind(kind), 4.0, text.clone()));
+        }
+    }
+    facts
+}
+
+fn hairpin(topology: &Topology, service: &Service) -> Vec<PriorFact> {
+    let hosts: Vec<&Node> = topology
+        .nodes()
+        .values()
+        .filter(|node| node.facts.hairpin.is_some() && !service.usable_on(&node.name).is_empty())
+        .collect();
+    let off: Vec<&NodeName> = hosts
+        .iter()
+        .filter(|node| node.facts.hairpin == Some(false))
+        .map(|node| &node.name)
+        .collect();
+    let (multiplier, text) = match (hosts.is_empty(), off.is_empty()) {
+        (true, _) => return Vec::new(),
+        (false, true) => (0.2, "hairpin mode is on where its endpoints run".to_owned()),
+        (false, false) => (3.0, format!("hairpin mode is off on {}", some(&off))),
+    };
+    vec![fact(About::Kind(RegionKind::SelfVip), multiplier, text)]
+}
+
+/// Nodes that are known to have a balancer's address on `kube-ipvs0`, and those known not to.
+fn bound(topology: &Topology, address: std::net::IpAddr) -> (Vec<&NodeName>, Vec<&NodeName>) {
+    let has = |facts: &NodeFacts| {
+        facts
+            .ipvs_addresses
+            .as_ref()
+            .map(|addresses| addresses.contains(&address))
+    };
+    let ipvs = topology.proxy_mode() == ProxyMode::Ipvs;
+    let with = |wanted| nodes_with(topology, |facts| ipvs && has(facts) == Some(wanted));
+    (with(true), with(false))
+}
+
+/// "n1 and n2", or "n1, n2 and 40 more nodes".
+fn some(nodes: &[&NodeName]) -> String {
+    const NAMED: usize = 3;
+    let mut names: Vec<String> = nodes.iter().take(NAMED).map(ToString::to_string).collect();
+    if nodes.len() > NAMED {
+        names.push(crate::wording::plural(nodes.len() - NAMED, "more node"));
+    }
+    crate::wording::listed(&names)
+}
+
+const fn fact(about: About, multiplier: f64, text: String) -> PriorFact {
+    PriorFact {
+        about,
+        fact: Fact {
+            text,
+            multiplier,
+            cause: None,
+        },
+    }
+}
+
+// === what tells the causes of one region apart ===
+
+impl Situation<'_> {
+    /// Facts of the node that the region is about.
+    fn member_facts(&self) -> Option<&NodeFacts> {
+        let name = NodeName::new(self.members.first()?.as_str()).ok()?;
+        self.topology.nodes().get(&name).map(|node| &node.facts)
+    }
+
+    /// How much likelier a full conntrack table is for what is measured of it.
+    pub(super) fn conntrack_full(&self) -> f64 {
+        match self.member_facts().and_then(|facts| facts.conntrack_percent) {
+            Some(percent) if percent >= FULL_PERCENT => 3.0,
+            Some(_) => 0.02,
+            None => 0.3,
+        }
+    }
+
+    /// Whether some node filters strictly by reverse path, where that is known.
+    pub(super) fn filters_strictly(&self) -> Option<bool> {
+        self.any_node(|facts| facts.strict_rp_filter)
+    }
+
+    /// Whether some node drops packets from its own addresses, where that is known.
+    pub(super) fn drops_own_sources(&self) -> Option<bool> {
+        self.any_node(|facts| facts.drops_own_sources)
+    }
+
+    /// Whether the front's address is on some node's `kube-ipvs0`, where that is known.
+    pub(super) fn is_bound(&self) -> Option<bool> {
+        let service = self.service?;
+        let mut balancers = self.topology.fronts().iter().filter(|(_, info)| {
+            info.service == service.key && matches!(info.kind, FrontKind::LoadBalancer(_))
+        });
+        let (front, _) = balancers.next()?;
+        let (bound, unbound) = bound(self.topology, front.address.ip());
+        match (bound.is_empty(), unbound.is_empty()) {
+            (true, true) => None,
+            (none_bound, _) => Some(!none_bound),
+        }
+    }
+
+    /// True where one node says so, false where all that say anything deny it.
+    fn any_node(&self, says: impl Fn(&NodeFacts) -> Option<bool>) -> Option<bool> {
+        self.topology
+            .nodes()
+            .values()
+            .filter_map(|node| says(&node.facts))
+            .reduce(|any, one| any || one)
+    }
+}
+
+#[cfg(test)]
+#[path = "node_facts_tests.rs"]
+mod tests;

@@ -1,0 +1,405 @@
+use std::collections::BTreeSet;
+
+use parallax_model::FailureKind;
+
+use super::*;
+use crate::topology::FrontInfo;
+
+/// The mechanism in words.
+fn said(cause: &Cause, situation: &Situation<'_>) -> String {
+    let clauses = (cause.mechanism)(situation);
+    clauses.iter().map(|clause| clause.text.as_str()).collect()
+}
+
+/// The same situation with failures of these kinds and no others.
+fn failing<'a>(situation: &Situation<'a>, failures: &[(FailureKind, Option<u16>, f64)]) -> Situation<'a> {
+    let mut situation = Situation {
+        kinds: Profile::default(),
+        failures: Failures::new(),
+        ..situation.clone()
+    };
+    for (kind, status, count) in failures {
+        situation.kinds[crate::ids::class_position(kind.class(*status))] += count;
+        situation.failures.insert((kind.clone(), *status), *count);
+    }
+    situation
+}
+
+fn likeliest(region: RegionKind, situation: &Situation<'_>) -> &'static str {
+    rank(region, situation)[0].0.id
+}
+
+fn situation<'a>(topology: &'a Topology, members: &[&str]) -> Situation<'a> {
+    Situation {
+        members: members.iter().map(|m| (*m).to_owned()).collect(),
+        kinds: [1.0; 10],
+        ..Situation::of(topology)
+    }
+}
+
+#[test]
+fn ids_are_unique_and_say_where_they_come_from() {
+    let ids: BTreeSet<_> = all().map(|cause| cause.id).collect();
+    assert_eq!(ids.len(), all().count());
+    for id in ids {
+        assert!(
+            id.starts_with(['F', 'P']) && id[1..].starts_with(|c: char| c.is_ascii_digit()),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn every_cause_has_words_regions_and_a_remedy_with_a_price() {
+    let topology = Topology::default();
+    for cause in all() {
+        let s = situation(&topology, &["n1", "n2"]);
+        assert!(
+            !cause.title.is_empty() && !cause.regions.is_empty(),
+            "{}",
+            cause.id
+        );
+        // These say something of what is known only, and are not named without it.
+        let known = ["P11", "F18", "F26"].contains(&cause.id);
+        assert!(known || !said(cause, &s).is_empty(), "{}", cause.id);
+        let remedies = (cause.remedies)(&s);
+        assert!(!remedies.is_empty(), "{} has no remedy", cause.id);
+        for remedy in remedies {
+            assert!(
+                !remedy.action.is_empty() && !remedy.price.is_empty(),
+                "{}",
+                cause.id
+            );
+        }
+    }
+}
+
+#[test]
+fn every_region_that_can_be_named_has_a_cause() {
+    use RegionKind as K;
+    for region in [
+        K::Target,
+        K::Vip,
+        K::Backend,
+        K::Bnode,
+        K::BnodeRemote,
+        K::Client,
+        K::ClientVip,
+        K::Pair,
+        K::NoLocal,
+        K::Cross,
+        K::Same,
+        K::SameVip,
+        K::SelfPod,
+        K::SelfVip,
+        K::Zone,
+        K::ProtoVip,
+        K::DnsClient,
+        K::DnsAll,
+        K::DnsName,
+        K::OutsideAll,
+        K::LbOwnNode,
+        K::OutsideFrontNode,
+    ] {
+        assert!(all().any(|cause| cause.regions.contains(&region)), "{region}");
+    }
+}
+
+#[test]
+fn every_profile_is_a_set_of_positive_pseudo_counts() {
+    let topology = Topology::default();
+    for cause in all() {
+        let profile = (cause.profile)(&situation(&topology, &[]));
+        assert!(profile.iter().all(|a| *a > 0.0), "{}", cause.id);
+    }
+}
+
+/// `F13a` is a part of F13.
+fn base(id: &str) -> &str {
+    id.trim_end_matches(|c: char| c.is_ascii_lowercase())
+}
+
+#[test]
+fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declared_unobservable_and_only_one_of_them()
+ {
+    let mut places: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    let causes: Vec<&str> = all().map(|cause| cause.id).collect();
+    let hazards = crate::findings::HazardKind::ALL
+        .iter()
+        .map(|kind| kind.catalogue());
+    let findings = crate::findings::FindingKind::ALL
+        .iter()
+        .map(|kind| kind.catalogue());
+    // A hazard may announce what is a cause once it happens.
+    let hazards: BTreeSet<&str> = hazards.filter(|id| !causes.contains(id)).collect();
+    for (place, ids) in [
+        ("cause", causes.clone()),
+        ("finding", findings.collect::<BTreeSet<_>>().into_iter().collect()),
+        ("hazard", hazards.into_iter().collect()),
+        (
+            "unobservable",
+            unseen::NOT_OBSERVABLE.iter().map(|u| u.id).collect(),
+        ),
+    ] {
+        for id in ids
+            .into_iter()
+            .filter(|id| id.starts_with('F') && base(id) == *id)
+        {
+            places.entry(id).or_default().push(place);
+        }
+    }
+    let wanted: Vec<String> = (1..=32).map(|n| format!("F{n}")).collect();
+    for id in &wanted {
+        assert_eq!(
+            places.get(id.as_str()).map(Vec::len),
+            Some(1),
+            "{id}: {:?}",
+            places.get(id.as_str())
+        );
+    }
+    assert_eq!(places.len(), wanted.len(), "{places:?}");
+    let parts = causes
+        .iter()
+        .copied()
+        .chain(unseen::NOT_OBSERVABLE.iter().map(|u| u.id));
+    for part in parts.filter(|id| base(id) != *id) {
+        assert!(places.contains_key(base(part)), "{part} is a part of nothing");
+    }
+}
+
+#[test]
+fn what_cannot_be_observed_says_what_would_be_needed() {
+    for unseen in unseen::NOT_OBSERVABLE {
+        assert!(
+            !unseen.title.is_empty() && !unseen.needed.is_empty(),
+            "{}",
+            unseen.id
+        );
+    }
+}
+
+#[test]
+fn the_page_of_causes_is_what_the_catalogue_says() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/causes.md");
+    let wanted = document::document();
+    if std::env::var_os("PARALLAX_BLESS").is_some() {
+        std::fs::write(&path, &wanted).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), wanted);
+}
+
+#[test]
+fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
+    let spec = serde_json::json!({"services": [
+        {"namespace": "shop", "name": "web", "ports": [{"port": 80, "targetPort": 3000}]},
+    ]});
+    let spec: crate::topology::TopologySpec = serde_json::from_value(spec).unwrap();
+    let topology = Topology::try_from(spec).unwrap();
+    let f26 = all().find(|cause| cause.id == "F26").unwrap();
+    let known = Situation {
+        origin: topology.service(&"shop/web".parse().unwrap()),
+        controller: Controller::There,
+        ..situation(&topology, &[])
+    };
+    for status in [404, 503] {
+        let known = failing(&known, &[(FailureKind::Status, Some(status), 9.0)]);
+        assert_eq!(likeliest(RegionKind::Target, &known), "F26", "{status}");
+        assert_eq!(
+            said(f26, &known),
+            format!(
+                "Service shop/web behind the route has no usable endpoint (none exists), so the controller answers {status}"
+            )
+        );
+    }
+    let commands: Vec<_> = (f26.remedies)(&known)
+        .into_iter()
+        .filter_map(|remedy| remedy.command)
+        .collect();
+    assert!(
+        commands[0].contains("-n shop") && commands[0].contains("service-name=web"),
+        "{commands:?}"
+    );
+    // What fails before the controller answers is no matter of the Service behind it.
+    let refused = failing(&known, &[(FailureKind::Refused, None, 9.0)]);
+    assert_ne!(likeliest(RegionKind::Target, &refused), "F26");
+}
+
+/// Each of these was named F18, which is about redirects.
+#[test]
+fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
+    let topology = Topology::default();
+    let of = |kind: FailureKind| {
+        let known = failing(&situation(&topology, &[]), &[(kind, None, 9.0)]);
+        let ranked = rank(RegionKind::Target, &known);
+        let (cause, share) = ranked[0];
+        (cause.id, said(cause, &known), share)
+    };
+    for (kind, id, words) in [
+        (
+            FailureKind::CertificateWrongName,
+            "P13",
+            "is not for the name that was asked for",
+        ),
+        (FailureKind::CertificateExpired, "P14", "has expired"),
+        (FailureKind::CertificateNotYetValid, "P14", "is not valid yet"),
+        (
+            FailureKind::CertificateUntrusted,
+            "P15",
+            "a private CA or a self-signed certificate",
+        ),
+        (
+            FailureKind::CertificateChainIncomplete,
+            "P16",
+            "without the intermediate certificate",
+        ),
+        (FailureKind::NotTls, "P17", "does not speak TLS"),
+    ] {
+        let (named, sentence, share) = of(kind.clone());
+        assert_eq!(named, id, "{kind}");
+        assert!(sentence.contains(words), "{kind}: {sentence}");
+        assert!(share > 0.5, "{kind}: {share}");
+    }
+    // A private root that issues itself, and says where it is found, looks like a chain without its intermediate.
+    let incomplete = failing(
+        &situation(&topology, &[]),
+        &[(FailureKind::CertificateChainIncomplete, None, 9.0)],
+    );
+    let ids: Vec<&str> = rank(RegionKind::Target, &incomplete)
+        .iter()
+        .map(|(c, _)| c.id)
+        .collect();
+    assert!(ids[..2] == ["P16", "P15"], "{ids:?}");
+}
+
+#[test]
+fn a_redirect_is_named_only_where_one_was_seen() {
+    let topology = Topology::default();
+    let routed = Situation {
+        controller: Controller::There,
+        ..situation(&topology, &[])
+    };
+    let shares = |kind: FailureKind, status: Option<u16>| {
+        let known = failing(&routed, &[(kind, status, 9.0)]);
+        let ranked = rank(RegionKind::Target, &known);
+        (ranked[0].0.id, ranked.iter().any(|(cause, _)| cause.id == "F18"))
+    };
+    for kind in FailureKind::ALL {
+        let redirect = matches!(
+            kind,
+            FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany
+        );
+        let (first, listed) = shares(kind.clone(), None);
+        assert_eq!(first == "F18", redirect, "{kind}");
+        assert_eq!(listed, redirect, "{kind}");
+    }
+    assert_eq!(shares(FailureKind::Status, Some(302)).0, "F18");
+    assert_eq!(shares(FailureKind::Status, Some(404)), ("F19", false));
+}
+
+#[test]
+fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_than_none_does() {
+    let guarded = |policies: Option<&[&str]>| {
+        let spec: crate::topology::TopologySpec = serde_json::from_value(serde_json::json!({
+            "services": [{"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.7"],
+                "ports": [{"port": 80, "targetPort": 8080}], "guardedBy": policies}],
+        }))
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    };
+    let f13 = all().find(|cause| cause.id == "F13").unwrap();
+    let look = |policies: Option<&[&str]>| {
+        let topology = guarded(policies);
+        let mut situation = situation(&topology, &[]);
+        situation.origin = topology.services().values().next();
+        situation.controller = Controller::There;
+        let situation = failing(&situation, &[(FailureKind::Status, Some(503), 20.0)]);
+        let share = rank(RegionKind::Target, &situation)
+            .into_iter()
+            .find(|(cause, _)| cause.id == "F13")
+            .map_or(0.0, |(_, share)| share);
+        (
+            share,
+            said(f13, &situation),
+            moved(&rank(RegionKind::Target, &situation), &situation),
+        )
+    };
+    let (unknown, _, facts) = look(None);
+    assert!(facts.is_empty(), "{facts:?}");
+    let (nobody, _, facts) = look(Some(&[]));
+    assert_eq!(
+        (facts[0].text.as_str(), facts[0].cause.as_deref()),
+        (
+            "no NetworkPolicy selects the pods of Service shop/web",
+            Some("F13")
+        )
+    );
+    assert!(facts[0].multiplier < 1.0);
+    let (named, mechanism, facts) = look(Some(&["only-the-front"]));
+    assert!(nobody < unknown && unknown < named, "{nobody} {unknown} {named}");
+    assert!(mechanism.contains("shop/only-the-front"), "{mechanism}");
+    assert_eq!(
+        facts[0].text,
+        "the NetworkPolicy shop/only-the-front lets only some in to the pods of Service shop/web"
+    );
+    assert!(facts.len() == 1 && facts[0].multiplier > 1.0, "{facts:?}");
+    let elsewhere = guarded(Some(&["only-the-front"]));
+    assert!(
+        {
+            let situation = situation(&elsewhere, &[]);
+            moved(&rank(RegionKind::Cross, &situation), &situation).is_empty()
+        },
+        "it is about the pods of one Service"
+    );
+}
+
+#[test]
+fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_broken() {
+    let topology = |policies: Option<&[&str]>| {
+        let spec: crate::topology::TopologySpec = serde_json::from_value(serde_json::json!({
+            "nodes": [{"name": "n3"}],
+            "services": [{"namespace": "shop", "name": "web", "clusterIPs": ["10.96.0.7"],
+                "ports": [{"port": 80, "targetPort": 8080}], "guardedBy": policies,
+                "endpoints": [{"pod": "web-1", "address": "10.244.3.10", "node": "n3"}]}],
+        }))
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    };
+    // The controller answers with a 504 or a 503 whichever it is: server errors and nothing else, few or many.
+    let likeliest = |policies: Option<&[&str]>, errors: f64| {
+        let topology = topology(policies);
+        let mut situation = situation(&topology, &[]);
+        situation.origin = topology.services().values().next();
+        situation.controller = Controller::There;
+        likeliest(
+            RegionKind::Target,
+            &failing(&situation, &[(FailureKind::Status, Some(503), errors)]),
+        )
+    };
+    for errors in [3.0, 13.0, 400.0] {
+        assert_eq!(likeliest(Some(&["default-deny"]), errors), "F13", "{errors}");
+        assert_eq!(likeliest(Some(&[]), errors), "F20", "{errors}");
+        assert_eq!(likeliest(None, errors), "F20", "{errors}");
+    }
+}
+
+#[test]
+fn however_often_a_filter_drops_it_stays_the_likeliest_reason_of_a_balancer_silent_to_everybody_inside() {
+    let topology = Topology::default();
+    let info = FrontInfo {
+        service: "ingress/nginx".parse().unwrap(),
+        kind: FrontKind::LoadBalancer(IpMode::Proxy),
+        port: 80,
+        target_port: 8080,
+    };
+    for timeouts in [3.0, 12.0, 40.0, 400.0] {
+        let mut s = situation(&topology, &[]);
+        s.info = Some(&info);
+        s.kinds = [0.0; 10];
+        s.kinds[0] = timeouts;
+        let ranked: Vec<&str> = rank(RegionKind::Vip, &s)
+            .iter()
+            .map(|(cause, _)| cause.id)
+            .collect();
+        assert_eq!(ranked[..2], ["F14", "F28"], "{timeouts} timeouts");
+    }
+}

@@ -1,0 +1,292 @@
+//! What a target answers while it works, and whether an answer is still of that kind.
+//!
+//! Without an expectation of its own a target is fine with any answer below 500: a front that routes a host somewhere
+//! answers, and whether a 401 or a 404 is wrong only its owner knows. But *it answered* is not *it worked*: an ingress
+//! controller answers 404 by itself for a host whose pods are gone. So what a target answers while it works is its
+//! baseline, and an answer of a worse class than any of those is a failure. A target that has answered 404 from the
+//! start goes on doing so.
+//!
+//! Learned from closed rounds only, so that arrival order never shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{EventTime, Micros, Round, ServerProduct, Vantage};
+use serde::{Deserialize, Serialize};
+
+/// Rounds with an answer until what was answered in them is the baseline.
+const LEARNING: u32 = 6;
+/// Rounds in which a class must have been absent, beside better ones, to leave the baseline.
+const FORGOTTEN: i64 = 24;
+/// Servers of one class that are remembered.
+const SERVERS: usize = 4;
+
+/// Which sort of answer a status below 500 is, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerClass {
+    /// 1xx to 3xx.
+    Served,
+    /// 401, 403, 407: somebody answers, and wants to know who asks.
+    Denied,
+    /// Any other 4xx but the next.
+    Rejected,
+    /// 404, 410, 421: there is nothing of that name or path.
+    Missing,
+}
+
+impl AnswerClass {
+    /// Of a status below 500.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match status {
+            401 | 403 | 407 => Self::Denied,
+            404 | 410 | 421 => Self::Missing,
+            400.. => Self::Rejected,
+            _ => Self::Served,
+        }
+    }
+}
+
+/// One answer below 500.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// None where the answer names no software.
+    pub(crate) server: Option<ServerProduct>,
+}
+
+/// What is known of one class of answers of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsualAnswer {
+    /// The class.
+    pub class: AnswerClass,
+    /// The newest status of the class.
+    pub status: u16,
+    /// Software that answered so. Empty where no answer named any.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub servers: BTreeSet<ServerProduct>,
+    /// Some answers of the class named no software.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anonymous: bool,
+    /// First round in which it was answered.
+    pub since: EventTime,
+    /// The last one.
+    pub last: EventTime,
+}
+
+/// What a target answers while it works.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Each class of answers that counts as working, the best first.
+    pub answers: Vec<UsualAnswer>,
+    /// Rounds that were learned from, up to those that suffice.
+    pub rounds: u32,
+}
+
+/// Answers of one target in rounds that are open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OpenAnswers(BTreeMap<Round, BTreeSet<Answer>>);
+
+impl OpenAnswers {
+    /// Takes an answer of a round in.
+    pub(crate) fn take(&mut self, round: Round, answer: Answer) {
+        self.0.entry(round).or_default().insert(answer);
+    }
+
+    /// The answers of a round that is closed; earlier rounds are forgotten.
+    pub(crate) fn close(&mut self, round: Round) -> BTreeSet<Answer> {
+        let later = self.0.split_off(&Round(round.0 + 1));
+        let closed = self.0.remove(&round).unwrap_or_default();
+        self.0 = later;
+        closed
+    }
+}
+
+impl Baseline {
+    /// Whether enough rounds were seen.
+    #[must_use]
+    pub const fn is_established(&self) -> bool {
+        self.rounds >= LEARNING
+    }
+
+    /// Whether an answer is worse than those that the target gives while it works.
+    pub(crate) fn deviates(&self, answer: &Answer) -> bool {
+        if !self.is_established() {
+            return false;
+        }
+        let class = AnswerClass::of(answer.status);
+        let Some(best) = self.answers.first() else {
+            return false;
+        };
+        match self.answers.iter().find(|usual| usual.class == class) {
+            // Somebody else's error: the application named itself in each of its own.
+            Some(usual) if class > AnswerClass::Served => {
+                !usual.anonymous
+                    && !usual.servers.is_empty()
+                    && answer
+                        .server
+                        .as_ref()
+                        .is_none_or(|server| !usual.servers.contains(server))
+            }
+            Some(_) => false,
+            None => class > best.class,
+        }
+    }
+
+    /// Takes the answers of a closed round in. Those that deviate teach nothing.
+    pub(crate) fn learn(&mut self, round: Round, answers: &BTreeSet<Answer>, interval: Micros) {
+        let (start, end) = (round.start(interval), round.end(interval));
+        let mut taught = false;
+        for answer in answers {
+            if self.deviates(answer) {
+                continue;
+            }
+            taught = true;
+            let class = AnswerClass::of(answer.status);
+            let at = self.answers.partition_point(|usual| usual.class < class);
+            if self.answers.get(at).is_none_or(|usual| usual.class != class) {
+                let usual = UsualAnswer {
+                    class,
+                    status: answer.status,
+                    servers: BTreeSet::new(),
+                    anonymous: false,
+                    since: start,
+                    last: end,
+                };
+                self.answers.insert(at, usual);
+            }
+            let usual = &mut self.answers[at];
+            usual.status = answer.status;
+            usual.last = end;
+            match &answer.server {
+                Some(server) if usual.servers.len() < SERVERS => {
+                    usual.servers.insert(server.clone());
+                }
+                // None, or too many to recognize an answer by.
+                _ => usual.anonymous = true,
+            }
+        }
+        if !taught {
+            return;
+        }
+        self.rounds = self.rounds.saturating_add(1).min(LEARNING);
+        if let Some(best) = self.answers.first().cloned() {
+            let horizon = Micros(interval.0.saturating_mul(FORGOTTEN.unsigned_abs()));
+            self.answers.retain(|usual| {
+                usual.class == best.class
+                    || best.last - usual.last < horizon
+                    || best.last - best.since < horizon
+            });
+        }
+    }
+
+    /// Forgets everything: what is answered from now on is what counts as working.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// An answer of a worse class than before, since the application was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Changed {
+    pub(crate) status: u16,
+    pub(crate) before: u16,
+    pub(crate) rollout: EventTime,
+    pub(crate) since: EventTime,
+    pub(crate) last: EventTime,
+    pub(crate) vantages: BTreeSet<Vantage>,
+    /// Closed rounds in a row in which every answer was worse, up to those that suffice. A rescheduled application whose
+    /// controller answers 404 until it has read its routes, or without end in one of its pods, is still answered as before by others.
+    #[serde(default)]
+    pub(crate) uniform: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Micros = Micros::from_secs(5);
+
+    fn answer(status: u16, server: &str) -> Answer {
+        Answer {
+            status,
+            server: ServerProduct::of_field(server),
+        }
+    }
+
+    /// The baseline after rounds with these answers.
+    fn learned(rounds: &[(usize, &[(u16, &str)])]) -> Baseline {
+        let mut baseline = Baseline::default();
+        let all = rounds
+            .iter()
+            .flat_map(|(n, answers)| std::iter::repeat_n(answers, *n));
+        for (round, answers) in (0..).zip(all) {
+            let answers = answers
+                .iter()
+                .map(|(status, server)| answer(*status, server))
+                .collect();
+            baseline.learn(Round(round), &answers, INTERVAL);
+        }
+        baseline
+    }
+
+    fn deviating(baseline: &Baseline, statuses: &[u16]) -> Vec<u16> {
+        let deviates = |status: &&u16| baseline.deviates(&answer(**status, ""));
+        statuses.iter().filter(deviates).copied().collect()
+    }
+
+    #[test]
+    fn what_worked_and_is_missing_now_deviates_and_what_was_always_missing_does_not() {
+        let works = learned(&[(6, &[(200, "")])]);
+        assert_eq!(
+            deviating(&works, &[200, 204, 302, 401, 404, 400]),
+            [401, 404, 400]
+        );
+        let missing = learned(&[(6, &[(404, "")])]);
+        assert_eq!(deviating(&missing, &[200, 302, 401, 404, 400]), [0_u16; 0]);
+        let guarded = learned(&[(6, &[(401, "")])]);
+        assert_eq!(deviating(&guarded, &[200, 401, 403, 404]), [404]);
+    }
+
+    #[test]
+    fn nothing_deviates_before_there_is_a_baseline() {
+        let young = learned(&[(5, &[(200, "")])]);
+        assert_eq!(deviating(&young, &[404]), [0_u16; 0]);
+    }
+
+    #[test]
+    fn a_target_that_mixes_its_answers_may_go_on_mixing_them() {
+        let mixed = learned(&[(6, &[(200, ""), (404, "")]), (10, &[(200, "")])]);
+        assert_eq!(deviating(&mixed, &[200, 404]), [0_u16; 0]);
+    }
+
+    #[test]
+    fn once_it_works_for_a_while_what_it_answered_before_is_an_outage() {
+        let later = learned(&[(30, &[(404, "")]), (30, &[(200, "")])]);
+        assert_eq!(deviating(&later, &[404]), [404]);
+        let just = learned(&[(30, &[(404, "")]), (5, &[(200, "")])]);
+        assert_eq!(deviating(&just, &[404]), [0_u16; 0]);
+    }
+
+    #[test]
+    fn an_outage_teaches_nothing_however_long_it_lasts() {
+        let mut baseline = learned(&[(30, &[(200, "")])]);
+        for round in 30..1_000 {
+            baseline.learn(Round(round), &BTreeSet::from([answer(404, "")]), INTERVAL);
+        }
+        assert_eq!(deviating(&baseline, &[404]), [404]);
+        baseline.reset();
+        assert_eq!(deviating(&baseline, &[404]), [0_u16; 0]);
+    }
+
+    #[test]
+    fn the_error_of_another_server_is_not_that_of_the_application() {
+        let own = learned(&[(30, &[(404, "gunicorn/20")])]);
+        assert!(!own.deviates(&answer(404, "gunicorn/21")));
+        assert!(own.deviates(&answer(404, "nginx")));
+        assert!(own.deviates(&answer(404, "")));
+        assert!(!own.deviates(&answer(200, "nginx")));
+        let anonymous = learned(&[(30, &[(404, ""), (404, "gunicorn")])]);
+        assert!(!anonymous.deviates(&answer(404, "nginx")));
+    }
+}

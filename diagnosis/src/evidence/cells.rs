@@ -1,0 +1,349 @@
+//! Counts of outcomes that share channel, client and destination; a ring of rounds of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use parallax_model::{Channel, Micros, Round};
+
+use crate::ids::{KindIx, NameIx, NodeIx, PodIx, VantageIx};
+
+/// Whether probes of a channel go through an address of a Service, where it is another's choice which endpoint they reach.
+pub(crate) const fn is_through_front(channel: Channel) -> bool {
+    matches!(channel, Channel::Vip | Channel::Proxied | Channel::NodePort)
+}
+
+/// Where a probe went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dest {
+    /// Through a virtual address to nobody knows which endpoint.
+    Unknown,
+    /// To an endpoint.
+    Entry(PodIx),
+    /// To a prober on a node.
+    Peer(NodeIx),
+    /// A question about a name.
+    Name(NameIx),
+}
+
+/// A cell within its subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellKey {
+    pub(crate) channel: Channel,
+    pub(crate) client: VantageIx,
+    pub(crate) dest: Dest,
+}
+
+/// What happened in a cell. Weights in units of [`crate::evidence::weights::ONE`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Probes and failures as they are judged: shares of a front, and the stall weight.
+    pub(crate) n: u64,
+    pub(crate) f: u64,
+    /// The same without the stall weight: what people read.
+    pub(crate) seen_n: u64,
+    pub(crate) seen_f: u64,
+    /// Failures by kind and status: judged weight, seen weight.
+    pub(crate) kinds: BTreeMap<(KindIx, Option<u16>), (u64, u64)>,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.n += other.n;
+        self.f += other.f;
+        self.seen_n += other.seen_n;
+        self.seen_f += other.seen_f;
+        for (kind, (judged, seen)) in &other.kinds {
+            let sum = self.kinds.entry(*kind).or_default();
+            sum.0 += judged;
+            sum.1 += seen;
+        }
+    }
+}
+
+/// Cells of one subject: of one round as it is judged, or summed over several.
+pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
+
+/// The cells of one subject in a closed round, in order. A list, because a large mesh makes hundreds of thousands of them
+/// a round and hardly ever looks at one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClosedCells {
+    cells: Vec<(CellKey, Counts)>,
+    /// Only where there are very many.
+    ends: Option<Box<Ends>>,
+}
+
+/// With more cells than this in a round it is worth while to know where each begins and ends: a mesh of 250 nodes.
+pub(crate) const MANY_CELLS: usize = 2_000;
+
+/// Who and where to a few of very many probes go.
+#[derive(Debug, Default)]
+pub(crate) struct Near {
+    pub(crate) clients: BTreeSet<VantageIx>,
+    pub(crate) dests: BTreeSet<Dest>,
+}
+
+/// Cells by where their probes start and arrive: who asks for a few of very many must not look at all.
+#[derive(Debug, Clone, Default)]
+struct Ends {
+    clients: BTreeMap<VantageIx, Vec<usize>>,
+    dests: BTreeMap<Dest, Vec<usize>>,
+}
+
+impl ClosedCells {
+    fn new(mut cells: Vec<(CellKey, Counts)>) -> Self {
+        cells.sort_unstable_by_key(|(key, _)| *key);
+        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(Ends::of(&cells)));
+        Self { cells, ends }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &Counts)> {
+        self.cells.iter().map(|(key, counts)| (key, counts))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &CellKey> {
+        self.cells.iter().map(|(key, _)| key)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Counts> {
+        self.cells.iter().map(|(_, counts)| counts)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether a client's probes went there.
+    pub(crate) fn holds(&self, key: &CellKey) -> bool {
+        self.cells.binary_search_by_key(key, |(known, _)| *known).is_ok()
+    }
+
+    /// Whether a client's probes went anywhere on a channel.
+    pub(crate) fn asks(&self, channel: Channel, client: VantageIx) -> bool {
+        let way = |(key, _): &(CellKey, Counts)| (key.channel, key.client);
+        let at = self.cells.partition_point(|cell| way(cell) < (channel, client));
+        self.cells
+            .get(at)
+            .is_some_and(|cell| way(cell) == (channel, client))
+    }
+
+    /// Forgets cells.
+    pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &Counts) -> bool) {
+        let before = self.cells.len();
+        self.cells.retain(|(key, counts)| kept(key, counts));
+        if self.cells.len() < before && self.ends.is_some() {
+            self.ends = Some(Box::new(Ends::of(&self.cells)));
+        }
+    }
+
+    /// The same with other cells of some clients.
+    pub(crate) fn with(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
+        let others = self
+            .cells
+            .iter()
+            .filter(|(key, _)| !clients.contains(&key.client));
+        let mut cells = instead.cells;
+        cells.extend(others.cloned());
+        Self::new(cells)
+    }
+
+    /// Adds all to a sum.
+    pub(crate) fn add_to(&self, sums: &mut RoundCells) {
+        for (key, counts) in self.iter() {
+            sums.entry(*key).or_default().add(counts);
+        }
+    }
+
+    /// Adds those to a sum that start at one of the clients or arrive at one of the destinations.
+    pub(crate) fn add_near_to(&self, sums: &mut RoundCells, near: &Near) {
+        let found: BTreeSet<usize> = if let Some(ends) = &self.ends {
+            let from = near.clients.iter().filter_map(|client| ends.clients.get(client));
+            let into = near.dests.iter().filter_map(|dest| ends.dests.get(dest));
+            from.chain(into).flatten().copied().collect()
+        } else {
+            let keys = self.keys().enumerate();
+            let near = |key: &CellKey| near.clients.contains(&key.client) || near.dests.contains(&key.dest);
+            keys.filter(|(_, key)| near(key)).map(|(at, _)| at).collect()
+        };
+        for (key, counts) in found.into_iter().map(|at| &self.cells[at]) {
+            sums.entry(*key).or_default().add(counts);
+        }
+    }
+}
+
+impl Ends {
+    fn of(cells: &[(CellKey, Counts)]) -> Self {
+        let mut ends = Self::default();
+        for (at, (key, _)) in cells.iter().enumerate() {
+            ends.clients.entry(key.client).or_default().push(at);
+            ends.dests.entry(key.dest).or_default().push(at);
+        }
+        ends
+    }
+}
+
+/// Cells in the making, client by client.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCells(Vec<(CellKey, Counts)>);
+
+impl OpenCells {
+    /// Where the next client's cells begin.
+    pub(crate) const fn begin(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A cell of the client whose cells begin at `begin`.
+    pub(crate) fn cell(&mut self, begin: usize, key: CellKey) -> &mut Counts {
+        // A client has few cells of one subject, and mostly returns to the last of them.
+        let known = self.0[begin..].iter().rposition(|(known, _)| *known == key);
+        let at = known.map_or(self.0.len(), |at| begin + at);
+        if at == self.0.len() {
+            self.0.push((key, Counts::default()));
+        }
+        &mut self.0[at].1
+    }
+
+    pub(crate) fn close(self) -> ClosedCells {
+        ClosedCells::new(self.0)
+    }
+}
+
+/// The cells of one subject, round by round.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ring {
+    rounds: VecDeque<Closed>,
+    /// The last round with a failure.
+    failed: Option<Round>,
+}
+
+/// A closed round of a subject.
+#[derive(Debug, Clone)]
+struct Closed {
+    round: Round,
+    cells: ClosedCells,
+    /// Failures and probes of all cells.
+    total: (u64, u64),
+    /// Cells with a failure, in order.
+    failing: Vec<CellKey>,
+}
+
+/// Failures and probes of all cells.
+fn total(cells: &ClosedCells) -> (u64, u64) {
+    let sum = |(f, n), counts: &Counts| (f + counts.f, n + counts.n);
+    cells.values().fold((0, 0), sum)
+}
+
+/// Rounds kept of a subject without a failure: it only serves as a control.
+const QUIET_ROUNDS: i64 = 6;
+/// Longest evidence window.
+const WINDOW: Micros = Micros::from_secs(600);
+
+impl Ring {
+    /// Appends a closed round and forgets what is too old to be evidence.
+    pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
+        let total = total(&cells);
+        if total.0 > 0 {
+            self.failed = Some(round);
+        }
+        let failing = cells
+            .iter()
+            .filter(|(_, counts)| counts.f > 0)
+            .map(|(key, _)| *key);
+        let failing = failing.collect();
+        self.rounds.push_back(Closed {
+            round,
+            cells,
+            total,
+            failing,
+        });
+        let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
+            .unwrap_or(i64::MAX)
+            .max(3);
+        let keep = if self.has_failure() {
+            cap
+        } else {
+            QUIET_ROUNDS.min(cap)
+        };
+        while self
+            .rounds
+            .front()
+            .is_some_and(|closed| closed.round.0 <= round.0 - keep)
+        {
+            self.rounds.pop_front();
+        }
+    }
+
+    /// Forgets what some clients reported of a round.
+    pub(crate) fn forget(&mut self, round: Round, clients: &BTreeSet<VantageIx>) {
+        let Some(closed) = self.rounds.iter_mut().rev().find(|closed| closed.round == round) else {
+            return;
+        };
+        closed.cells.retain(|key, _| !clients.contains(&key.client));
+        closed.failing.retain(|key| !clients.contains(&key.client));
+        closed.total = total(&closed.cells);
+        let failing = |closed: &&Closed| !closed.failing.is_empty();
+        self.failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.failed = None;
+        self.rounds.clear();
+    }
+
+    pub(crate) fn first(&self) -> Option<Round> {
+        self.rounds.front().map(|closed| closed.round)
+    }
+
+    pub(crate) fn last(&self) -> Option<Round> {
+        self.rounds.back().map(|closed| closed.round)
+    }
+
+    /// The cells of one round.
+    pub(crate) fn at(&self, round: Round) -> Option<&ClosedCells> {
+        self.closed(round).map(|closed| &closed.cells)
+    }
+
+    /// Failures and probes of one round.
+    pub(crate) fn total(&self, round: Round) -> (u64, u64) {
+        self.closed(round).map_or((0, 0), |closed| closed.total)
+    }
+
+    fn closed(&self, round: Round) -> Option<&Closed> {
+        self.rounds.iter().rev().find(|closed| closed.round == round)
+    }
+
+    /// All rounds from one on.
+    pub(crate) fn since(&self, start: Round) -> impl Iterator<Item = (Round, &ClosedCells)> {
+        self.rounds
+            .iter()
+            .filter(move |closed| closed.round >= start)
+            .map(|closed| (closed.round, &closed.cells))
+    }
+
+    /// The cells with a failure of each round from one on.
+    pub(crate) fn failing(&self, start: Round) -> impl Iterator<Item = (Round, &[CellKey])> {
+        let since = self.rounds.iter().filter(move |closed| closed.round >= start);
+        since.map(|closed| (closed.round, closed.failing.as_slice()))
+    }
+
+    /// The largest number of cells in a round.
+    pub(crate) fn width(&self) -> usize {
+        let widths = self.rounds.iter().map(|closed| closed.cells.len());
+        widths.max().unwrap_or(0)
+    }
+
+    /// Any failure since a round.
+    pub(crate) fn fails_since(&self, start: Round) -> bool {
+        self.failed.is_some_and(|failed| failed >= start)
+    }
+
+    fn has_failure(&self) -> bool {
+        self.failed
+            .is_some_and(|failed| self.first().is_some_and(|first| failed >= first))
+    }
+
+    /// Sums the rounds from one on into a set of cells.
+    pub(crate) fn sum_into(&self, start: Round, sums: &mut RoundCells) {
+        for (_, cells) in self.since(start) {
+            cells.add_to(sums);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Slow is a finding too: a step in latency goes through the same regions as a failure, as a channel of its own.
+//!
+//! An outcome is slow if its phase took longer than three times the usual, longer than 99 of 100 before it, and half
+//! a second longer than usual at least: what is looked for begins at a second (a lost SYN), and a busy machine is late by
+//! less. What is usual is learned by subject and client. Where nothing is known yet, 900 ms for
+//! a handshake or a name is slow whatever the path: a lost SYN is sent again after one second (RFC 6298 §2.1), a
+//! question to a resolver after five (`resolv.conf`).
+//!
+//! Only successes are judged; a failure is never counted twice, as failed and as slow. Nor is a client judged in a round
+//! in which it was late with its own probes: a machine that is kept waiting for its processor measures that.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{Channel, FailureKind, Micros};
+
+use super::{
+    block::{Block, Of},
+    booking::{Restarted, name_of},
+    cells::{Dest, OpenCells},
+    ledger::{Ledger, Split},
+    routes::Routes,
+    row::{End, Row},
+};
+use crate::ids::{VantageIx, World};
+
+/// Slower than usual by at least this. The shortest wait that a fault of the network makes is the first retransmission
+/// of a SYN, one second (RFC 6298 §2.1); a machine without idle time adds some hundred milliseconds of its own.
+const LEAST: Micros = Micros::from_millis(500);
+/// Slow without any experience: below the first retransmission of a SYN.
+const AT_ANY_RATE: Micros = Micros::from_millis(900);
+/// Later than this on average with the starts of a round, and the client has no time to measure by.
+const LATE: Micros = Micros::from_millis(20);
+/// Outcomes before experience counts.
+const ENOUGH: u32 = 20;
+/// Outcomes that make up an experience, an hour of probes every 5 s. A new one then takes its place: what has been slow
+/// for that long is how it is.
+const EXPERIENCE: u32 = 720;
+
+/// Half octaves from 1 µs to beyond an hour.
+const BUCKETS: usize = 64;
+
+/// How often a phase took how long.
+#[derive(Debug, Clone)]
+struct Histogram {
+    counts: [u16; BUCKETS],
+    total: u32,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+            total: 0,
+        }
+    }
+}
+
+/// The half octave that a time falls into.
+fn bucket(time: Micros) -> usize {
+    let us = time.0.max(1);
+    let octave = us.ilog2();
+    // √2 · 2^n to within a thousandth, without floats.
+    let upper = u128::from(us) * 1000 >= (1_u128 << octave) * 1414;
+    (2 * octave as usize + usize::from(upper)).min(BUCKETS - 1)
+}
+
+/// The longest time of a bucket.
+const fn end_of(bucket: usize) -> Micros {
+    let octave = 1_u64 << (bucket / 2);
+    Micros(if bucket.is_multiple_of(2) {
+        octave * 1414 / 1000
+    } else {
+        octave * 2
+    })
+}
+
+impl Histogram {
+    fn add(&mut self, time: Micros) {
+        let count = &mut self.counts[bucket(time)];
+        *count = count.saturating_add(1);
+        self.total += 1;
+    }
+
+    /// A time that `percent` of all do not exceed.
+    fn quantile(&self, percent: u32) -> Micros {
+        let wanted = u64::from(self.total) * u64::from(percent);
+        let mut seen = 0;
+        for (i, count) in self.counts.iter().enumerate() {
+            seen += u64::from(*count) * 100;
+            if seen >= wanted {
+                return end_of(i);
+            }
+        }
+        end_of(BUCKETS - 1)
+    }
+}
+
+/// What is usual on one subject for one client.
+#[derive(Debug, Clone, Default)]
+struct Usual {
+    before: Option<Box<Histogram>>,
+    now: Box<Histogram>,
+}
+
+impl Usual {
+    fn known(&self) -> Option<&Histogram> {
+        self.before
+            .as_deref()
+            .or_else(|| (self.now.total >= ENOUGH).then_some(&*self.now))
+    }
+
+    fn is_slow(&self, time: Micros, guess: bool) -> bool {
+        // Nearly all are done with here.
+        if time < LEAST {
+            return false;
+        }
+        self.known().map_or(guess && time >= AT_ANY_RATE, |known| {
+            let median = known.quantile(50);
+            time > Micros(median.0.saturating_mul(3))
+                && time > known.quantile(99)
+                && time >= Micros(median.0.saturating_add(LEAST.0))
+        })
+    }
+
+    fn learn(&mut self, time: Micros, slow: bool) {
+        // Before there is experience to judge by, what is slow must not become usual.
+        if slow && self.before.is_none() {
+            return;
+        }
+        self.now.add(time);
+        if self.now.total >= EXPERIENCE {
+            self.before = Some(std::mem::take(&mut self.now));
+        }
+    }
+}
+
+/// A slow outcome beside what was usual.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) took: Micros,
+    /// Nothing was known to compare with where absent.
+    pub(crate) usual: Option<Micros>,
+}
+
+/// What is usual for one client, and the last slow outcome of each of its subjects.
+#[derive(Debug, Default)]
+struct ClientPace {
+    usual: BTreeMap<Of, Usual>,
+    steps: BTreeMap<Of, Step>,
+}
+
+/// What is usual everywhere.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    clients: BTreeMap<VantageIx, ClientPace>,
+}
+
+impl Pace {
+    /// Books the successes of a round as fast or slow, on subjects of their own; rows of one client follow each
+    /// other.
+    pub(crate) fn book(
+        &mut self,
+        rows: &[Row],
+        routes: &Routes,
+        world: &mut World,
+        restarted: &Restarted,
+        into: &mut BTreeMap<Block, OpenCells>,
+    ) {
+        let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
+        let mut ledger = Ledger::default();
+        let mut phases = Vec::new();
+        for rows in rows.chunk_by(|a, b| a.client == b.client) {
+            if is_stalled(rows) {
+                continue;
+            }
+            let client = rows[0].client;
+            let pace = self.clients.entry(client).or_default();
+            for row in rows.iter().filter(|row| row.end == End::Ok) {
+                timed(row, routes, world, &mut phases);
+                for timed in phases.drain(..) {
+                    let fresh = restarted.get(&timed.of);
+                    if fresh.is_some_and(|at| row.at < *at) {
+                        continue;
+                    }
+                    let slow = pace.takes(&timed);
+                    let failure = slow.then_some((kind, None));
+                    // Hosts of one front share its handshake.
+                    let group = (!matches!(timed.of, Of::Vip(_))).then_some(timed.dest);
+                    ledger.enter(Block::slow(timed.of), timed.channel, timed.dest, failure, group);
+                }
+            }
+            ledger.weigh(client, Split::Phases, into);
+        }
+    }
+
+    /// The slowest of the last slow outcomes of these clients on a subject.
+    pub(crate) fn step(&self, of: Of, clients: impl IntoIterator<Item = VantageIx>) -> Option<Step> {
+        clients
+            .into_iter()
+            .filter_map(|client| self.clients.get(&client)?.steps.get(&of))
+            .max_by_key(|step| step.took)
+            .copied()
+    }
+
+    /// Forgets subjects that are gone.
+    pub(crate) fn retain(&mut self, keep: impl Fn(Of) -> bool) {
+        for pace in self.clients.values_mut() {
+            pace.usual.retain(|of, _| keep(*of));
+            pace.steps.retain(|of, _| keep(*of));
+        }
+    }
+}
+
+impl ClientPace {
+    /// Whether an outcome is slow; it becomes part of the experience.
+    fn takes(&mut self, timed: &Timed) -> bool {
+        let usual = self.usual.entry(timed.of).or_default();
+        let slow = usual.is_slow(timed.time, timed.guess);
+        if slow {
+            let step = Step {
+                took: timed.time,
+                usual: usual.known().map(|known| known.quantile(50)),
+            };
+            self.steps.insert(timed.of, step);
+        }
+        usual.learn(timed.time, slow);
+        slow
+    }
+}
+
+/// Whether a client was late with its probes of a round.
+fn is_stalled(rows: &[Row]) -> bool {
+    let (mut sum, mut probes) = (0_u64, 0);
+    for late in rows.iter().filter_map(|row| row.times.late) {
+        sum = sum.saturating_add(late.0);
+        probes += 1;
+    }
+    sum > LATE.0.saturating_mul(probes)
+}
+
+/// One timed phase of a probe.
+struct Timed {
+    of: Of,
+    dest: Dest,
+    channel: Channel,
+    time: Micros,
+    /// A fixed bound makes sense before anything is known.
+    guess: bool,
+}
+
+/// The phases of a successful probe, each with its subject.
+fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
+    let times = row.times;
+    let mut add = |of, dest, channel, time: Option<Micros>, guess| {
+        if let Some(time) = time {
+            all.push(Timed {
+                of,
+                dest,
+                channel,
+                time,
+                guess,
+            });
+        }
+    };
+    match row.channel {
+        Channel::Mesh => {
+            if let Some(peer) = row.peer {
+                let time = times.connect.or(times.total);
+                add(Of::Mesh, Dest::Peer(peer), Channel::Mesh, time, true);
+            }
+        }
+        Channel::Dns | Channel::Vip => {
+            let asked = row.channel == Channel::Dns;
+            let resolve = times.resolve.or(times.total.filter(|_| asked));
+            if resolve.is_some() {
+                let name = name_of(row, routes, world);
+                add(Of::Dns, name, Channel::Dns, resolve, true);
+            }
+            if !asked {
+                connection(row, routes, &mut add);
+            }
+        }
+        Channel::Direct => connection(row, routes, &mut add),
+        // Asked for now and then only: nothing is usual.
+        Channel::Proxied | Channel::NodePort => {}
+    }
+}
+
+/// The phases from the connection on.
+fn connection(row: &Row, routes: &Routes, add: &mut impl FnMut(Of, Dest, Channel, Option<Micros>, bool)) {
+    let Some((of, dest)) = routes.connection(row) else {
+        return;
+    };
+    let channel = if matches!(of, Of::Direct(..)) {
+        Channel::Direct
+    } else {
+        row.channel
+    };
+    add(of, dest, channel, row.times.connect, true);
+    add(Of::Target(row.target), dest, channel, row.times.first_byte, false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(times: impl IntoIterator<Item = u64>) -> Usual {
+        let mut usual = Usual::default();
+        for ms in times {
+            usual.learn(Micros::from_millis(ms), false);
+        }
+        usual
+    }
+
+    #[test]
+    fn a_bucket_holds_its_times_and_no_others() {
+        for us in (0..40).map(|i| 3_u64.pow(i % 13) + u64::from(i)) {
+            let at = bucket(Micros(us));
+            assert!(Micros(us) <= Micros(end_of(at).0 + 1), "{us}");
+            assert!(at == 0 || Micros(us) >= end_of(at - 1), "{us}");
+        }
+    }
+
+    #[test]
+    fn a_second_for_a_handshake_is_slow_even_where_nothing_is_known() {
+        let nothing = Usual::default();
+        assert!(nothing.is_slow(Micros::from_millis(1_003), true));
+        assert!(!nothing.is_slow(Micros::from_millis(300), true));
+        assert!(!nothing.is_slow(Micros::from_millis(1_003), false));
+    }
+
+    #[test]
+    fn slow_is_three_times_the_usual_beyond_99_of_100_and_half_a_second_more() {
+        let steady = usual([2; 100]);
+        assert!(
+            !steady.is_slow(Micros::from_millis(400), true),
+            "a busy machine is as late"
+        );
+        assert!(steady.is_slow(Micros::from_millis(600), true));
+        let far = usual([800; 100]);
+        assert!(!far.is_slow(Micros::from_millis(2_000), true), "not three times");
+        assert!(far.is_slow(Micros::from_millis(4_000), true));
+        let ragged = usual((0..100).map(|i| if i % 20 == 0 { 900 } else { 2 }));
+        assert!(
+            !ragged.is_slow(Micros::from_millis(700), true),
+            "one in twenty is as slow"
+        );
+    }
+
+    #[test]
+    fn what_stays_slow_for_an_experience_becomes_usual() {
+        let mut usual = usual([2; 720]);
+        let slow = Micros::from_millis(1_002);
+        assert!(usual.is_slow(slow, true));
+        for _ in 0..720 {
+            usual.learn(slow, true);
+        }
+        assert!(!usual.is_slow(slow, true));
+    }
+}

@@ -1,0 +1,117 @@
+//! What one client saw in one round, put down by subject, and weighed: each group has one vote.
+
+use std::collections::BTreeMap;
+
+use parallax_model::Channel;
+
+use super::{
+    block::{Block, Of},
+    cells::{CellKey, Dest, OpenCells},
+    row::Failure,
+    weights::{ClientRound, ONE},
+};
+use crate::ids::VantageIx;
+
+/// How much of a probe's outcome is booked where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Each phase on its own subject.
+    Phases,
+    /// The whole outcome on the channel: a recording of a single target, whose front has no other host that could tell
+    /// front and target apart.
+    Whole,
+}
+
+/// One phase group of one probe.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    block: Block,
+    /// All of one group share one vote; without a destination the whole block is a group.
+    group: Option<Dest>,
+    dest: Dest,
+    channel: Channel,
+    failure: Option<Failure>,
+}
+
+/// The entries of one client in one round.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// Books an outcome that has its vote for itself.
+    pub(crate) fn once(&mut self, of: Of, channel: Channel, dest: Dest, failure: Option<Failure>) {
+        self.enter(Block::plain(of), channel, dest, failure, Some(dest));
+    }
+
+    /// Books an outcome that shares a vote with all others of its group.
+    pub(crate) fn enter(
+        &mut self,
+        block: Block,
+        channel: Channel,
+        dest: Dest,
+        failure: Option<Failure>,
+        group: Option<Dest>,
+    ) {
+        self.entries.push(Entry {
+            block,
+            group,
+            dest,
+            channel,
+            failure,
+        });
+    }
+
+    /// Shares each group's one vote among its probes, and each stall's one vote among its failures. Leaves the ledger
+    /// empty for the next client.
+    pub(crate) fn weigh(&mut self, client: VantageIx, split: Split, into: &mut BTreeMap<Block, OpenCells>) {
+        self.entries.sort_by_key(|entry| (entry.block, entry.group));
+        let groups = || {
+            self.entries
+                .chunk_by(|a, b| a.block == b.block && a.group == b.group)
+        };
+        let mut round = ClientRound::default();
+        for group in groups() {
+            let failed = group.iter().any(|entry| entry.failure.is_some());
+            round.failures += u64::from(failed);
+            if group[0].block.of == Of::Mesh {
+                round.controls += 1;
+                round.failed_controls += u64::from(failed);
+            }
+        }
+        let divisor = round.divisor();
+        for entries in self.entries.chunk_by(|a, b| a.block == b.block) {
+            let cells = into.entry(entries[0].block).or_default();
+            let begin = cells.begin();
+            for group in entries.chunk_by(|a, b| a.group == b.group) {
+                let share = match split {
+                    Split::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
+                    Split::Whole => ONE,
+                };
+                for entry in group {
+                    let key = CellKey {
+                        channel: entry.channel,
+                        client,
+                        dest: entry.dest,
+                    };
+                    let counts = cells.cell(begin, key);
+                    counts.seen_n += share;
+                    if let Some(kind) = entry.failure {
+                        let weight = share / divisor;
+                        counts.n += weight;
+                        counts.f += weight;
+                        counts.seen_f += share;
+                        let sum = counts.kinds.entry(kind).or_default();
+                        // There is one kind of slow: it says nothing about the cause.
+                        sum.0 += if entry.block.slow { 0 } else { weight };
+                        sum.1 += share;
+                    } else {
+                        counts.n += share;
+                    }
+                }
+            }
+        }
+        self.entries.clear();
+    }
+}

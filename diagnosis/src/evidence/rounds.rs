@@ -1,0 +1,279 @@
+//! The unit of judgement: a round is closed once, then folded in sorted order. What comes later is history.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round};
+
+use super::{row::Row, sequences::Seqs};
+use crate::{
+    hash,
+    ids::{VantageIx, World},
+    settings::Settings,
+};
+
+/// Observations kept in open rounds; a mesh of five thousand nodes sends a third of this in a round of ten seconds.
+const MAX_BUFFERED: usize = 1_000_000;
+/// A start further ahead than this is a broken clock.
+const MAX_AHEAD: Micros = Micros::from_secs(3600);
+/// Slack beyond the longest timeout before a round closes by time alone.
+const GRACE: Micros = Micros::from_secs(1);
+/// Closed rounds whose sequence numbers are still remembered: a report sent again may have slipped into the next round.
+const REMEMBERED: i64 = 3;
+
+/// Why an observation does not enter a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Late,
+    Duplicate,
+    Implausible,
+}
+
+/// What is known of one vantage. One look-up per observation: five thousand vantages report a hundred thousand of them
+/// in a round.
+#[derive(Debug, Default)]
+struct Sender {
+    heard: Option<Heard>,
+    /// What was taken of each life, by round.
+    taken: BTreeMap<Incarnation, BTreeMap<Round, Seqs>>,
+    /// Its rows in open rounds.
+    open: BTreeMap<Round, Vec<(Order, Waiting)>>,
+    /// The last round that it has no more to say about.
+    whole: Option<Round>,
+}
+
+/// Where a row has its place in the fold of its vantage. Two lives may give the same number to the same moment.
+type Order = (EventTime, ReportSeq, u64);
+
+/// An observation of an open round.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// All its names have numbers.
+    Row(Row),
+    /// One of its names is new: it is numbered when the round closes, in the order of the fold.
+    Strange(VantageIx, Box<Recorded>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    last: EventTime,
+    /// Everything started before this has been observed; absent for senders that do not say.
+    complete: Option<EventTime>,
+}
+
+impl Heard {
+    fn hear(heard: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
+        let heard = heard.get_or_insert(Self {
+            last: at,
+            complete: None,
+        });
+        heard.last = heard.last.max(at);
+        heard.complete = heard.complete.max(complete);
+    }
+}
+
+/// Open rounds.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    settings: Settings,
+    /// Open rounds, and how many observations each has.
+    open: BTreeMap<Round, usize>,
+    buffered: usize,
+    senders: BTreeMap<VantageIx, Sender>,
+    now: Option<EventTime>,
+    judged: Option<Round>,
+}
+
+impl Rounds {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            open: BTreeMap::new(),
+            buffered: 0,
+            senders: BTreeMap::new(),
+            now: None,
+            judged: None,
+        }
+    }
+
+    /// From now on probes may take so long.
+    pub(crate) const fn wait_for(&mut self, timeout: Micros) {
+        self.settings.timeout = timeout;
+    }
+
+    /// Divides time anew. Nothing is open any more, and what was started before the end of the round that holds `at` is
+    /// late; numbers that were taken stay taken.
+    pub(crate) fn divide(&mut self, settings: Settings, at: EventTime) {
+        self.settings = settings;
+        self.open.clear();
+        self.buffered = 0;
+        let held = at.round(settings.interval);
+        self.judged = Some(held);
+        for sender in self.senders.values_mut() {
+            sender.open.clear();
+            sender.whole = None;
+            for taken in sender.taken.values_mut() {
+                let mut all = Seqs::default();
+                for seqs in taken.values() {
+                    all.join(seqs);
+                }
+                *taken = BTreeMap::from([(held, all)]);
+            }
+        }
+    }
+
+    /// The last closed round.
+    pub(crate) const fn judged(&self) -> Option<Round> {
+        self.judged
+    }
+
+    /// How long a vantage may be quiet before what it last said is no evidence.
+    pub(crate) const fn patience(settings: Settings) -> Micros {
+        Micros(
+            settings
+                .interval
+                .0
+                .saturating_mul(3)
+                .saturating_add(settings.timeout.0),
+        )
+    }
+
+    /// Takes an observation into its round; `row` makes the row of it where it enters one.
+    pub(crate) fn put(
+        &mut self,
+        vantage: VantageIx,
+        recorded: &Recorded,
+        row: impl FnOnce() -> Option<Row>,
+    ) -> Result<(), Refused> {
+        let at = recorded.observation.at;
+        let ahead = self.now.is_some_and(|now| at > now.plus(MAX_AHEAD));
+        if at.0 < 0 || ahead {
+            return Err(Refused::Implausible);
+        }
+        let round = at.round(self.settings.interval);
+        let seq = recorded.observation.seq;
+        let sender = self.senders.entry(vantage).or_default();
+        let taken = sender.taken.get_mut(&recorded.incarnation);
+        if let Some(taken) = &taken
+            && taken.values().any(|seqs| seqs.contains(seq))
+        {
+            return Err(Refused::Duplicate);
+        }
+        Heard::hear(&mut sender.heard, at, None);
+        let over = self.judged.max(sender.whole);
+        if over.is_some_and(|over| round <= over) || self.buffered >= MAX_BUFFERED {
+            return Err(Refused::Late);
+        }
+        if let Some(taken) = taken {
+            taken.entry(round).or_default().insert(seq);
+        } else {
+            let taken = sender.taken.entry(recorded.incarnation.clone()).or_default();
+            taken.entry(round).or_default().insert(seq);
+        }
+        let waiting = row().map_or_else(
+            || Waiting::Strange(vantage, Box::new(recorded.clone())),
+            Waiting::Row,
+        );
+        let order = (at, seq, hash::stable(&[recorded.incarnation.as_str()]));
+        sender.open.entry(round).or_default().push((order, waiting));
+        self.buffered += 1;
+        *self.open.entry(round).or_default() += 1;
+        Ok(())
+    }
+
+    pub(crate) fn progress(&mut self, vantage: VantageIx, complete: EventTime) {
+        let ahead = self.now.is_some_and(|now| complete > now.plus(MAX_AHEAD));
+        if complete.0 >= 0 && !ahead {
+            let sender = self.senders.entry(vantage).or_default();
+            Heard::hear(&mut sender.heard, complete, Some(complete));
+        }
+    }
+
+    /// Takes a vantage's rows out of the oldest open round where it has said that there will be no more of them. Nothing
+    /// where one of them is not `plain`, or has a name without a number.
+    pub(crate) fn whole(
+        &mut self,
+        vantage: VantageIx,
+        plain: impl Fn(&Row) -> bool,
+    ) -> Option<(Round, Vec<Row>)> {
+        let (round, count) = self.open.iter_mut().next()?;
+        let sender = self.senders.get_mut(&vantage)?;
+        let complete = sender.heard?.complete?;
+        let waiting = sender.open.get(round)?;
+        let ready = |(_, waiting): &(Order, Waiting)| matches!(waiting, Waiting::Row(row) if plain(row));
+        if complete < round.end(self.settings.interval) || !waiting.iter().all(ready) {
+            return None;
+        }
+        let mut waiting = sender.open.remove(round)?;
+        waiting.sort_by_key(|(order, _)| *order);
+        *count -= waiting.len();
+        self.buffered -= waiting.len();
+        sender.whole = Some(*round);
+        let row = |(_, waiting)| match waiting {
+            Waiting::Row(row) => Some(row),
+            Waiting::Strange(..) => None,
+        };
+        Some((*round, waiting.into_iter().filter_map(row).collect()))
+    }
+
+    /// Until when a vantage has reported everything, as far as it says.
+    pub(crate) fn complete(&self, vantage: VantageIx) -> Option<EventTime> {
+        self.senders.get(&vantage)?.heard?.complete
+    }
+
+    /// Vantages that have rows in open rounds.
+    pub(crate) fn waiting(&self) -> Vec<VantageIx> {
+        let senders = self.senders.iter().filter(|(_, sender)| !sender.open.is_empty());
+        senders.map(|(vantage, _)| *vantage).collect()
+    }
+
+    /// Takes the next round out that is over at `now`: by vantage in the order of their names, then by time and number.
+    pub(crate) fn close(&mut self, now: EventTime, world: &World) -> Option<(Round, Vec<Waiting>)> {
+        self.now = self.now.max(Some(now));
+        let round = *self.open.keys().next()?;
+        if !self.over(round, now) {
+            return None;
+        }
+        let count = self.open.remove(&round)?;
+        self.buffered -= count;
+        let mut clients: Vec<(VantageIx, Vec<(Order, Waiting)>)> = self
+            .senders
+            .iter_mut()
+            .filter_map(|(vantage, sender)| Some((*vantage, sender.open.remove(&round)?)))
+            .collect();
+        clients.sort_by(|(a, _), (b, _)| world.vantages.name(*a).cmp(world.vantages.name(*b)));
+        let mut observations = Vec::with_capacity(count);
+        for (_, mut waiting) in clients {
+            waiting.sort_by_key(|(order, _)| *order);
+            observations.extend(waiting.into_iter().map(|(_, waiting)| waiting));
+        }
+        self.judged = Some(round);
+        let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
+        self.senders.retain(|_, sender| {
+            sender.taken.retain(|_, rounds| {
+                // Everything of the rounds that are still remembered, and of those to come.
+                *rounds = rounds.split_off(&Round(round.0 - REMEMBERED + 1));
+                !rounds.is_empty()
+            });
+            sender.heard = sender.heard.filter(|heard| heard.last >= horizon);
+            sender.heard.is_some() || !sender.taken.is_empty()
+        });
+        Some((round, observations))
+    }
+
+    /// Every speaking vantage is past the end, or nothing of it can come any more.
+    fn over(&self, round: Round, now: EventTime) -> bool {
+        let end = round.end(self.settings.interval);
+        if now >= end.plus(self.settings.timeout).plus(GRACE) {
+            return true;
+        }
+        let silent_since = end.minus(Self::patience(self.settings));
+        let mut speaking = self
+            .senders
+            .values()
+            .filter_map(|sender| sender.heard)
+            .filter(|heard| heard.last >= silent_since)
+            .peekable();
+        speaking.peek().is_some()
+            && speaking.all(|heard| heard.complete.is_some_and(|complete| complete >= end))
+    }
+}

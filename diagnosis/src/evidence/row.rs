@@ -1,0 +1,255 @@
+//! An observation as the fold needs it: numbers for names, and only what cells are made of.
+//!
+//! A mesh of five thousand nodes sends a hundred thousand observations a round; each is turned into a row as it arrives.
+//! Names that no topology holds and nobody met before are numbered when their round closes, in the order of its fold, so
+//! that arrival order never shows. Rules that depend on the topology are applied at the close too: what counts is what
+//! the cluster looks like then.
+
+use parallax_model::{
+    AssignmentId, Channel, DnsAnswer, EventTime, FailureKind, Front, Micros, NodeName, Observation, Outcome,
+    Phase, PodName, Recorded,
+};
+
+use super::{cells::Dest, routes::Routes};
+use crate::ids::{KindIx, NameIx, NodeIx, PodIx, TargetIx, VantageIx, World};
+
+/// A kind of failure, and the status that came with it.
+pub(crate) type Failure = (KindIx, Option<u16>);
+
+/// How a probe ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// All well.
+    Ok,
+    /// Not so.
+    Failed(Phase, Failure),
+    /// Never made: the prober's own fault.
+    NotAsked,
+}
+
+/// One observation.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) at: EventTime,
+    pub(crate) client: VantageIx,
+    pub(crate) target: TargetIx,
+    pub(crate) channel: Channel,
+    /// Where it connected to, where it said so.
+    pub(crate) front: Option<Front>,
+    /// The endpoint it was made for.
+    pub(crate) entry: Option<PodIx>,
+    /// The endpoint that answered.
+    pub(crate) answered: Option<PodIx>,
+    /// The node it was made for, or that answered.
+    pub(crate) peer: Option<NodeIx>,
+    /// The name it asked for, where the target does not say.
+    pub(crate) name: Option<NameIx>,
+    /// A name was asked for at all.
+    pub(crate) resolved: bool,
+    pub(crate) end: End,
+    pub(crate) times: Times,
+    /// It says which assignment it belongs to.
+    pub(crate) assigned: bool,
+    /// What a resolver said.
+    pub(crate) dns: Option<Box<DnsAnswer>>,
+    /// The whole observation, where more than its cells is looked at.
+    pub(crate) whole: Option<Box<Recorded>>,
+}
+
+/// The phases whose length is judged.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times {
+    pub(crate) resolve: Option<Micros>,
+    pub(crate) connect: Option<Micros>,
+    pub(crate) first_byte: Option<Micros>,
+    pub(crate) total: Option<Micros>,
+    pub(crate) late: Option<Micros>,
+}
+
+/// Where numbers come from.
+trait Numbers {
+    fn target(&mut self, recorded: &Recorded) -> Option<TargetIx>;
+    fn node(&mut self, node: &NodeName) -> Option<NodeIx>;
+    fn pod(&mut self, pod: &PodName) -> Option<PodIx>;
+    fn name(&mut self, name: &str) -> Option<NameIx>;
+    fn kind(&mut self, kind: &FailureKind) -> Option<KindIx>;
+}
+
+/// Numbers that were given already.
+struct Given<'a>(&'a World);
+
+/// New ones where needed.
+struct New<'a>(&'a mut World);
+
+impl Numbers for Given<'_> {
+    fn target(&mut self, recorded: &Recorded) -> Option<TargetIx> {
+        self.0.targets.get(&recorded.observation.target)
+    }
+    fn node(&mut self, node: &NodeName) -> Option<NodeIx> {
+        self.0.nodes.get(node)
+    }
+    fn pod(&mut self, pod: &PodName) -> Option<PodIx> {
+        self.0.pods.get(pod)
+    }
+    fn name(&mut self, name: &str) -> Option<NameIx> {
+        self.0.names.get(name)
+    }
+    fn kind(&mut self, kind: &FailureKind) -> Option<KindIx> {
+        self.0.kinds.get(kind)
+    }
+}
+
+impl Numbers for New<'_> {
+    fn target(&mut self, recorded: &Recorded) -> Option<TargetIx> {
+        Some(self.0.targets.intern(&recorded.observation.target))
+    }
+    fn node(&mut self, node: &NodeName) -> Option<NodeIx> {
+        Some(self.0.nodes.intern(node))
+    }
+    fn pod(&mut self, pod: &PodName) -> Option<PodIx> {
+        Some(self.0.pods.intern(pod))
+    }
+    fn name(&mut self, name: &str) -> Option<NameIx> {
+        Some(self.0.names.intern(name))
+    }
+    fn kind(&mut self, kind: &FailureKind) -> Option<KindIx> {
+        Some(self.0.kinds.intern(kind))
+    }
+}
+
+impl Row {
+    /// The row of an observation; nothing where one of its names has no number yet.
+    pub(crate) fn of(recorded: &Recorded, client: VantageIx, world: &World, routes: &Routes) -> Option<Self> {
+        numbered(recorded, client, &mut Given(world), routes)
+    }
+
+    /// The row of an observation, whatever names it holds.
+    pub(crate) fn learn(
+        recorded: &Recorded,
+        client: VantageIx,
+        world: &mut World,
+        routes: &Routes,
+    ) -> Option<Self> {
+        numbered(recorded, client, &mut New(world), routes)
+    }
+
+    /// The failure, and the phase it came in.
+    pub(crate) const fn failure(&self) -> Option<(Phase, Failure)> {
+        match self.end {
+            End::Failed(phase, failure) => Some((phase, failure)),
+            End::Ok | End::NotAsked => None,
+        }
+    }
+
+    /// The assignment it answers, where it was asked for beyond the plan.
+    pub(crate) fn asked(&self) -> Option<&AssignmentId> {
+        let assignment = self.whole.as_ref()?.observation.assignment.as_ref();
+        assignment.filter(|id| id.is_asked())
+    }
+
+    /// The endpoint at the other end, planned or shown.
+    pub(crate) fn endpoint(&self) -> Option<Dest> {
+        self.entry.or(self.answered).map(Dest::Entry)
+    }
+
+    /// The front it went to or would have gone to: what it says, else what the topology says of its target.
+    pub(crate) fn front(&self, routes: &Routes) -> Option<Front> {
+        self.front.or_else(|| routes.of(self.target).front)
+    }
+
+    /// The name it asked for; nothing where nobody knows.
+    pub(crate) fn name(&self, routes: &Routes) -> Option<Dest> {
+        routes.of(self.target).name.or(self.name).map(Dest::Name)
+    }
+
+    /// Where it went, as far as that was said before it was made.
+    pub(crate) fn path(&self, routes: &Routes) -> Option<Dest> {
+        match self.channel {
+            Channel::Mesh => self.peer.map(Dest::Peer),
+            Channel::Dns => self.name(routes),
+            Channel::Direct => self.entry.map(Dest::Entry),
+            Channel::Vip | Channel::Proxied | Channel::NodePort => Some(Dest::Unknown),
+        }
+    }
+}
+
+fn numbered(
+    recorded: &Recorded,
+    client: VantageIx,
+    numbers: &mut impl Numbers,
+    routes: &Routes,
+) -> Option<Row> {
+    let observation = &recorded.observation;
+    let echo = observation.echo.as_ref();
+    let target = numbers.target(recorded)?;
+    let end = match &observation.outcome {
+        Outcome::Ok { .. } => End::Ok,
+        Outcome::NotAsked { .. } => End::NotAsked,
+        Outcome::Failed { phase, kind, status } => End::Failed(*phase, (numbers.kind(kind)?, *status)),
+    };
+    let peer = match (&observation.dst_node, echo) {
+        (Some(node), _) => Some(numbers.node(node)?),
+        (None, Some(echo)) => Some(numbers.node(&echo.node)?),
+        (None, None) => match named_peer(observation) {
+            Some(node) => Some(numbers.node(&node)?),
+            None => None,
+        },
+    };
+    let mut pod = |pod: Option<&PodName>| match pod {
+        Some(pod) => numbers.pod(pod).map(Some),
+        None => Some(None),
+    };
+    let entry = pod(observation.entry.as_ref())?;
+    let answered = pod(echo.map(|echo| &echo.pod))?;
+    let times = &observation.times;
+    let resolved = observation.dns.is_some() || times.resolve.is_some();
+    let asks =
+        resolved || observation.channel == Channel::Dns || matches!(end, End::Failed(Phase::Resolve, _));
+    let name = if !asks || routes.of(target).name.is_some() {
+        None
+    } else {
+        let name = observation.dns.as_ref().map(|answer| answer.name.as_str());
+        Some(numbers.name(name.unwrap_or(observation.target.as_str()))?)
+    };
+    Some(Row {
+        at: observation.at,
+        client,
+        target,
+        channel: observation.channel,
+        front: observation.front,
+        entry,
+        answered,
+        peer,
+        name,
+        resolved,
+        end,
+        times: Times {
+            resolve: times.resolve,
+            connect: times.connect,
+            first_byte: times.first_byte,
+            total: times.total,
+            late: times.late,
+        },
+        assigned: observation.assignment.is_some(),
+        dns: observation.dns.clone().map(Box::new),
+        whole: looked_at(observation, routes.of(target).apart.is_some()).then(|| Box::new(recorded.clone())),
+    })
+}
+
+/// More than the cells of an observation is looked at: answers to questions, and who serves a host where it does not
+/// belong.
+fn looked_at(observation: &Observation, apart: bool) -> bool {
+    apart
+        || observation.print.is_some()
+        || observation
+            .assignment
+            .as_ref()
+            .is_some_and(AssignmentId::is_asked)
+}
+
+/// The node that the target of a mesh probe names.
+fn named_peer(observation: &Observation) -> Option<NodeName> {
+    (observation.channel == Channel::Mesh)
+        .then(|| observation.target.as_str().strip_prefix("echo://")?.parse().ok())
+        .flatten()
+}

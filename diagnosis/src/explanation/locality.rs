@@ -1,0 +1,59 @@
+//! Who answers for a front's address, as far as TTL evidence says.
+
+use std::collections::BTreeSet;
+
+use parallax_model::Vantage;
+
+use super::Desk;
+use crate::{inference::judgement::Finding, wording::NAMES};
+
+pub(super) struct Locality {
+    pub(super) lines: Vec<String>,
+    /// The failing clients' own nodes answer.
+    pub(super) own_node_answers: bool,
+}
+
+impl Desk<'_> {
+    pub(super) fn locality(&self, finding: &Finding) -> Locality {
+        let failing: BTreeSet<&Vantage> = finding
+            .failing
+            .iter()
+            .map(|c| self.world.vantages.name(*c))
+            .collect();
+        let mut lines = Vec::new();
+        let (mut own, mut asked) = (0, 0);
+        for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| failing.contains(v)).take(NAMES) {
+            asked += 1;
+            own += u32::from(evidence.untouched());
+            let says = if evidence.untouched() {
+                "an untouched TTL of"
+            } else {
+                "a TTL of"
+            };
+            let so = if evidence.untouched() {
+                ": the client's own node answers"
+            } else {
+                ": the answer crossed a router"
+            };
+            lines.push(format!(
+                "{} answers {vantage} (failing) with {says} {}{so}",
+                evidence.address, evidence.ttl
+            ));
+        }
+        for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| !failing.contains(v)).take(2) {
+            let so = if evidence.untouched() {
+                ": its own node answers too, and has somewhere to send it"
+            } else {
+                ": the answer crossed a router"
+            };
+            lines.push(format!(
+                "{} answers {vantage} (passing) with a TTL of {}{so}",
+                evidence.address, evidence.ttl
+            ));
+        }
+        Locality {
+            lines,
+            own_node_answers: asked > 0 && own == asked,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! From a finding to what people read: the sentence, the table, who answered, what was ruled out and what to do.
+
+mod locality;
+mod row_words;
+mod ruled_out;
+mod sentence;
+pub(crate) mod separation;
+mod table;
+
+use std::collections::BTreeSet;
+
+use parallax_model::{Front, Probability, TtlEvidence, Vantage};
+
+use crate::{
+    catalogue::{self, Clients, Controller, Failures, Situation, Withdrawal},
+    evidence::{cells::RoundCells, latency::Step, resolvers::ResolverView, weights::probes},
+    ids::{NodeIx, VantageIx, World, class_position},
+    inference::{
+        judgement::{Finding, Judgement},
+        profiles::Profile,
+        unit::Unit,
+    },
+    regions::{Region, RegionKind, paths::Scene, share::alpha},
+    topology::{PlacedTarget, Service, Topology, Withdrawals},
+    verdict::{Fact, Subject, Verdict},
+};
+
+/// What asked probes have to say to a verdict.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    pub(crate) ways: separation::Ways,
+    pub(crate) decided_by: Option<String>,
+    pub(crate) answers: Vec<String>,
+}
+
+/// What a verdict is written from.
+#[derive(Debug)]
+pub(crate) struct Desk<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) world: &'a World,
+    pub(crate) scene: &'a Scene,
+    pub(crate) unit: &'a Unit,
+    /// The front that clients of the unit connect to.
+    pub(crate) front: Option<Front>,
+    /// The Service whose endpoints they reach.
+    pub(crate) service: Option<&'a Service>,
+    pub(crate) withdrawals: &'a Withdrawals,
+    /// Who is asked for names, where names are judged.
+    pub(crate) resolver: ResolverView<'a>,
+    /// Cells of the other fronts of the same Service, since the window began.
+    pub(crate) siblings: Vec<(Front, RoundCells)>,
+    /// Cells of all fronts and their endpoints, for findings about nodes.
+    pub(crate) everywhere: Option<RoundCells>,
+    /// Who answered for the front's address, by vantage.
+    pub(crate) ttl: Vec<(Vantage, TtlEvidence)>,
+    /// How slow and against what, where slowness is judged.
+    pub(crate) step: Option<Step>,
+    /// What was asked beyond the plan, and what it decided.
+    pub(crate) asked: Asked,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) targets: Vec<parallax_model::TargetId>,
+}
+
+impl<'a> Desk<'a> {
+    pub(crate) fn verdict(&self, judgement: &Judgement, finding: &Finding) -> Verdict {
+        let region = finding.region;
+        let locality = self.locality(finding);
+        let mut situation = self.situation(judgement, finding);
+        situation.own_node_answers = locality.own_node_answers;
+        let mut ranked = catalogue::rank_class(&Self::shares(judgement, finding), &situation);
+        if situation.slow {
+            // Most causes break; few delay.
+            ranked.retain(|(cause, _)| catalogue::DELAYING.contains(&cause.id));
+        }
+        // A posterior lies between 0 and 1.
+        let probability = Probability::new(finding.probability).unwrap_or_default();
+        Verdict {
+            subject: self.subject(region),
+            region: region.describe(self.world),
+            class: finding.class.iter().map(|r| r.describe(self.world)).collect(),
+            probability,
+            sentence: self.sentence(finding, &situation, &ranked),
+            causes: catalogue::named(&ranked),
+            evidence: self.printed(&situation.table, region),
+            locality: locality.lines,
+            ruled_out: self.ruled_out(judgement, finding),
+            separating: separation::separating(finding, &self.asked.ways, self.world),
+            decided_by: self.asked.decided_by.clone(),
+            answers: self.asked.answers.clone(),
+            facts: self
+                .facts
+                .iter()
+                .cloned()
+                .chain(catalogue::moved(&ranked, &situation))
+                .collect(),
+            remedies: catalogue::remedies(&ranked, &situation),
+            not_excluded: catalogue::unseen::by_verdict(region.kind(), &situation, self.scene),
+            targets: self.targets.clone(),
+        }
+    }
+
+    fn situation(&self, judgement: &Judgement, finding: &Finding) -> Situation<'a> {
+        let cells = &judgement.case.cells;
+        let placed = self.placed();
+        let origin = placed.and_then(|placed| self.topology.service(placed.origin.as_ref()?));
+        let (kinds, failures) = self.failures_inside(cells, finding.region);
+        Situation {
+            region: finding.region.kind(),
+            info: self.front.as_ref().and_then(|f| self.topology.front(f)),
+            service: self.service,
+            origin,
+            withdrawal: self.withdrawal([self.service, origin, self.resolver.service], finding),
+            controller: self.controller(placed),
+            target: self.target(),
+            resolver: self.resolver.clone(),
+            members: finding.region.describe(self.world).members,
+            kinds,
+            failures,
+            table: self.table(cells, finding.region),
+            clients: self.clients(cells, finding.region),
+            slow: self.unit.is_slow(),
+            ..Situation::of(self.topology)
+        }
+    }
+
+    /// The first of some Services that lost its endpoints to nodes that were not ready when probes failed.
+    fn withdrawal(&self, services: [Option<&'a Service>; 3], finding: &Finding) -> Option<Withdrawal<'a>> {
+        let (service, nodes) = services.into_iter().flatten().find_map(|service| {
+            let nodes = self.withdrawals.nodes_of(&service.key, finding.last_failure)?;
+            Some((service, nodes))
+        })?;
+        let others = self.withdrawals.services().filter(|key| **key != service.key);
+        Some(Withdrawal {
+            service,
+            nodes,
+            others: others.collect(),
+            lasts: self.topology.has_withdrawn(service),
+            returned: !service.has_only_unready_endpoints(),
+        })
+    }
+
+    /// The kinds of region that cannot be told apart, the named one first, each with its share of their probability.
+    fn shares(judgement: &Judgement, finding: &Finding) -> Vec<(RegionKind, f64)> {
+        let p = |region: &Region| {
+            let scored = &judgement.posterior.scored;
+            scored.iter().find(|s| s.region == *region).map_or(0.0, |s| s.p)
+        };
+        let total: f64 = finding.class.iter().map(p).sum();
+        let mut shares: Vec<(RegionKind, f64)> = vec![(finding.region.kind(), 0.0)];
+        for region in &finding.class {
+            // Beside another fault the posterior of one alone may say nothing of these.
+            let share = if total > 0.0 {
+                p(region) / total
+            } else {
+                f64::from(u8::from(*region == finding.region))
+            };
+            match shares.iter_mut().find(|(kind, _)| *kind == region.kind()) {
+                Some((_, sum)) => *sum += share,
+                None => shares.push((region.kind(), share)),
+            }
+        }
+        shares
+    }
+
+    /// The target that is judged, where it is one.
+    fn placed(&self) -> Option<&'a PlacedTarget> {
+        let (Unit::Target(target) | Unit::Whole(target)) = self.unit.plain() else {
+            return None;
+        };
+        self.topology.targets().get(target)
+    }
+
+    fn controller(&self, placed: Option<&PlacedTarget>) -> Controller {
+        match (placed, self.service) {
+            (Some(placed), _) if placed.routed => Controller::There,
+            (_, Some(_)) => Controller::Not,
+            (_, None) => Controller::Unknown,
+        }
+    }
+
+    /// The one target that is judged, or the only one that the subject concerns.
+    fn target(&self) -> Option<&'a parallax_model::Target> {
+        let only = || match self.targets.as_slice() {
+            [one] => self.topology.targets().get(one),
+            _ => None,
+        };
+        self.placed().or_else(only).map(|placed| &placed.target)
+    }
+
+    /// Failures inside a region, by class and by kind.
+    fn failures_inside(&self, cells: &RoundCells, region: Region) -> (Profile, Failures) {
+        let mut sums = Profile::default();
+        let mut failures = Failures::new();
+        for (key, counts) in cells {
+            if alpha(&[region], key, self.scene).is_zero() {
+                continue;
+            }
+            for ((kind, status), (weight, _)) in &counts.kinds {
+                sums[class_position(self.world.class_of(*kind, *status))] += probes(*weight);
+                let kind = self.world.kinds.name(*kind).clone();
+                *failures.entry((kind, *status)).or_default() += probes(*weight);
+            }
+        }
+        (sums, failures)
+    }
+
+    /// Who asked across the region, and who of them failed there. Two vantages of one node are one client.
+    fn clients(&self, cells: &RoundCells, region: Region) -> Clients {
+        let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
+            self.scene.node_of_client(client).ok_or(client)
+        };
+        let mut asked = BTreeSet::new();
+        let mut failing = BTreeSet::new();
+        for (key, counts) in cells {
+            if alpha(&[region], key, self.scene).is_zero() {
+                continue;
+            }
+            asked.insert(client(key.client));
+            if counts.seen_f > 0 {
+                failing.insert(client(key.client));
+            }
+        }
+        Clients {
+            asked: asked.len(),
+            failing: failing.len(),
+        }
+    }
+
+    fn subject(&self, region: Region) -> Subject {
+        match region {
+            Region::Client(n) | Region::Bnode(n) | Region::BnodeRemote(n) | Region::DnsClient(n) => {
+                Subject::Node(self.world.nodes.name(n).clone())
+            }
+            Region::Pair(..) | Region::Zone(..) | Region::Cross => Subject::Network,
+            Region::DnsAll => Subject::Name("every name".to_owned()),
+            Region::DnsName(name) => Subject::Name(self.world.names.name(name).clone()),
+            _ => match self.unit.plain() {
+                Unit::Front(front) => Subject::Front(*front),
+                Unit::Endpoints(service, _) => Subject::Service(service.clone()),
+                Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
+                Unit::Mesh | Unit::Dns | Unit::Slow(_) => Subject::Network,
+            },
+        }
+    }
+}

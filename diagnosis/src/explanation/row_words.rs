@@ -1,0 +1,110 @@
+//! What each row of the table is about, in words.
+
+use parallax_model::{Channel, Placement};
+
+use super::Desk;
+use crate::{
+    catalogue::table::{Part, Reach, RowKey},
+    regions::Region,
+    topology::FrontKind,
+};
+
+impl Desk<'_> {
+    pub(super) fn row_words(&self, key: &RowKey, region: Region) -> String {
+        let (way, part) = (self.way_words(key), self.part_words(key, region));
+        let what = self.endpoint_word();
+        let place = match key.placement {
+            Some(Placement::NoLocal) => format!(" from nodes without {what}"),
+            Some(Placement::SameNode) => format!(" from nodes with {what}, answered there"),
+            Some(Placement::CrossNode) => format!(" from nodes with {what}, answered by another node"),
+            Some(Placement::Unknown) => format!(" from nodes with {what}"),
+            Some(Placement::Outside) => " from outside the cluster".to_owned(),
+            Some(Placement::SelfPod) | None => String::new(),
+        };
+        format!("{way}{part}{place}")
+    }
+
+    fn way_words(&self, key: &RowKey) -> String {
+        let front = match key.part {
+            Part::Sibling(front) => Some(front),
+            Part::Own => self.front,
+            Part::Everywhere => None,
+        };
+        match (key.channel, front) {
+            (Channel::Vip | Channel::NodePort, Some(front)) => {
+                let kind = self.topology.front(&front).map(|i| i.kind);
+                match (kind, self.topology.machine(&front)) {
+                    (Some(FrontKind::ClusterIp), _) => format!("through the cluster address {front}"),
+                    (_, Some(node)) => format!("through {front} of node {node}"),
+                    _ => format!("through {front}"),
+                }
+            }
+            (Channel::Vip | Channel::NodePort, None) => "through the fronts".to_owned(),
+            (Channel::Proxied, _) => "through the front with a PROXY header".to_owned(),
+            (Channel::Direct, _) => "directly to the endpoints".to_owned(),
+            (Channel::Mesh, _) => "between probers".to_owned(),
+            (Channel::Dns, _) => "names".to_owned(),
+        }
+    }
+
+    /// What of the region's member a row is about.
+    fn part_words(&self, key: &RowKey, region: Region) -> String {
+        let members = region.describe(self.world).members;
+        let (from, to) = (key.from_member, key.to_member);
+        match (region, members.as_slice()) {
+            (Region::Client(_) | Region::ClientVip(_) | Region::DnsClient(_), [node]) => match from {
+                Some(true) => format!(" from node {node}"),
+                // Placement says the rest.
+                _ if key.placement == Some(Placement::Outside) => String::new(),
+                _ => format!(" from other nodes than {node}"),
+            },
+            (Region::Backend(_), [pod]) => match to {
+                Some(true) => format!(" to {pod}"),
+                Some(false) => format!(" to others than {pod}"),
+                None => String::new(),
+            },
+            (Region::Bnode(_) | Region::BnodeRemote(_), [node]) => match (to, from) {
+                (Some(true), Some(true)) => format!(" to node {node} from itself"),
+                (Some(true), _) => format!(" to node {node}"),
+                (Some(false), _) => format!(" to other nodes than {node}"),
+                (None, _) => String::new(),
+            },
+            (Region::Pair(..) | Region::Zone(..), [from, to]) => match key.reach {
+                Reach::Sure => format!(" from {from} to {to}"),
+                Reach::Perhaps => String::new(),
+                Reach::Outside if matches!(key.part, Part::Sibling(_)) => String::new(),
+                Reach::Outside => " on other paths".to_owned(),
+            },
+            (Region::DnsName(_), [name]) => match to {
+                Some(true) => format!(" {name}"),
+                _ => format!(" other than {name}"),
+            },
+            (Region::Cross | Region::Same | Region::SameVip, _) if key.placement.is_none() => {
+                match key.within {
+                    Some(true) => " of the client's own node".to_owned(),
+                    Some(false) if key.channel == Channel::Direct => " of other nodes".to_owned(),
+                    _ => String::new(),
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// "an ingress pod" where the Service is an ingress controller's, as far as its targets tell; else "an endpoint".
+    pub(super) fn endpoint_word(&self) -> &'static str {
+        let service = self
+            .front
+            .as_ref()
+            .and_then(|f| self.topology.front(f))
+            .map(|i| &i.service);
+        let routed = |target: &parallax_model::TargetId| {
+            let placed = self.topology.targets().get(target);
+            placed.is_some_and(|placed| placed.routed && placed.entry.as_ref().map(|(key, _)| key) == service)
+        };
+        if self.targets.iter().any(routed) {
+            "an ingress pod"
+        } else {
+            "an endpoint"
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A verdict in one sentence: who fails, how, why, and how sure that is.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{FailureKind, KindClass};
+
+use super::Desk;
+use crate::{
+    catalogue::{
+        Cause, Claim, Clause, Situation, Wording, joined,
+        table::{Part, Reach},
+    },
+    evidence::latency::Step,
+    inference::{judgement::Finding, unit::Unit},
+    regions::{Region, RegionKind},
+    wording::{likelihood, listed},
+};
+
+impl Desk<'_> {
+    pub(super) fn sentence(
+        &self,
+        finding: &Finding,
+        situation: &Situation<'_>,
+        ranked: &[(&Cause, f64)],
+    ) -> String {
+        joined(&self.clauses(finding, situation, ranked.first().map(|(cause, _)| *cause)))
+    }
+
+    /// The sentence in its clauses.
+    pub(super) fn clauses(
+        &self,
+        finding: &Finding,
+        situation: &Situation<'_>,
+        cause: Option<&Cause>,
+    ) -> Vec<Clause> {
+        let mut clauses = self.who(finding, situation);
+        clauses.push(Clause::plain(format!(" {}", self.how(finding, situation))));
+        let mechanism = cause.map_or_else(Vec::new, |cause| (cause.mechanism)(situation));
+        if !mechanism.is_empty() {
+            clauses.push(Clause::plain(": ".to_owned()));
+            clauses.extend(mechanism);
+        }
+        clauses.push(Clause::plain(format!(", {}", likelihood(finding.probability))));
+        if finding.class.len() > 1 {
+            let others: Vec<String> = finding
+                .class
+                .iter()
+                .filter(|r| **r != finding.region)
+                .map(|r| r.describe(self.world).to_string())
+                .collect();
+            clauses.push(Clause::plain(format!(
+                " (cannot be told from {})",
+                listed(&others)
+            )));
+        }
+        clauses
+    }
+
+    /// What happens to those who fail.
+    fn how(&self, finding: &Finding, situation: &Situation<'_>) -> String {
+        if situation.slow {
+            return self.delay();
+        }
+        let fails = fails(situation);
+        let by = match (
+            situation.own_node_answers && finding.region == Region::NoLocal,
+            fails,
+        ) {
+            (false, _) => "",
+            (true, "are refused") => " by their own node",
+            (true, _) => " at their own node",
+        };
+        let sure = situation
+            .table
+            .sum(|key| key.part == Part::Own && key.reach == Reach::Sure);
+        let seldom = if sure.some_fail() && sure.failures * 2 <= sure.probes {
+            " now and then"
+        } else {
+            ""
+        };
+        format!("{fails}{by}{seldom}")
+    }
+
+    /// How slow, against what.
+    fn delay(&self) -> String {
+        let what = match self.unit.plain() {
+            Unit::Dns => "wait for answers to their questions",
+            Unit::Target(_) => "wait for the first byte",
+            _ => "wait for their connections",
+        };
+        match self.step {
+            Some(Step {
+                took,
+                usual: Some(usual),
+            }) => format!("{what}: up to {took} instead of {usual}"),
+            Some(Step { took, usual: None }) => format!("{what}: up to {took}"),
+            None => what.to_owned(),
+        }
+    }
+
+    /// Who fails, where.
+    fn who(&self, finding: &Finding, situation: &Situation<'_>) -> Vec<Clause> {
+        let subject = self.subject(finding.region);
+        let members = finding.region.describe(self.world).members;
+        let name = |client: &crate::ids::VantageIx| {
+            let vantage = self.world.vantages.name(*client);
+            vantage
+                .node()
+                .map_or_else(|| vantage.to_string(), ToString::to_string)
+        };
+        let names: BTreeSet<String> = finding.failing.iter().map(name).collect();
+        let clients = listed(&names.into_iter().collect::<Vec<_>>());
+        let wording = Wording::of(situation);
+        let wording = match (finding.region.kind(), members.as_slice()) {
+            (RegionKind::NoLocal, _) => wording.say(format!(
+                "clients of {subject} on nodes without {} ({clients})",
+                self.endpoint_word()
+            )),
+            (RegionKind::Client, [node]) => wording.say_first([
+                (
+                    &[Claim::AllFail, Claim::SeveralChannels][..],
+                    format!("all probes from node {node}"),
+                ),
+                (&[], format!("probes from node {node}")),
+            ]),
+            (RegionKind::ClientVip, [node]) => wording.say(format!("clients of {subject} on node {node}")),
+            (RegionKind::Backend, [pod]) => {
+                wording.say(format!("clients of {subject} that reach endpoint {pod}"))
+            }
+            (RegionKind::Bnode, [node]) => wording.say_first([
+                (&[Claim::AllFail][..], format!("all probes to node {node}")),
+                (&[], format!("probes to node {node}")),
+            ]),
+            (RegionKind::BnodeRemote, [node]) => {
+                wording.say(format!("probes from other nodes to node {node}"))
+            }
+            (RegionKind::Pair | RegionKind::Zone, [from, to]) => {
+                wording.say(format!("probes from {from} to {to}"))
+            }
+            (RegionKind::Cross, _) => wording.say("probes between nodes"),
+            (RegionKind::Same, _) => wording.say("probes within a node"),
+            (RegionKind::SameVip, _) => wording.say(format!(
+                "clients of {subject} next to the endpoint that answers them ({clients})"
+            )),
+            (RegionKind::SelfPod | RegionKind::SelfVip, _) => {
+                wording.say(format!("clients of {subject} that reach themselves"))
+            }
+            (RegionKind::DnsClient, [node]) => wording.say(format!("names asked from node {node}")),
+            (RegionKind::DnsAll, _) => wording.say_first([
+                (
+                    &[Claim::EveryClient][..],
+                    "names asked from every node".to_owned(),
+                ),
+                (&[], format!("names asked from {clients}")),
+            ]),
+            (RegionKind::DnsName, [name]) => wording.say(format!("questions for {name}")),
+            (RegionKind::LbOwnNode, _) => wording.say(format!(
+                "clients of {subject} that the balancer hands back to their own node ({clients})"
+            )),
+            (RegionKind::OutsideFrontNode, _) => wording.say(format!(
+                "clients of {subject} outside the cluster ({clients}) that the balancer sends to a node without {}",
+                self.endpoint_word()
+            )),
+            (RegionKind::OutsideAll, _) => {
+                wording.say(format!("clients of {subject} outside the cluster ({clients})"))
+            }
+            (RegionKind::Vip | RegionKind::ProtoVip, _) => wording
+                .say_first([
+                    (
+                        &[Claim::EveryClient][..],
+                        format!("clients of {subject} on every node ({clients})"),
+                    ),
+                    (&[], format!("clients of {subject} ({clients})")),
+                ])
+                .say_if(&[Claim::EndpointsPass], ", though its endpoints answer,"),
+            _ => wording.say(format!("clients of {subject} ({clients})")),
+        };
+        wording.clauses()
+    }
+}
+
+impl Clause {
+    /// Words that claim nothing.
+    pub(super) const fn plain(text: String) -> Self {
+        Self {
+            text,
+            claims: Vec::new(),
+        }
+    }
+}
+
+/// Demands on a certificate or version that a handshake did not meet, though it came about.
+const DEMANDS: &[FailureKind] = &[
+    FailureKind::CertificateExpiresSoon,
+    FailureKind::CertificateWrongIssuer,
+    FailureKind::TlsTooOld,
+];
+
+/// What happens to the failing, by the most frequent class.
+fn fails(situation: &Situation<'_>) -> &'static str {
+    let share = |class| situation.share(&[class]);
+    let (class, most) =
+        KindClass::ALL
+            .iter()
+            .map(|c| (*c, share(*c)))
+            .fold((KindClass::Timeout, 0.0), |best, next| {
+                if next.1 > best.1 { next } else { best }
+            });
+    if most < 0.5 {
+        return "fail";
+    }
+    match class {
+        KindClass::Timeout => "time out",
+        KindClass::Refused => "are refused",
+        KindClass::Reset => "are cut off",
+        KindClass::Unreachable => "find no route",
+        KindClass::Stall => "stall",
+        KindClass::Tls if Claim::Of(DEMANDS).holds(situation) => "meet another TLS than is demanded",
+        KindClass::Tls => "fail in the TLS handshake",
+        KindClass::Http4xx => "get a wrong answer",
+        KindClass::Http5xx => "get a server error",
+        KindClass::NxDomain => "are told that the name does not exist",
+        KindClass::ServFail => "get no answer from the resolver",
+    }
+}

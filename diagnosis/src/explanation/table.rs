@@ -1,0 +1,159 @@
+//! The contingency table: who asked how, how often that failed, and whether the named region predicts it.
+//!
+//! Sentences are said of this table and of no other, so its numbers are the printed ones: whole probes.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{Channel, Placement};
+
+use super::Desk;
+use crate::{
+    catalogue::table::{Part, Reach, RowKey, Table, TableRow},
+    evidence::{
+        cells::{CellKey, Counts, Dest, RoundCells, is_through_front},
+        weights::whole,
+    },
+    regions::{Region, share::alpha},
+    verdict::EvidenceRow,
+};
+
+impl Desk<'_> {
+    /// The table of a region: the subject's own cells first, then those beside them.
+    pub(super) fn table(&self, cells: &RoundCells, region: Region) -> Table {
+        let mut rows = self.rows(cells, region, Part::Own);
+        for (front, cells) in &self.siblings {
+            rows.extend(self.rows(cells, region, Part::Sibling(*front)));
+        }
+        if let Some(cells) = &self.everywhere {
+            rows.extend(self.rows(cells, region, Part::Everywhere));
+        }
+        Table { rows }
+    }
+
+    fn rows(&self, cells: &RoundCells, region: Region, part: Part) -> Vec<TableRow> {
+        let mut rows: BTreeMap<RowKey, Counts> = BTreeMap::new();
+        for (key, counts) in cells {
+            rows.entry(self.row_key(key, region, part))
+                .or_default()
+                .add(counts);
+        }
+        rows.into_iter()
+            .filter(|(_, counts)| counts.seen_n > 0)
+            .map(|(key, counts)| {
+                // A share of a probe is one to a reader, or its row would say "0 of 0".
+                let probes = whole(counts.seen_n).max(1);
+                let failures = whole(counts.seen_f).max(u64::from(counts.seen_f > 0)).min(probes);
+                TableRow {
+                    key,
+                    probes,
+                    failures,
+                    kinds: self.kind_list(&counts),
+                }
+            })
+            .collect()
+    }
+
+    /// The row that a cell belongs to.
+    fn row_key(&self, key: &CellKey, region: Region, part: Part) -> RowKey {
+        let reach = if matches!(part, Part::Sibling(_)) {
+            Reach::Outside
+        } else {
+            Reach::from(alpha(&[region], key, self.scene))
+        };
+        let client = self.scene.node_of_client(key.client);
+        let node = self.scene.nodes.of_dest(key.dest);
+        let (mut from_member, mut to_member, mut within) = (None, None, None);
+        match region {
+            Region::Client(member) | Region::ClientVip(member) | Region::DnsClient(member) => {
+                from_member = Some(client == Some(member));
+            }
+            Region::Bnode(member) | Region::BnodeRemote(member) => {
+                to_member = node.map(|node| node == member);
+                from_member = (to_member == Some(true)).then_some(client == Some(member));
+            }
+            Region::Backend(member) if key.channel != Channel::Mesh => {
+                to_member = match key.dest {
+                    Dest::Entry(pod) => Some(pod == member),
+                    _ => None,
+                };
+            }
+            Region::DnsName(member) => to_member = Some(key.dest == Dest::Name(member)),
+            Region::Cross | Region::Same | Region::SameVip => {
+                within = client.and_then(|client| Some(node? == client));
+            }
+            _ => {}
+        }
+        RowKey {
+            part,
+            channel: key.channel,
+            reach,
+            placement: self.placement(key),
+            from_member,
+            to_member,
+            within,
+        }
+    }
+
+    /// Placement matters for probes through an address.
+    fn placement(&self, key: &CellKey) -> Option<Placement> {
+        if !is_through_front(key.channel) {
+            return None;
+        }
+        let Some(node) = self.scene.node_of_client(key.client) else {
+            return Some(Placement::Outside);
+        };
+        if self.scene.local.is_empty() {
+            return None;
+        }
+        if !self.scene.local.contains(&node) {
+            return Some(Placement::NoLocal);
+        }
+        let entry_node = if let Dest::Entry(pod) = key.dest {
+            self.scene.nodes.pods.get(&pod).copied()
+        } else {
+            let eligible = self.scene.eligible(key.client);
+            let all_local = !eligible.is_empty()
+                && eligible
+                    .iter()
+                    .all(|pod| self.scene.nodes.pods.get(pod) == Some(&node));
+            all_local.then_some(node)
+        };
+        match entry_node {
+            Some(entry) if entry == node => Some(Placement::SameNode),
+            Some(_) => Some(Placement::CrossNode),
+            None => Some(Placement::Unknown),
+        }
+    }
+
+    fn kind_list(&self, counts: &Counts) -> Vec<(String, u64)> {
+        let mut by_label: BTreeMap<String, u64> = BTreeMap::new();
+        for ((kind, status), (_, seen)) in &counts.kinds {
+            let kind = self.world.kinds.name(*kind);
+            let label = match status {
+                Some(status) => format!("{kind} {status}"),
+                None => kind.to_string(),
+            };
+            *by_label.entry(label).or_default() += seen;
+        }
+        let mut list: Vec<(String, u64)> = by_label
+            .into_iter()
+            .map(|(label, seen)| (label, whole(seen).max(1)))
+            .collect();
+        list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        list
+    }
+
+    /// The table as people read it.
+    pub(super) fn printed(&self, table: &Table, region: Region) -> Vec<EvidenceRow> {
+        let row = |row: &TableRow| EvidenceRow {
+            who: self.row_words(&row.key, region),
+            channel: row.key.channel,
+            placement: row.key.placement,
+            probes: row.probes,
+            failures: row.failures,
+            kinds: row.kinds.clone(),
+            predicted: row.key.reach != Reach::Outside,
+        };
+        table.rows.iter().map(row).collect()
+    }
+}

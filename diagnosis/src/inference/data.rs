@@ -1,0 +1,328 @@
+//! The summed cells of one subject over one window, indexed so that a region looks only at cells it can touch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    likelihood::{Groups, PairGroups},
+    profiles::{BACKGROUND, Profile, ln_kinds, of_region},
+};
+use crate::{
+    evidence::{
+        cells::{CellKey, Dest, RoundCells},
+        weights::probes,
+    },
+    ids::{KindIx, NodeIx, PodIx, class_position},
+    regions::{
+        Region,
+        paths::Scene,
+        share::{Alpha, alpha},
+    },
+};
+
+use parallax_model::{Channel, KindClass};
+
+/// Channels whose failures look alike, whatever the cause.
+const CHANNELS: usize = 4;
+
+const VIP: usize = 1;
+
+const fn way(channel: Channel) -> usize {
+    match channel {
+        Channel::Dns => 0,
+        Channel::Vip | Channel::Proxied | Channel::NodePort => VIP,
+        Channel::Direct => 2,
+        Channel::Mesh => 3,
+    }
+}
+
+/// A summed cell.
+#[derive(Debug, Clone)]
+pub(crate) struct DataCell {
+    pub(crate) key: CellKey,
+    pub(crate) n: u64,
+    pub(crate) f: u64,
+    /// Failures by class, as probes.
+    pub(crate) kinds: Profile,
+}
+
+/// Cells that a region touches, in order, with its share of each.
+pub(crate) type Shares = Vec<(usize, Alpha)>;
+
+/// The evidence of one comparison; every hypothesis is judged on all of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Data {
+    pub(crate) cells: Vec<DataCell>,
+    failures: u64,
+    successes: u64,
+    by_client: BTreeMap<NodeIx, Vec<usize>>,
+    by_node: BTreeMap<NodeIx, Vec<usize>>,
+    by_pod: BTreeMap<PodIx, Vec<usize>>,
+    floating: Vec<usize>,
+}
+
+impl Data {
+    /// `class_of` says which class a kind of failure belongs to.
+    pub(crate) fn new(
+        cells: &RoundCells,
+        scene: &Scene,
+        class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
+    ) -> Self {
+        let mut data = Self::default();
+        for (key, counts) in cells.iter().filter(|(_, c)| c.n > 0) {
+            let index = data.cells.len();
+            data.failures += counts.f;
+            data.successes += counts.n - counts.f;
+            if let Some(node) = scene.node_of_client(key.client) {
+                data.by_client.entry(node).or_default().push(index);
+            }
+            match key.dest {
+                Dest::Entry(pod) => {
+                    data.by_pod.entry(pod).or_default().push(index);
+                    if let Some(node) = scene.nodes.pods.get(&pod) {
+                        data.by_node.entry(*node).or_default().push(index);
+                    }
+                }
+                Dest::Peer(node) => data.by_node.entry(node).or_default().push(index),
+                Dest::Unknown => data.floating.push(index),
+                Dest::Name(_) => {}
+            }
+            let mut kinds = Profile::default();
+            for ((kind, status), (weight, _)) in &counts.kinds {
+                kinds[class_position(class_of(*kind, *status))] += probes(*weight);
+            }
+            data.cells.push(DataCell {
+                key: *key,
+                n: counts.n,
+                f: counts.f,
+                kinds,
+            });
+        }
+        data
+    }
+
+    pub(crate) const fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Whether a tenth of the failures through the front at least look like a header that was not understood: cut off,
+    /// left waiting or rejected once the connection was there.
+    /// `understood` is how many of them were answered as somebody does who understood ([`crate::inference::profiles::was_understood`]).
+    pub(crate) fn rejects_what_was_said(&self, understood: f64) -> bool {
+        let (mut before, mut after) = (0.0, 0.0);
+        for cell in self.cells.iter().filter(|cell| way(cell.key.channel) == VIP) {
+            for (class, count) in KindClass::ALL.iter().zip(cell.kinds) {
+                match class {
+                    KindClass::Reset | KindClass::Stall | KindClass::Tls | KindClass::Http4xx => {
+                        after += count;
+                    }
+                    _ => before += count,
+                }
+            }
+        }
+        after -= understood;
+        before += understood;
+        // Sums of weights that are equal may differ in the last bit.
+        after * 9.0 >= before && after > 1e-9
+    }
+
+    /// The cells a region may touch, in order.
+    fn support(&self, region: Region, scene: &Scene) -> Vec<usize> {
+        let lists: [Option<&Vec<usize>>; 2] = match region {
+            Region::Healthy => [None, None],
+            Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
+                [self.by_client.get(&n), None]
+            }
+            Region::Bnode(n) | Region::BnodeRemote(n) => {
+                // An unknown choice ends on a node only where an endpoint is.
+                let floating = scene.local.contains(&n).then_some(&self.floating);
+                [self.by_node.get(&n), floating]
+            }
+            Region::Backend(pod) => [self.by_pod.get(&pod), Some(&self.floating)],
+            _ => return (0..self.cells.len()).collect(),
+        };
+        let mut found: Vec<usize> = lists.into_iter().flatten().flatten().copied().collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Cells with a share above zero, in order.
+    pub(crate) fn shares(&self, region: Region, scene: &Scene) -> Shares {
+        self.support(region, scene)
+            .into_iter()
+            .map(|i| (i, alpha(&[region], &self.cells[i].key, scene)))
+            .filter(|(_, alpha)| !alpha.is_zero())
+            .collect()
+    }
+
+    /// Shares of the union of two sets of regions, from their own shares. Where one share is sure the union is plain;
+    /// only where both hide behind an unknown choice it is formed on paths.
+    pub(crate) fn union(
+        &self,
+        (left, left_regions): (&Shares, &[Region]),
+        (right, right_region): (&Shares, Region),
+        scene: &Scene,
+    ) -> Shares {
+        let mut all = left_regions.to_vec();
+        all.push(right_region);
+        // Policy Local, once blamed, changes the choices of other regions too.
+        let coupled = all.contains(&Region::NoLocal) && scene.strict;
+        let mut union = Shares::with_capacity(left.len() + right.len());
+        let (mut i, mut j) = (0, 0);
+        while i < left.len() || j < right.len() {
+            let (a, b) = (left.get(i), right.get(j));
+            let cell = match (a, b) {
+                (Some(a), Some(b)) => a.0.min(b.0),
+                (Some(a), None) => a.0,
+                (None, Some(b)) => b.0,
+                (None, None) => break,
+            };
+            let a = a.filter(|a| a.0 == cell).map(|a| a.1);
+            let b = b.filter(|b| b.0 == cell).map(|b| b.1);
+            i += usize::from(a.is_some());
+            j += usize::from(b.is_some());
+            let key = &self.cells[cell].key;
+            let share = match (a, b) {
+                (Some(a), _) if a.is_sure() => a,
+                (_, Some(b)) if b.is_sure() => b,
+                (Some(a), None) if !coupled => a,
+                (None, Some(b)) if !coupled => b,
+                _ => alpha(&all, key, scene),
+            };
+            union.push((cell, share));
+        }
+        union
+    }
+
+    /// Failures and successes by share; what is outside has share zero.
+    pub(crate) fn groups(&self, shares: &[(usize, Alpha)]) -> Groups {
+        let mut groups = Groups::new();
+        let (mut failures, mut successes) = (self.failures, self.successes);
+        for (i, alpha) in shares {
+            let cell = &self.cells[*i];
+            failures -= cell.f;
+            successes -= cell.n - cell.f;
+            let sum = groups.entry(*alpha).or_default();
+            sum.0 += cell.f;
+            sum.1 += cell.n - cell.f;
+        }
+        groups.insert(Alpha::ZERO, (failures, successes));
+        groups
+    }
+
+    /// Failures and successes by share of two faults and of their union.
+    pub(crate) fn pair_groups(
+        &self,
+        first: &[(usize, Alpha)],
+        second: &[(usize, Alpha)],
+        either: &[(usize, Alpha)],
+    ) -> PairGroups {
+        let mut groups = PairGroups::new();
+        let (mut failures, mut successes) = (self.failures, self.successes);
+        let of = |shares: &[(usize, Alpha)], cell: usize| {
+            shares
+                .binary_search_by_key(&cell, |(i, _)| *i)
+                .map_or(Alpha::ZERO, |at| shares[at].1)
+        };
+        for (i, either) in either {
+            let cell = &self.cells[*i];
+            failures -= cell.f;
+            successes -= cell.n - cell.f;
+            let sum = groups
+                .entry([of(first, *i), of(second, *i), *either])
+                .or_default();
+            sum.0 += cell.f;
+            sum.1 += cell.n - cell.f;
+        }
+        groups.insert([Alpha::ZERO; 3], (failures, successes));
+        groups
+    }
+
+    /// Where the paths on which something failed begin and may end.
+    fn failing_paths<'a>(
+        &'a self,
+        scene: &'a Scene,
+    ) -> impl Iterator<Item = (Option<NodeIx>, Vec<NodeIx>)> + 'a {
+        self.cells.iter().filter(|cell| cell.f > 0).map(|cell| {
+            let node_of = |pod: &PodIx| scene.nodes.pods.get(pod).copied();
+            let ends = match cell.key.dest {
+                Dest::Entry(pod) => node_of(&pod).into_iter().collect(),
+                Dest::Peer(node) => vec![node],
+                Dest::Unknown => scene
+                    .eligible(cell.key.client)
+                    .iter()
+                    .filter_map(node_of)
+                    .collect(),
+                Dest::Name(_) => Vec::new(),
+            };
+            (scene.node_of_client(cell.key.client), ends)
+        })
+    }
+
+    /// Pairs of nodes on whose paths something failed.
+    pub(crate) fn failing_pairs(&self, scene: &Scene) -> BTreeSet<(NodeIx, NodeIx)> {
+        self.failing_paths(scene)
+            .filter_map(|(client, ends)| Some((client?, ends)))
+            .flat_map(|(client, ends)| ends.into_iter().map(move |node| (client, node)))
+            .filter(|(client, node)| client != node)
+            .collect()
+    }
+
+    /// Nodes from which something failed.
+    pub(crate) fn failing_clients(&self, scene: &Scene) -> BTreeSet<NodeIx> {
+        self.failing_paths(scene)
+            .filter_map(|(client, _)| client)
+            .collect()
+    }
+
+    /// Nodes on the way to which something failed.
+    pub(crate) fn failing_nodes(&self, scene: &Scene) -> BTreeSet<NodeIx> {
+        self.failing_paths(scene).flat_map(|(_, ends)| ends).collect()
+    }
+
+    /// Whether any failure lies in the cells.
+    pub(crate) fn touches_failure(&self, shares: &[(usize, Alpha)]) -> bool {
+        shares.iter().any(|(i, _)| self.cells[*i].f > 0)
+    }
+
+    /// Positions of the failing cells among shares.
+    pub(crate) fn failing(&self, shares: &[(usize, Alpha)]) -> Vec<usize> {
+        shares
+            .iter()
+            .map(|(i, _)| *i)
+            .filter(|i| self.cells[*i].f > 0)
+            .collect()
+    }
+
+    /// ln of the probability of all kinds of failure, given which regions are broken. A failure that two regions may
+    /// have caused counts for the one with more failures: a part of a broken whole shows nothing of its own.
+    ///
+    /// Each channel has kinds of its own, whatever the cause: a resolver does not reset connections, a web server knows
+    /// no NXDOMAIN. Mixed into one sum, the ordinary noise of two channels would look like two faults.
+    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &Scene) -> f64 {
+        let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].f).sum() };
+        let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
+        order.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then(a.0.cmp(&b.0)));
+        let mut taken = BTreeSet::new();
+        let mut total = 0.0;
+        let sum = |cells: &mut dyn Iterator<Item = usize>| {
+            let mut counts = [Profile::default(); CHANNELS];
+            for i in cells {
+                let cell = &self.cells[i];
+                for (count, kind) in counts[way(cell.key.channel)].iter_mut().zip(&cell.kinds) {
+                    *count += kind;
+                }
+            }
+            counts
+        };
+        let ln_all = |counts: &[Profile; CHANNELS], pseudo: &Profile| -> f64 {
+            counts.iter().map(|counts| ln_kinds(counts, pseudo)).sum()
+        };
+        for (region, cells) in order {
+            let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
+            let counts = sum(&mut own.into_iter());
+            total += ln_all(&counts, &of_region(region.kind(), scene.nodes.proxy_mode));
+        }
+        let rest = sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].f > 0 && !taken.contains(i)));
+        total + ln_all(&rest, &BACKGROUND)
+    }
+}

@@ -1,0 +1,386 @@
+//! One subject, one window, one answer: which regions fail, how sure that is, and what it cannot be told apart from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::Round;
+
+use super::{
+    data::Data,
+    fit::{UNEXPLAINED, ln_m_saturated},
+    likelihood::{Likelihood, lse},
+    look_elsewhere::Doubt,
+    pool::Pool,
+    posterior::{Posterior, Problem, Scored},
+    prior::{Hypothesis, PriorFact, hypotheses},
+    profiles::was_understood,
+    sequential::{Cusum, hard, soft},
+};
+use crate::{
+    evidence::{
+        cells::{Dest, RoundCells, is_through_front},
+        weights::probes,
+    },
+    ids::{NodeIx, PodIx, VantageIx, World},
+    regions::{Region, RegionKind, paths::Scene, share::alpha},
+};
+
+/// Sums that say since when a subject fails: over all, and by client, endpoint and peer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Streams {
+    rising: BTreeMap<Stream, [Cusum; 2]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stream {
+    All,
+    Client(VantageIx),
+    Entry(PodIx),
+    Peer(NodeIx),
+}
+
+impl Streams {
+    /// Takes the subject's own cells of one round in.
+    pub(crate) fn step(&mut self, round: Round, cells: &RoundCells) {
+        let mut sums: BTreeMap<Stream, (u64, u64)> = BTreeMap::new();
+        for (key, counts) in cells {
+            let by_dest = match key.dest {
+                Dest::Entry(pod) => Some(Stream::Entry(pod)),
+                Dest::Peer(node) => Some(Stream::Peer(node)),
+                Dest::Unknown | Dest::Name(_) => None,
+            };
+            for stream in [Some(Stream::All), Some(Stream::Client(key.client)), by_dest]
+                .into_iter()
+                .flatten()
+            {
+                let sum = sums.entry(stream).or_default();
+                sum.0 += counts.f;
+                sum.1 += counts.n - counts.f;
+            }
+        }
+        for (stream, (failures, successes)) in sums {
+            if failures == 0 && !self.rising.contains_key(&stream) {
+                continue;
+            }
+            let pair = self.rising.entry(stream).or_insert([Cusum::new(round); 2]);
+            pair[0].step(round, failures, successes, hard());
+            pair[1].step(round, failures, successes, soft());
+        }
+        self.rising
+            .retain(|_, pair| pair.iter().any(|cusum| cusum.rising_since().is_some()));
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        !self.rising.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.rising.clear();
+    }
+
+    /// Starts of evidence worth comparing: since the hard trigger rises, since the soft one does, and all there is.
+    pub(crate) fn windows(&self, floor: Round) -> BTreeSet<Round> {
+        let first = |i: usize| {
+            self.rising
+                .values()
+                .filter_map(|pair| pair[i].rising_since())
+                .min()
+        };
+        [first(0), first(1), Some(floor)]
+            .into_iter()
+            .flatten()
+            .map(|start| start.max(floor))
+            .collect()
+    }
+}
+
+/// Everything a judgement needs of a subject and one window.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) start: Round,
+    pub(crate) scene: Scene,
+    pub(crate) cells: RoundCells,
+    pub(crate) data: Data,
+    pub(crate) hypotheses: Vec<Hypothesis>,
+    pub(crate) pool: Pool,
+}
+
+impl Case {
+    pub(crate) fn new(
+        start: Round,
+        cells: RoundCells,
+        scene: Scene,
+        world: &World,
+        kinds: &BTreeSet<RegionKind>,
+        facts: &[PriorFact],
+    ) -> Self {
+        let data = Data::new(&cells, &scene, |kind, status| world.class_of(kind, status));
+        let mut kinds = kinds.clone();
+        let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
+        let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
+        let understood = failures
+            .filter(|((kind, status), _)| was_understood(world.kinds.name(*kind), *status))
+            .map(|(_, (weight, _))| probes(*weight));
+        // What a front does not understand it can reject only once it has been said.
+        if !data.rejects_what_was_said(understood.sum()) {
+            kinds.remove(&RegionKind::ProtoVip);
+        }
+        Self {
+            start,
+            hypotheses: hypotheses(&kinds, &scene, &data, facts),
+            scene,
+            data,
+            cells,
+            pool: Pool::default(),
+        }
+    }
+
+    /// Lets the other subjects have their say about causes that would concern them too.
+    pub(crate) fn with_pool(mut self, pool: Pool, l: &mut Likelihood) -> Self {
+        let global = self.hypotheses.iter_mut().filter(|h| pool.shares(h.region));
+        if !pool.is_empty() {
+            let base = pool.base(&[], l);
+            for hypothesis in global {
+                if self
+                    .data
+                    .touches_failure(&self.data.shares(hypothesis.region, &self.scene))
+                {
+                    hypothesis.pooled = pool.gain(&base, hypothesis.region, l);
+                }
+            }
+        }
+        self.pool = pool;
+        self
+    }
+
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        Problem::new(&self.data, &self.scene, &self.hypotheses).with_pool(&self.pool)
+    }
+}
+
+/// One region of the explanation.
+#[derive(Debug, Clone)]
+pub(crate) struct Finding {
+    pub(crate) region: Region,
+    /// Everything that cannot be told apart from it, itself included, best prior first.
+    pub(crate) class: Vec<Region>,
+    /// How much likelier it is than the next of these.
+    pub(crate) lead: f64,
+    /// Classes that are nearly as good.
+    pub(crate) near: Vec<Region>,
+    pub(crate) probability: f64,
+    /// All conditions of a verdict hold.
+    pub(crate) named: bool,
+    /// Clients that failed in the region.
+    pub(crate) failing: BTreeSet<VantageIx>,
+    pub(crate) first_failure: Round,
+    pub(crate) last_failure: Round,
+    /// Failures of probes that cross the region, and how much of all probes does.
+    pub(crate) crossed: (f64, f64),
+}
+
+/// The judgement of one subject.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    pub(crate) case: Case,
+    pub(crate) p_healthy: f64,
+    pub(crate) findings: Vec<Finding>,
+    /// The posterior over single regions: what was ruled out.
+    pub(crate) posterior: Posterior,
+    /// No set of regions explains the cells.
+    pub(crate) unexplained: bool,
+}
+
+/// The counts alone may leave five times that doubt.
+const COUNTS_ALONE: f64 = 0.2;
+/// A verdict needs all of these, and that little doubt is left.
+const MIN_CLASS: f64 = 0.9;
+/// More than this tied is no answer.
+const MAX_TIED: usize = 4;
+const MIN_ROUNDS: usize = 2;
+const MIN_CLIENT_ROUNDS: usize = 3;
+/// Rounds until two that are nearly as good are named together.
+const TIE_ROUNDS: usize = 3;
+const MIN_CLIENTS: usize = 2;
+/// So many failing rounds long the next answers may still decide between causes whose odds are close; then both are named.
+const PATIENCE: usize = 5;
+
+/// Failures by round and client of the subject's cells.
+pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
+
+/// Chooses the window that speaks loudest and explains it.
+pub(crate) fn judge(
+    mut cases: Vec<Case>,
+    rounds: &BTreeSet<Round>,
+    failing: &FailingCells,
+    doubt: Doubt,
+    l: &mut Likelihood,
+) -> Option<Judgement> {
+    let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem().given(&[], l)).collect();
+    let mut best = 0;
+    for (i, posterior) in posteriors.iter().enumerate() {
+        if ln_odds(posterior) > ln_odds(&posteriors[best]) {
+            best = i;
+        }
+    }
+    // Kinds weigh between causes; that something is wrong at all, the counts must say. The windows were chosen by looking
+    // at the data, so each has its share of belief.
+    let p_healthy = over_all(
+        posteriors
+            .iter()
+            .map(|p| p.p_none.max(COUNTS_ALONE * p.p_none_by_counts())),
+    );
+    let posterior = posteriors.into_iter().nth(best)?;
+    let case = cases.swap_remove(best);
+    let problem = case.problem();
+    let regions = problem.explain(&posterior, l);
+    let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
+    let mut findings = Vec::new();
+    for (i, region) in regions.iter().enumerate() {
+        let others: Vec<Region> = regions
+            .iter()
+            .enumerate()
+            .filter(|(j, _)| *j != i)
+            .map(|(_, r)| *r)
+            .collect();
+        let given = if others.is_empty() {
+            None
+        } else {
+            Some(problem.given(&others, l))
+        };
+        let given = given.as_ref().unwrap_or(&posterior);
+        findings.extend(finding(
+            &problem,
+            given,
+            *region,
+            &others,
+            doubt.allows(p_healthy),
+            seen,
+            case.start,
+            failing,
+        ));
+    }
+    let (_, ln_saturated) = ln_m_saturated(&case.data);
+    let gap = ln_saturated - problem.ln_m(&regions, l);
+    Some(Judgement {
+        unexplained: gap > UNEXPLAINED && doubt.allows(p_healthy),
+        p_healthy,
+        findings,
+        posterior,
+        case,
+    })
+}
+
+fn ln_odds(posterior: &Posterior) -> f64 {
+    let none = posterior.scored.first().map_or(0.0, Scored::score);
+    let faults: Vec<f64> = posterior.scored.iter().skip(1).map(Scored::score).collect();
+    lse(&faults) - none
+}
+
+/// Failures of the window's probes that cross a region, and how much of all of them does.
+fn crossed(problem: &Problem<'_>, region: Region) -> (f64, f64) {
+    let shares = problem.data.shares(region, problem.scene);
+    shares.iter().fold((0.0, 0.0), |(failures, all), (i, share)| {
+        let cell = &problem.data.cells[*i];
+        let failed = probes(cell.f);
+        (
+            failures + failed,
+            all + failed + share.get() * probes(cell.n - cell.f),
+        )
+    })
+}
+
+/// Probability of "healthy" when any of the windows may be the right one: the mean of their odds of a fault.
+fn over_all(healthy: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for p in healthy {
+        sum += (1.0 - p) / p.max(f64::MIN_POSITIVE);
+        count += 1.0;
+    }
+    1.0 / (1.0 + sum / f64::max(count, 1.0))
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the conditions of a verdict, in one place"
+)]
+fn finding(
+    problem: &Problem<'_>,
+    given: &Posterior,
+    region: Region,
+    others: &[Region],
+    ill: bool,
+    rounds: usize,
+    start: Round,
+    failing: &FailingCells,
+) -> Option<Finding> {
+    let class = given
+        .classes
+        .iter()
+        .find(|class| class.members.iter().any(|i| given.scored[*i].region == region))?;
+    let mut class_regions = given.regions_of(class);
+    let head = *class_regions.first()?;
+    let scene = problem.scene;
+    // Two that hardly anything tells apart are named together: what is known of them should not wait for the rest.
+    let mut mass = class.mass;
+    let mut near = problem.near_ties(given, class, rounds >= PATIENCE);
+    // The first of those rounds may have been half over when the fault came, and then looks like a cause that strikes now
+    // and then.
+    while rounds >= TIE_ROUNDS && mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
+        let next = near.remove(0);
+        mass += next.mass;
+        class_regions.extend(given.regions_of(next));
+    }
+    // Failures that the region explains and the others alone do not.
+    let mut union = others.to_vec();
+    union.push(head);
+    let mut client_rounds = BTreeSet::new();
+    for (round, keys) in failing.range(start..) {
+        for key in keys {
+            if alpha(&union, key, scene).permille() > alpha(others, key, scene).permille() {
+                client_rounds.insert((*round, key.client));
+            }
+        }
+    }
+    let clients: BTreeSet<VantageIx> = client_rounds.iter().map(|(_, client)| *client).collect();
+    // Only who would fail by this region alone can bear witness to it.
+    let probing: BTreeSet<VantageIx> = problem
+        .data
+        .shares(head, scene)
+        .iter()
+        .map(|(i, _)| &problem.data.cells[*i].key)
+        .filter(|key| alpha(&union, key, scene).permille() > alpha(others, key, scene).permille())
+        .map(|key| key.client)
+        .collect();
+    let enough_clients = clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
+    let named = ill
+        && mass >= MIN_CLASS
+        && !class.unobserved
+        && rounds >= MIN_ROUNDS
+        && client_rounds.len() >= MIN_CLIENT_ROUNDS
+        && enough_clients;
+    let near = near
+        .into_iter()
+        .flat_map(|class| given.regions_of(class))
+        .collect();
+    let p = |region: Region| {
+        let scored = given.scored.iter().find(|scored| scored.region == region);
+        scored.map_or(0.0, |scored| scored.p)
+    };
+    let next = class_regions
+        .iter()
+        .skip(1)
+        .map(|region| p(*region))
+        .fold(0.0, f64::max);
+    Some(Finding {
+        region: head,
+        class: class_regions,
+        lead: p(head) / next.max(f64::MIN_POSITIVE),
+        near,
+        probability: mass.min(1.0),
+        named,
+        failing: clients,
+        first_failure: client_rounds.first().map_or(start, |(round, _)| *round),
+        last_failure: client_rounds.last().map_or(start, |(round, _)| *round),
+        crossed: crossed(problem, head),
+    })
+}

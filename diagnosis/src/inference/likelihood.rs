@@ -1,0 +1,272 @@
+//! Probability of the counts under a region: noisy-OR of two rates, both integrated out over a grid.
+//!
+//! p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0, where θ1 is the failure probability the region causes and θ0 the background.
+//! Grids instead of conjugate priors, so that fractional α works.
+
+use std::collections::BTreeMap;
+
+use crate::{evidence::weights::probes, regions::share::Alpha};
+
+/// θ1 with its weights: a flaky cause is the same region with a smaller θ1.
+pub(crate) const THETA1: [(f64, f64); 9] = [
+    (0.03, 0.05),
+    (0.06, 0.06),
+    (0.12, 0.07),
+    (0.25, 0.09),
+    (0.5, 0.12),
+    (0.75, 0.11),
+    (0.9, 0.12),
+    (0.97, 0.18),
+    (0.995, 0.20),
+];
+
+/// The same, finer. Where nothing tells which endpoint was chosen, one broken endpoint of several looks like a flaky
+/// front, and only the exact rate tells them apart.
+const THETA1_FINE: [(f64, f64); 17] = [
+    (0.03, 0.0375),
+    (0.045, 0.0275),
+    (0.06, 0.03),
+    (0.09, 0.0325),
+    (0.12, 0.035),
+    (0.18, 0.04),
+    (0.25, 0.045),
+    (0.35, 0.0525),
+    (0.5, 0.06),
+    (0.62, 0.0575),
+    (0.75, 0.055),
+    (0.83, 0.0575),
+    (0.9, 0.06),
+    (0.94, 0.075),
+    (0.97, 0.09),
+    (0.985, 0.095),
+    (0.995, 0.15),
+];
+
+/// Which grids a subject is judged with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Grid {
+    /// Twice as many rates of a fault.
+    pub(crate) fine: bool,
+    /// What ordinary failures are multiplied by.
+    pub(crate) background: Background,
+}
+
+/// How much more often than usual a subject fails while nothing is wrong, in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Background(u8);
+
+/// Weighted median of [`THETA0`], and the highest that a background is taken for.
+const MEDIAN: f64 = 1e-3;
+const STEPS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
+/// Probability below which a rate stays one that a fault could exceed.
+const MOST: f64 = 0.25;
+
+impl Background {
+    /// The step whose median lies next above a measured rate; a quieter subject is judged as any other.
+    pub(crate) fn of(rate: f64) -> Self {
+        let step = STEPS.iter().position(|step| rate <= MEDIAN * step);
+        Self(u8::try_from(step.unwrap_or(STEPS.len() - 1)).unwrap_or(0))
+    }
+
+    fn factor(self) -> f64 {
+        STEPS[usize::from(self.0).min(STEPS.len() - 1)]
+    }
+}
+
+/// θ0 with its weights. The fifth point is there because without it a real background of 3–5 % raises false alarms.
+pub(crate) const THETA0: [(f64, f64); 5] = [
+    (2e-4, 0.33),
+    (1e-3, 0.33),
+    (4e-3, 0.19),
+    (1.5e-2, 0.10),
+    (5e-2, 0.05),
+];
+
+/// Failures and successes by share of the region, weights in units of [`crate::evidence::weights::ONE`].
+pub(crate) type Groups = BTreeMap<Alpha, (u64, u64)>;
+
+/// Failures and successes of two faults with a rate each, by share of the first, of the second, and of either.
+pub(crate) type PairGroups = BTreeMap<[Alpha; 3], (u64, u64)>;
+
+/// ln Σ exp, in the order given.
+pub(crate) fn lse(values: &[f64]) -> f64 {
+    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max == f64::NEG_INFINITY {
+        return max;
+    }
+    max + libm::log(values.iter().map(|v| libm::exp(v - max)).sum())
+}
+
+/// Failure probability of a path set.
+pub(crate) fn failure_probability(alpha: f64, theta1: f64, theta0: f64) -> f64 {
+    alpha * (1.0 - (1.0 - theta1) * (1.0 - theta0)) + (1.0 - alpha) * theta0
+}
+
+#[derive(Debug, Clone)]
+struct Table {
+    ln_fail: Vec<f64>,
+    ln_ok: Vec<f64>,
+}
+
+/// The grids and the tables for each share met so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Likelihood {
+    theta1: Vec<f64>,
+    theta0: Vec<f64>,
+    ln_weights: Vec<f64>,
+    eta: f64,
+    tables: BTreeMap<Alpha, Table>,
+    ln_pair_weights: Vec<f64>,
+    pair_tables: BTreeMap<[Alpha; 3], Table>,
+}
+
+impl Default for Likelihood {
+    fn default() -> Self {
+        Self::with(&THETA1, &THETA0, 1.0)
+    }
+}
+
+/// Distinct shares are fractions of endpoint counts; more than this many means that endpoint counts came and went.
+const MAX_TABLES: usize = 4096;
+
+impl Likelihood {
+    /// The likelihood on a grid.
+    pub(crate) fn on(grid: Grid) -> Self {
+        let theta1: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
+        let factor = grid.background.factor();
+        let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MOST), weight));
+        Self::with(theta1, &theta0, 1.0)
+    }
+
+    pub(crate) fn with(theta1: &[(f64, f64)], theta0: &[(f64, f64)], eta: f64) -> Self {
+        Self {
+            theta1: theta1.iter().map(|(value, _)| *value).collect(),
+            theta0: theta0.iter().map(|(value, _)| *value).collect(),
+            ln_weights: theta1
+                .iter()
+                .flat_map(|(_, u)| theta0.iter().map(move |(_, v)| libm::log(*u) + libm::log(*v)))
+                .collect(),
+            eta,
+            tables: BTreeMap::new(),
+            ln_pair_weights: theta1
+                .iter()
+                .flat_map(|(_, a)| theta1.iter().map(move |(_, b)| libm::log(*a) + libm::log(*b)))
+                .flat_map(|u| theta0.iter().map(move |(_, v)| u + libm::log(*v)))
+                .collect(),
+            pair_tables: BTreeMap::new(),
+        }
+    }
+
+    fn table(&mut self, alpha: Alpha) -> &Table {
+        if self.tables.len() >= MAX_TABLES && !self.tables.contains_key(&alpha) {
+            self.tables.clear();
+        }
+        let (theta1, theta0) = (&self.theta1, &self.theta0);
+        self.tables.entry(alpha).or_insert_with(|| {
+            let p: Vec<f64> = theta1
+                .iter()
+                .flat_map(|t1| theta0.iter().map(|t0| failure_probability(alpha.get(), *t1, *t0)))
+                .collect();
+            Table {
+                ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
+                ln_ok: p.iter().map(|p| libm::log(1.0 - p)).collect(),
+            }
+        })
+    }
+
+    /// ln of the joint weight of each grid point.
+    fn points(&mut self, groups: &Groups) -> Vec<f64> {
+        let mut points = vec![0.0; self.ln_weights.len()];
+        for (alpha, (failures, successes)) in groups {
+            let (failures, successes) = (probes(*failures), probes(*successes));
+            let table = self.table(*alpha);
+            for ((point, ln_fail), ln_ok) in points.iter_mut().zip(&table.ln_fail).zip(&table.ln_ok) {
+                *point += failures * ln_fail + successes * ln_ok;
+            }
+        }
+        let eta = self.eta;
+        for (point, weight) in points.iter_mut().zip(&self.ln_weights) {
+            *point = weight + eta * *point;
+        }
+        points
+    }
+
+    /// ln m: the logarithm of the probability of the counts, rates integrated out.
+    pub(crate) fn ln_m(&mut self, groups: &Groups) -> f64 {
+        let points = self.points(groups);
+        lse(&points)
+    }
+
+    /// ln m of two faults, each with a rate of its own.
+    pub(crate) fn ln_m_pair(&mut self, groups: &PairGroups) -> f64 {
+        let mut points = vec![0.0; self.ln_pair_weights.len()];
+        for (shares, (failures, successes)) in groups {
+            let (failures, successes) = (probes(*failures), probes(*successes));
+            let table = self.pair_table(*shares);
+            for ((point, ln_fail), ln_ok) in points.iter_mut().zip(&table.ln_fail).zip(&table.ln_ok) {
+                *point += failures * ln_fail + successes * ln_ok;
+            }
+        }
+        for (point, weight) in points.iter_mut().zip(&self.ln_pair_weights) {
+            *point = weight + self.eta * *point;
+        }
+        lse(&points)
+    }
+
+    fn pair_table(&mut self, shares: [Alpha; 3]) -> &Table {
+        if self.pair_tables.len() >= MAX_TABLES && !self.pair_tables.contains_key(&shares) {
+            self.pair_tables.clear();
+        }
+        let (theta1, theta0) = (&self.theta1, &self.theta0);
+        self.pair_tables.entry(shares).or_insert_with(|| {
+            let [first, second, either] = shares.map(Alpha::get);
+            let both = first + second - either;
+            let p: Vec<f64> = theta1
+                .iter()
+                .flat_map(|a| theta1.iter().map(move |b| (*a, *b)))
+                .flat_map(|(a, b)| theta0.iter().map(move |t| (a, b, *t)))
+                .map(|(a, b, t)| {
+                    let miss = |rate: f64| 1.0 - (1.0 - rate) * (1.0 - t);
+                    (first - both) * miss(a)
+                        + (second - both) * miss(b)
+                        + both * miss(1.0 - (1.0 - a) * (1.0 - b))
+                        + (1.0 - either) * t
+                })
+                .collect();
+            Table {
+                ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
+                ln_ok: p.iter().map(|p| libm::log(1.0 - p)).collect(),
+            }
+        })
+    }
+
+    /// E[θ0] and E[θ1·(1−θ0)] under the posterior of the rates: with them the failure probability of any share is exact.
+    pub(crate) fn rates(&mut self, groups: &Groups) -> (f64, f64) {
+        let points = self.points(groups);
+        let total = lse(&points);
+        let (mut background, mut caused) = (0.0, 0.0);
+        let columns = self.theta0.len();
+        for (i, point) in points.iter().enumerate() {
+            let weight = libm::exp(point - total);
+            let theta0 = self.theta0[i % columns];
+            background += weight * theta0;
+            caused += weight * self.theta1[i / columns] * (1.0 - theta0);
+        }
+        (background, caused)
+    }
+
+    /// Posterior means of θ1 and θ0.
+    #[cfg(test)]
+    pub(crate) fn means(&mut self, groups: &Groups) -> (f64, f64) {
+        let points = self.points(groups);
+        let total = lse(&points);
+        let (mut mean1, mut mean0) = (0.0, 0.0);
+        let columns = self.theta0.len();
+        for (i, point) in points.iter().enumerate() {
+            let weight = libm::exp(point - total);
+            mean1 += weight * self.theta1[i / columns];
+            mean0 += weight * self.theta0[i % columns];
+        }
+        (mean1, mean0)
+    }
+}

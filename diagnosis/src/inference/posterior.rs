@@ -1,0 +1,513 @@
+//! From counts to probabilities: posterior over regions, classes that the evidence cannot separate, several faults.
+
+use std::collections::BTreeMap;
+
+use super::{
+    data::{Data, Shares},
+    likelihood::{Groups, Likelihood, lse},
+    pool::Pool,
+    prior::{Hypothesis, P_FAULT},
+};
+use crate::{
+    evidence::weights::probes,
+    regions::{Region, paths::Scene, share::Alpha},
+};
+
+/// A region that joins a fixed set of others, with what it earns.
+#[derive(Debug, Clone)]
+pub(crate) struct Scored {
+    /// [`Region::Healthy`] stands for "nothing more".
+    pub(crate) region: Region,
+    pub(crate) ln_prior: f64,
+    /// What other subjects add, beside the fixed regions.
+    pub(crate) pooled: f64,
+    /// ln m of the union with the fixed regions.
+    pub(crate) ln_m: f64,
+    /// ln of the probability of the kinds of failure.
+    pub(crate) ln_kinds: f64,
+    /// Posterior given the fixed regions.
+    pub(crate) p: f64,
+}
+
+/// Regions with equal shares in every observed cell: the evidence cannot tell them apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    /// Positions in [`Posterior::scored`], the likeliest first: they differ by prior and kinds only.
+    pub(crate) members: Vec<usize>,
+    pub(crate) mass: f64,
+    /// It contains "nothing more": the region was not observed.
+    pub(crate) unobserved: bool,
+    signature: Signature,
+}
+
+/// Observed cells with a share above zero, in thousandths: what two regions must differ in to be told apart.
+type Signature = Vec<(usize, u32)>;
+
+impl Scored {
+    pub(crate) fn score(&self) -> f64 {
+        self.before() + self.ln_m + self.ln_kinds
+    }
+
+    /// What speaks for it before the subject's own evidence.
+    fn before(&self) -> f64 {
+        self.ln_prior + self.pooled
+    }
+}
+
+/// The posterior over what joins a fixed set of regions; with none fixed, the posterior.
+#[derive(Debug, Clone)]
+pub(crate) struct Posterior {
+    pub(crate) scored: Vec<Scored>,
+    /// Heaviest first.
+    pub(crate) classes: Vec<Class>,
+    /// Probability of "nothing more".
+    pub(crate) p_none: f64,
+}
+
+impl Posterior {
+    /// The members of a class.
+    pub(crate) fn regions_of(&self, class: &Class) -> Vec<Region> {
+        class.members.iter().map(|i| self.scored[*i].region).collect()
+    }
+
+    /// Probability of "nothing more" whatever the kinds of failure.
+    pub(crate) fn p_none_by_counts(&self) -> f64 {
+        let plain = |s: &Scored| s.before() + s.ln_m;
+        let all: Vec<f64> = self.scored.iter().map(plain).collect();
+        self.scored
+            .first()
+            .map_or(1.0, |none| libm::exp(plain(none) - lse(&all)))
+    }
+}
+
+/// A hypothesis with what it touches.
+#[derive(Debug)]
+struct Candidate {
+    hypothesis: Hypothesis,
+    shares: Shares,
+    failing: Vec<usize>,
+}
+
+/// A fixed set of regions with what they touch together.
+#[derive(Debug, Default)]
+struct Fixed {
+    regions: Vec<Region>,
+    shares: Shares,
+    failing: Vec<Vec<usize>>,
+}
+
+/// One comparison: all hypotheses on the same data.
+#[derive(Debug)]
+pub(crate) struct Problem<'a> {
+    pub(crate) data: &'a Data,
+    pub(crate) scene: &'a Scene,
+    candidates: Vec<Candidate>,
+    pool: Option<&'a Pool>,
+    /// Two faults may have a rate each; otherwise their union has one.
+    own_rates: bool,
+}
+
+/// Below this many hypotheses all are compared; above, only those whose region holds a failure. The others explain
+/// nothing and differ from "healthy" by less than their prior.
+const COMPARE_ALL: usize = 400;
+/// ln of a Bayes factor of a hundred.
+const TOLD_BY_OTHERS: f64 = 4.6;
+/// Behind the best by more than this, nobody asks how much exactly.
+const REACH: f64 = 10.0;
+
+impl<'a> Problem<'a> {
+    pub(crate) fn new(data: &'a Data, scene: &'a Scene, hypotheses: &[Hypothesis]) -> Self {
+        let all = hypotheses.len() <= COMPARE_ALL;
+        let candidates = hypotheses
+            .iter()
+            .filter_map(|hypothesis| {
+                let shares = data.shares(hypothesis.region, scene);
+                let failing = data.failing(&shares);
+                (all || !failing.is_empty()).then_some(Candidate {
+                    hypothesis: *hypothesis,
+                    shares,
+                    failing,
+                })
+            })
+            .collect();
+        Self {
+            data,
+            scene,
+            candidates,
+            pool: None,
+            own_rates: true,
+        }
+    }
+
+    /// The same with what other subjects say.
+    pub(crate) const fn with_pool(mut self, pool: &'a Pool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// The same with one rate for all faults together.
+    #[cfg(test)]
+    pub(crate) fn with_one_rate(mut self) -> Self {
+        self.own_rates = false;
+        self
+    }
+
+    fn fix(&self, regions: &[Region]) -> Fixed {
+        let mut fixed = Fixed::default();
+        for region in regions {
+            let shares = self.data.shares(*region, self.scene);
+            fixed.failing.push(self.data.failing(&shares));
+            fixed.shares = self
+                .data
+                .union((&fixed.shares, &fixed.regions), (&shares, *region), self.scene);
+            fixed.regions.push(*region);
+        }
+        fixed
+    }
+
+    /// Posterior given the fixed regions.
+    pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
+        let mut signatures: BTreeMap<Signature, Vec<usize>> = BTreeMap::new();
+        let mut all: Vec<Scored> = Vec::new();
+        let fixed = self.fix(fixed);
+        let mut unions: BTreeMap<Signature, Vec<(usize, Signature)>> = BTreeMap::new();
+        let joined = self.score(&fixed, likelihood);
+        let best = joined
+            .iter()
+            .map(|(s, _)| s.score())
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (entry, shares) in joined {
+            let print = |shares: &[(usize, Alpha)]| -> Signature {
+                let shares = shares.iter().map(|(i, alpha)| (*i, alpha.permille()));
+                shares.filter(|(_, permille)| *permille > 0).collect()
+            };
+            let mut signature = print(shares);
+            // Two faults can be told by their rates and kinds even where their union is all there is; so what counts is
+            // the region's own shares. Unless rates and kinds say nothing: then regions with one union are one.
+            if entry.region == Region::OutsideFrontNode {
+                // All outside cells have the one share, and a flaky front fails at any rate: no count tells them apart.
+                for (_, permille) in &mut signature {
+                    *permille = 1000;
+                }
+            }
+            let matters = entry.score() + REACH >= best && entry.region != Region::Healthy;
+            if !fixed.regions.is_empty() && matters {
+                let own = shares.to_vec();
+                let union =
+                    self.data
+                        .union((&fixed.shares, &fixed.regions), (&own, entry.region), self.scene);
+                let union = print(&union);
+                if union != print(&fixed.shares) {
+                    let evidence = |s: &Scored| s.pooled + s.ln_m + s.ln_kinds;
+                    let told = |i: &usize| (evidence(&all[*i]) - evidence(&entry)).abs() >= TOLD;
+                    let known = unions.entry(union).or_default();
+                    match known.iter().find(|(i, _)| !told(i)) {
+                        Some((_, same)) => signature.clone_from(same),
+                        None => known.push((all.len(), signature.clone())),
+                    }
+                }
+            }
+            signatures.entry(signature).or_default().push(all.len());
+            all.push(entry);
+        }
+        let total = lse(&all.iter().map(Scored::score).collect::<Vec<_>>());
+        for entry in &mut all {
+            entry.p = libm::exp(entry.score() - total);
+        }
+        let scored = all;
+        let mut classes: Vec<Class> = Vec::new();
+        for (signature, mut members) in signatures {
+            members.sort_by(|a, b| {
+                let (a, b) = (&scored[*a], &scored[*b]);
+                b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region))
+            });
+            let head = members.first().map_or(0.0, |i| scored[*i].pooled);
+            // What this subject cannot tell apart, other subjects may.
+            let (alike, told): (Vec<usize>, Vec<usize>) = members
+                .into_iter()
+                .partition(|i| head - scored[*i].pooled < TOLD_BY_OTHERS);
+            for members in [alike, told] {
+                if members.is_empty() {
+                    continue;
+                }
+                classes.push(Class {
+                    mass: members.iter().map(|i| scored[*i].p).sum(),
+                    unobserved: members.iter().any(|i| scored[*i].region == Region::Healthy),
+                    members,
+                    signature: signature.clone(),
+                });
+            }
+        }
+        classes.sort_by(|a, b| b.mass.total_cmp(&a.mass).then_with(|| a.members.cmp(&b.members)));
+        let p_none = scored.first().map_or(1.0, |s| s.p);
+        Posterior {
+            scored,
+            classes,
+            p_none,
+        }
+    }
+
+    /// Scores of "nothing more" and of every region that joins the fixed ones, with the region's own shares.
+    fn score<'s>(
+        &'s self,
+        fixed: &Fixed,
+        likelihood: &mut Likelihood,
+    ) -> Vec<(Scored, &'s [(usize, Alpha)])> {
+        let mut known: BTreeMap<Groups, f64> = BTreeMap::new();
+        let mut ln_m = |shares: &Shares, likelihood: &mut Likelihood| {
+            let groups = self.data.groups(shares);
+            *known
+                .entry(groups)
+                .or_insert_with_key(|groups| likelihood.ln_m(groups))
+        };
+        let none = Scored {
+            region: Region::Healthy,
+            ln_prior: libm::log(1.0 - P_FAULT),
+            pooled: 0.0,
+            ln_m: ln_m(&fixed.shares, likelihood),
+            ln_kinds: self.ln_kinds(fixed, None),
+            p: 0.0,
+        };
+        let mut scored: Vec<(Scored, &[(usize, Alpha)])> = vec![(none, &[])];
+        let mut unions = Vec::new();
+        for candidate in &self.candidates {
+            let region = candidate.hypothesis.region;
+            // Beside other faults, a region without a failure has nothing to explain.
+            if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region))
+            {
+                continue;
+            }
+            let union = self.data.union(
+                (&fixed.shares, &fixed.regions),
+                (&candidate.shares, region),
+                self.scene,
+            );
+            let entry = Scored {
+                region,
+                ln_prior: candidate.hypothesis.ln_prior,
+                pooled: candidate.hypothesis.pooled,
+                ln_m: ln_m(&union, likelihood),
+                ln_kinds: self.ln_kinds(fixed, Some(candidate)),
+                p: 0.0,
+            };
+            scored.push((entry, &candidate.shares));
+            unions.push(union);
+        }
+        if !fixed.regions.is_empty() {
+            self.refine(fixed, &mut scored, &unions, likelihood);
+        }
+        scored
+    }
+
+    /// Beside other faults two things are dear to compute: what other subjects add beyond the faults that are
+    /// established, and a rate of its own. They are computed for those that may come first, in the order of the most
+    /// they can reach.
+    fn refine(
+        &self,
+        fixed: &Fixed,
+        scored: &mut [(Scored, &[(usize, Alpha)])],
+        unions: &[Shares],
+        likelihood: &mut Likelihood,
+    ) {
+        let own_rates = self.own_rates && fixed.regions.len() == 1;
+        let shares = |region: Region| self.pool.is_some_and(|pool| pool.shares(region));
+        let global: Vec<Region> = fixed.regions.iter().copied().filter(|r| shares(*r)).collect();
+        let pool = self.pool.filter(|pool| !pool.is_empty() && !global.is_empty());
+        if !own_rates && pool.is_none() {
+            return;
+        }
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for (i, ((entry, shares), union)) in scored.iter().skip(1).zip(unions).enumerate() {
+            let most = if own_rates {
+                let groups = self.data.pair_groups(&fixed.shares, shares, union);
+                most_likely(groups.values())
+            } else {
+                entry.ln_m
+            };
+            let pooled = entry.pooled.max(0.0);
+            order.push((entry.ln_prior + pooled + most + entry.ln_kinds, i));
+        }
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut best = scored[0].0.score();
+        let mut base = None;
+        for (most, i) in order {
+            let (entry, shares) = &mut scored[i + 1];
+            if most + REACH < best {
+                // It keeps what it has in common with the fixed ones, and nothing from elsewhere.
+                entry.pooled = entry.pooled.min(0.0);
+                continue;
+            }
+            if own_rates {
+                // Even odds that two faults share one rate or have one each.
+                let groups = self.data.pair_groups(&fixed.shares, shares, &unions[i]);
+                let ln_own = likelihood.ln_m_pair(&groups);
+                entry.ln_m = lse(&[entry.ln_m, ln_own]) - std::f64::consts::LN_2;
+            }
+            if let Some(pool) = pool.filter(|pool| pool.shares(entry.region)) {
+                let base = base.get_or_insert_with(|| pool.base(&global, likelihood));
+                entry.pooled = pool.gain(base, entry.region, likelihood);
+            }
+            best = best.max(entry.score());
+        }
+    }
+
+    fn ln_kinds(&self, fixed: &Fixed, joined: Option<&Candidate>) -> f64 {
+        let mut blamed: Vec<(Region, &[usize])> = fixed
+            .regions
+            .iter()
+            .copied()
+            .zip(fixed.failing.iter().map(Vec::as_slice))
+            .collect();
+        blamed.extend(joined.map(|c| (c.hypothesis.region, c.failing.as_slice())));
+        self.data.ln_kinds(&blamed, self.scene)
+    }
+
+    /// The set of faults that explains the data: the best one, then as long as another one pays for itself.
+    ///
+    /// Greedy alone starts from the best single region, which for two faults may be a wide one that covers both badly;
+    /// so the search starts from several of the best.
+    pub(crate) fn explain(&self, single: &Posterior, likelihood: &mut Likelihood) -> Vec<Region> {
+        let mut starts: Vec<&Scored> = single
+            .classes
+            .iter()
+            .filter(|class| !class.unobserved)
+            .filter_map(|class| class.members.first())
+            .map(|i| &single.scored[*i])
+            .collect();
+        starts.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region)));
+        let Some(best) = starts.first() else {
+            return Vec::new();
+        };
+        let mut chosen = vec![best.region];
+        let score = best.score();
+        let likeliest_prior = self
+            .candidates
+            .iter()
+            .map(|c| c.hypothesis.ln_prior + c.hypothesis.pooled.max(0.0))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mut pair: Option<(Scored, Scored, f64)> = None;
+        for seed in starts.iter().take(STARTS) {
+            // Likelihood and kinds can at best reach certainty.
+            if seed.before() + likeliest_prior < score + SECOND_FAULT {
+                continue;
+            }
+            if let Some(other) = self.best_addition(&[seed.region], likelihood) {
+                let total = seed.before() + other.score();
+                if pair.as_ref().is_none_or(|(_, _, best)| total > *best) {
+                    pair = Some(((*seed).clone(), other, total));
+                }
+            }
+        }
+        if let Some((first, second, total)) = pair
+            && total - score > SECOND_FAULT
+        {
+            chosen = vec![first.region, second.region];
+            if let Some(third) = self.best_addition(&chosen, likelihood)
+                && first.before() + second.before() + third.score() - total > SECOND_FAULT
+            {
+                chosen.push(third.region);
+            }
+        }
+        chosen
+    }
+
+    /// The region that adds most to the fixed ones; its score is that of the union, without what spoke for the fixed
+    /// before.
+    fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<Scored> {
+        self.score(&self.fix(fixed), likelihood)
+            .into_iter()
+            .skip(1)
+            .map(|(s, _)| s)
+            .max_by(|a, b| a.score().total_cmp(&b.score()).then(b.region.cmp(&a.region)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn ln_prior(&self, region: Region) -> f64 {
+        self.candidates
+            .iter()
+            .find(|c| c.hypothesis.region == region)
+            .map_or(f64::NEG_INFINITY, |c| c.hypothesis.ln_prior)
+    }
+
+    /// ln m of a union of regions.
+    pub(crate) fn ln_m(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
+        let fixed = self.fix(regions);
+        likelihood.ln_m(&self.data.groups(&fixed.shares))
+    }
+
+    /// Classes nearly as good as the first: a Bayes factor below ten, or fewer than three probes that could have told.
+    ///
+    /// With `by_odds` also those with posterior odds below ten. A rare cause that the evidence prefers by twenty and a
+    /// common one that was twenty times likelier before are equally likely now, however well the evidence told them apart.
+    pub(crate) fn near_ties<'p>(
+        &self,
+        posterior: &'p Posterior,
+        best: &Class,
+        by_odds: bool,
+    ) -> Vec<&'p Class> {
+        let ln_m = |class: &Class| {
+            class
+                .members
+                .first()
+                .map_or(f64::NEG_INFINITY, |i| posterior.scored[*i].ln_m)
+        };
+        posterior
+            .classes
+            .iter()
+            .filter(|class| !class.unobserved && class.signature != best.signature && class.mass >= NEAR_MASS)
+            .filter(|class| {
+                (ln_m(class) - ln_m(best)).abs() < NEAR_FACTOR
+                    || (by_odds && best.mass < NEAR_ODDS * class.mass)
+                    || self.apart(best, class) < NEAR_PROBES
+            })
+            .collect()
+    }
+
+    /// Probes on which two classes disagree.
+    fn apart(&self, a: &Class, b: &Class) -> f64 {
+        let mut differ: BTreeMap<usize, i64> = BTreeMap::new();
+        for (i, permille) in &a.signature {
+            *differ.entry(*i).or_default() += i64::from(*permille);
+        }
+        for (i, permille) in &b.signature {
+            *differ.entry(*i).or_default() -= i64::from(*permille);
+        }
+        differ
+            .into_iter()
+            .map(|(i, d)| {
+                f64::from(u32::try_from(d.abs()).unwrap_or(1000)) / 1000.0 * probes(self.data.cells[i].n)
+            })
+            .sum()
+    }
+}
+
+/// The likelihood of counts, each group with a rate of its own: no model reaches more.
+fn most_likely<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
+    let ln_share = |part: f64, all: f64| {
+        if part > 0.0 {
+            part * libm::log(part / all)
+        } else {
+            0.0
+        }
+    };
+    groups
+        .map(|(failures, successes)| {
+            let (failures, successes) = (probes(*failures), probes(*successes));
+            let all = failures + successes;
+            ln_share(failures, all) + ln_share(successes, all)
+        })
+        .sum()
+}
+
+/// How many of the best regions are tried as one half of two faults.
+const STARTS: usize = 6;
+/// Nats by which rates and kinds must part two regions that, beside other faults, break the same paths.
+const TOLD: f64 = 1.0;
+/// What another fault must earn beyond its prior, in nats.
+const SECOND_FAULT: f64 = 3.0;
+/// ln of a Bayes factor of ten.
+const NEAR_FACTOR: f64 = 2.3;
+const NEAR_ODDS: f64 = 10.0;
+const NEAR_PROBES: f64 = 3.0;
+/// A class with less is not worth a reader's doubt, however few probes spoke against it.
+const NEAR_MASS: f64 = 1e-3;

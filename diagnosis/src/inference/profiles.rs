@@ -1,0 +1,112 @@
+//! What kinds of failure a cause produces: a Dirichlet-multinomial over the classes of failure.
+//!
+//! Every hypothesis must account for all failures, inside its region and outside: a term for the inside alone would
+//! reward hypotheses with few failures inside. Classes stay what the paths cannot separate; kinds weigh only between
+//! classes, and between the causes of a region.
+//!
+//! A profile is what usually happens, not all that can. So with weight .3 a cause produces some one kind that its profile
+//! does not foresee, which bounds what a surprise costs to a few nats however often it repeats. What the term is for
+//! remains: two faults whose kinds differ are not one fault with two kinds.
+
+use parallax_model::{FailureKind, KindClass};
+
+use super::likelihood::lse;
+use crate::{regions::RegionKind, topology::ProxyMode};
+
+/// Pseudo-counts in the order of [`KindClass::ALL`].
+pub(crate) type Profile = [f64; KindClass::ALL.len()];
+
+pub(crate) const BACKGROUND: Profile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
+pub(crate) const NOLOCAL_DROPS: Profile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NOLOCAL_REFUSES: Profile = [1.0, 8.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NOLOCAL_EITHER: Profile = [4.0, 4.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const PROTO_VIP: Profile = [0.3, 0.1, 5.0, 0.1, 0.1, 1.0, 4.0, 0.3, 0.1, 0.1];
+pub(crate) const VIP: Profile = [4.0, 3.0, 1.0, 2.0, 0.5, 1.0, 0.3, 0.3, 0.1, 0.1];
+pub(crate) const TARGET: Profile = [2.0, 3.0, 1.0, 0.3, 0.3, 1.0, 0.3, 4.0, 0.1, 0.1];
+pub(crate) const BACKEND: Profile = [2.0, 4.0, 1.0, 0.3, 0.3, 0.3, 0.3, 4.0, 0.1, 0.1];
+pub(crate) const CLIENT: Profile = [6.0, 0.3, 0.3, 3.0, 0.3, 0.1, 0.1, 0.1, 0.1, 1.0];
+pub(crate) const CLIENT_VIP: Profile = [6.0, 3.0, 0.3, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NETWORK: Profile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const LOOPBACK: Profile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const DNS: Profile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
+
+/// How a node without an endpoint behaves under each implementation: IPVS answers with a refusal, the others drop.
+pub(crate) const fn nolocal(mode: ProxyMode) -> Profile {
+    match mode {
+        ProxyMode::Ipvs => NOLOCAL_REFUSES,
+        ProxyMode::Iptables | ProxyMode::Nftables => NOLOCAL_DROPS,
+        ProxyMode::Unknown => NOLOCAL_EITHER,
+    }
+}
+
+/// ln of the Dirichlet-multinomial of weighted counts, without the coefficient that is equal for all hypotheses.
+pub(crate) fn dm(counts: &Profile, pseudo: &Profile) -> f64 {
+    let total: f64 = pseudo.iter().sum();
+    let seen: f64 = counts.iter().sum();
+    let terms: f64 = counts
+        .iter()
+        .zip(pseudo)
+        .map(|(f, a)| libm::lgamma(a + f) - libm::lgamma(*a))
+        .sum();
+    libm::lgamma(total) - libm::lgamma(total + seen) + terms
+}
+
+/// One kind, whichever it is, again and again.
+const SOME_ONE_KIND: Profile = [0.1; KindClass::ALL.len()];
+const SURPRISE: f64 = 0.3;
+
+/// ln of the probability of the kinds of one fault.
+pub(crate) fn ln_kinds(counts: &Profile, pseudo: &Profile) -> f64 {
+    if counts.iter().all(|count| *count <= 0.0) {
+        return 0.0;
+    }
+    lse(&[
+        libm::log(1.0 - SURPRISE) + dm(counts, pseudo),
+        libm::log(SURPRISE) + dm(counts, &SOME_ONE_KIND),
+    ])
+}
+
+/// Whether a failure shows that the server understood what it was sent, so that no header before it was missing: a
+/// certificate that is wrong was shown, and a redirect or any status but 400 is the answer to a request.
+pub(crate) const fn was_understood(kind: &FailureKind, status: Option<u16>) -> bool {
+    match kind {
+        FailureKind::CertificateExpired
+        | FailureKind::CertificateNotYetValid
+        | FailureKind::CertificateWrongName
+        | FailureKind::CertificateUntrusted
+        | FailureKind::CertificateChainIncomplete
+        | FailureKind::CertificateExpiresSoon
+        | FailureKind::CertificateWrongIssuer
+        | FailureKind::TlsTooOld
+        | FailureKind::RedirectRefused
+        | FailureKind::RedirectLoop
+        | FailureKind::RedirectTooMany => true,
+        FailureKind::Status => matches!(status, Some(status) if status != 400 && status < 500),
+        _ => false,
+    }
+}
+
+/// What a region usually produces.
+pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> Profile {
+    match kind {
+        RegionKind::Healthy => BACKGROUND,
+        RegionKind::Target => TARGET,
+        RegionKind::Vip | RegionKind::OutsideAll | RegionKind::OutsideFrontNode => VIP,
+        RegionKind::Backend => BACKEND,
+        RegionKind::Bnode
+        | RegionKind::BnodeRemote
+        | RegionKind::Pair
+        | RegionKind::Zone
+        | RegionKind::Cross => NETWORK,
+        RegionKind::Client => CLIENT,
+        RegionKind::ClientVip => CLIENT_VIP,
+        RegionKind::NoLocal => nolocal(mode),
+        RegionKind::Same
+        | RegionKind::SameVip
+        | RegionKind::SelfPod
+        | RegionKind::SelfVip
+        | RegionKind::LbOwnNode => LOOPBACK,
+        RegionKind::ProtoVip => PROTO_VIP,
+        RegionKind::DnsClient | RegionKind::DnsAll | RegionKind::DnsName => DNS,
+    }
+}

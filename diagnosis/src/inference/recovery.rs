@@ -1,0 +1,246 @@
+//! Whether a region that failed passes again: one sequential test over all probes that cross it.
+//!
+//! The test of Wald (SPRT) between "still broken" and "healthy", pooled over clients and rounds. How often the region
+//! fails while it is broken is estimated from its own failures, so that a fault that loses every probe is over after a few
+//! successes, and one that loses one in twenty only after hundreds. The estimate is the lower bound of Wilson's score
+//! interval (Wilson 1927): a few failures prove no high rate.
+//!
+//! The same test ends incidents and voids evidence: what failed before a region proved healthy says nothing of it now.
+
+use std::collections::BTreeMap;
+
+use parallax_model::Round;
+
+use super::sequential::{P0, healthy_bound};
+use crate::{evidence::weights::probes, regions::share::Alpha};
+
+/// One-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.645;
+/// Rates of failure between which the test tells "still broken" from "healthy".
+const RATES: (f64, f64) = (0.01, 0.8);
+/// Rounds without a failure that recovery takes at least, however many probes pass in them: a fault may pause.
+const ROUNDS: i64 = 5;
+/// Rounds with a success among them.
+const ROUNDS_HEARD: u32 = 2;
+
+/// What crossed a region in one round.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Crossing {
+    failures: u64,
+    /// Successes by the share of their paths that cross.
+    successes: BTreeMap<Alpha, u64>,
+}
+
+impl Crossing {
+    /// Takes a cell in.
+    pub(crate) fn add(&mut self, share: Alpha, failures: u64, successes: u64) {
+        self.failures += failures;
+        if successes > 0 {
+            *self.successes.entry(share).or_default() += successes;
+        }
+    }
+
+    /// Successes, each as much as it crosses.
+    fn passed(&self) -> f64 {
+        let each = self.successes.iter();
+        each.map(|(share, weight)| share.get() * probes(*weight)).sum()
+    }
+}
+
+/// How far a region is from proving healthy.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recovery {
+    /// Failures, and probes that crossed, up to the last failure.
+    failures: f64,
+    crossed: f64,
+    last_failure: Option<Round>,
+    /// Since the last failure.
+    passed: f64,
+    rounds_heard: u32,
+    sum: f64,
+    latest: Option<Round>,
+}
+
+impl Recovery {
+    /// A region of which so many of the probes that cross it failed until now.
+    pub(crate) fn of(failures: f64, crossed: f64, last_failure: Round) -> Self {
+        Self {
+            failures,
+            crossed,
+            last_failure: Some(last_failure),
+            latest: Some(last_failure),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a round in. Rounds ascend.
+    pub(crate) fn step(&mut self, round: Round, crossing: &Crossing) {
+        self.latest = self.latest.max(Some(round));
+        let passed = crossing.passed();
+        if crossing.failures > 0 {
+            let failures = probes(crossing.failures);
+            self.failures += failures;
+            self.crossed += self.passed + passed + failures;
+            self.last_failure = Some(round);
+            (self.passed, self.rounds_heard, self.sum) = (0.0, 0, 0.0);
+            return;
+        }
+        if crossing.successes.is_empty() {
+            return;
+        }
+        self.passed += passed;
+        self.rounds_heard += 1;
+        let rate = self.rate();
+        for (share, weight) in &crossing.successes {
+            let failing = share.get() * rate + (1.0 - share.get()) * P0;
+            self.sum += probes(*weight) * libm::log((1.0 - failing) / (1.0 - P0));
+        }
+    }
+
+    /// Failures, and probes that crossed, up to the last failure.
+    pub(crate) const fn broken(&self) -> (f64, f64) {
+        (self.failures, self.crossed)
+    }
+
+    /// How often what crosses the region fails at least.
+    fn rate(&self) -> f64 {
+        if self.crossed <= 0.0 {
+            return RATES.1;
+        }
+        let (n, seen) = (self.crossed, (self.failures / self.crossed).min(1.0));
+        let spread = Z * libm::sqrt(seen * (1.0 - seen) / n + Z * Z / (4.0 * n * n));
+        ((seen + Z * Z / (2.0 * n) - spread) / (1.0 + Z * Z / n)).clamp(RATES.0, RATES.1)
+    }
+
+    /// Whether the region has proved healthy since its last failure.
+    pub(crate) fn accepts_healthy(&self) -> bool {
+        let long = match (self.last_failure, self.latest) {
+            (Some(failed), Some(latest)) => latest.0 - failed.0 >= ROUNDS,
+            _ => true,
+        };
+        long && self.rounds_heard >= ROUNDS_HEARD && self.sum <= healthy_bound()
+    }
+
+    /// Whether something passed since its last failure.
+    pub(crate) fn leans_healthy(&self) -> bool {
+        self.sum < 0.0
+    }
+}
+
+/// The last round, if any, in which a region proved healthy. Rounds ascend.
+pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, Crossing)>) -> Option<Round> {
+    let mut recovery = Recovery::default();
+    let mut healthy = None;
+    for (round, crossing) in rounds {
+        recovery.step(round, &crossing);
+        // Before the first failure there is nothing to recover from.
+        if recovery.last_failure.is_some() && recovery.accepts_healthy() {
+            healthy = Some(round);
+        }
+        // What comes after is another fault, with a rate of its own.
+        if healthy.is_some() && crossing.failures > 0 {
+            recovery = Recovery::default();
+            recovery.step(round, &crossing);
+        }
+    }
+    healthy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::weights::ONE;
+
+    fn crossing(failures: u64, successes: u64) -> Crossing {
+        let mut crossing = Crossing::default();
+        crossing.add(Alpha::new(1, 1), failures * ONE, successes * ONE);
+        crossing
+    }
+
+    /// Rounds until recovery is accepted after `before`, with so many successes a round.
+    fn rounds_to_recover(before: &[(u64, u64)], successes: u64) -> i64 {
+        let mut recovery = Recovery::default();
+        let mut round = 0;
+        for (failures, successes) in before {
+            recovery.step(Round(round), &crossing(*failures, *successes));
+            round += 1;
+        }
+        let cured = round;
+        while !recovery.accepts_healthy() {
+            assert!(round < 10_000, "never recovers");
+            recovery.step(Round(round), &crossing(0, successes));
+            round += 1;
+        }
+        round - cured
+    }
+
+    #[test]
+    fn what_lost_every_probe_recovers_after_the_fewest_rounds() {
+        assert_eq!(rounds_to_recover(&[(3, 0); 10], 3), ROUNDS);
+        assert_eq!(rounds_to_recover(&[(1, 0); 10], 1), ROUNDS);
+    }
+
+    #[test]
+    fn what_loses_one_probe_in_twenty_recovers_only_after_hundreds() {
+        let soft = [(1, 19); 40];
+        let rounds = rounds_to_recover(&soft, 20);
+        assert!((8..=20).contains(&rounds), "{rounds} rounds of 20 probes");
+        assert_eq!(
+            rounds_to_recover(&[(1, 0)], 1),
+            23,
+            "one failure proves no high rate"
+        );
+    }
+
+    #[test]
+    fn a_share_of_each_probe_takes_as_many_more() {
+        let mut recovery = Recovery::of(30.0, 30.0, Round(0));
+        let mut half = Crossing::default();
+        half.add(Alpha::new(1, 2), 0, 4 * ONE);
+        for round in 1..=ROUNDS {
+            recovery.step(Round(round), &half);
+        }
+        assert!(recovery.accepts_healthy());
+        let mut tenth = Crossing::default();
+        tenth.add(Alpha::new(1, 10), 0, 4 * ONE);
+        let mut recovery = Recovery::of(30.0, 30.0, Round(0));
+        for round in 1..=ROUNDS {
+            recovery.step(Round(round), &tenth);
+        }
+        assert!(!recovery.accepts_healthy());
+    }
+
+    #[test]
+    fn silence_and_a_single_round_prove_nothing() {
+        let mut recovery = Recovery::of(30.0, 30.0, Round(0));
+        for round in 1..100 {
+            recovery.step(Round(round), &Crossing::default());
+        }
+        assert!(!recovery.accepts_healthy() && !recovery.leans_healthy());
+        recovery.step(Round(100), &crossing(0, 1_000));
+        assert!(!recovery.accepts_healthy() && recovery.leans_healthy());
+        recovery.step(Round(101), &crossing(0, 1));
+        assert!(recovery.accepts_healthy());
+    }
+
+    #[test]
+    fn evidence_ends_where_the_region_proved_healthy() {
+        let history = |pattern: &[(u64, u64, usize)]| -> Vec<(Round, Crossing)> {
+            let rounds = pattern
+                .iter()
+                .flat_map(|(f, s, n)| std::iter::repeat_n((*f, *s), *n));
+            (0..)
+                .map(Round)
+                .zip(rounds.map(|(f, s)| crossing(f, s)))
+                .collect()
+        };
+        let cured = history(&[(0, 3, 5), (3, 0, 10), (0, 3, 20), (1, 2, 1)]);
+        assert_eq!(healthy_until(cured.into_iter()), Some(Round(34)));
+        let again = history(&[(3, 0, 10), (0, 3, 20), (3, 0, 2)]);
+        assert_eq!(healthy_until(again.into_iter()), Some(Round(29)));
+        let soft = history(&[(1, 19, 1), (0, 20, 1), (1, 19, 2), (0, 20, 2), (1, 19, 1)]);
+        assert_eq!(healthy_until(soft.into_iter()), None);
+        let never = history(&[(0, 3, 50)]);
+        assert_eq!(healthy_until(never.into_iter()), None);
+    }
+}

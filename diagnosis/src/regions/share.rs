@@ -1,0 +1,146 @@
+//! How much of a cell lies in a region: certain where a probe's path is known, a share where a choice on the way is not.
+
+use super::{Path, Region, paths::Scene};
+use crate::{
+    evidence::cells::{CellKey, Dest},
+    ids::{NameIx, NodeIx, PodIx},
+};
+
+/// Share of a cell's paths that cross a region, as a reduced fraction, so that equal shares are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Alpha {
+    num: u32,
+    den: u32,
+}
+
+impl Alpha {
+    pub(crate) const ZERO: Self = Self { num: 0, den: 1 };
+    pub(crate) const SURE: Self = Self { num: 1, den: 1 };
+
+    pub(crate) fn new(num: usize, den: usize) -> Self {
+        let (num, den) = (
+            u32::try_from(num).unwrap_or(u32::MAX),
+            u32::try_from(den).unwrap_or(u32::MAX).max(1),
+        );
+        let (mut a, mut b) = (num, den);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        Self {
+            num: num / a.max(1),
+            den: den / a.max(1),
+        }
+    }
+
+    pub(crate) const fn is_zero(self) -> bool {
+        self.num == 0
+    }
+
+    pub(crate) const fn is_sure(self) -> bool {
+        self.num == self.den
+    }
+
+    pub(crate) fn get(self) -> f64 {
+        f64::from(self.num) / f64::from(self.den)
+    }
+
+    /// Rounded to a thousandth: two regions that differ by less cannot be told apart.
+    pub(crate) fn permille(self) -> u32 {
+        let (num, den) = (u64::from(self.num), u64::from(self.den));
+        u32::try_from((num * 2000 + den) / (2 * den)).unwrap_or(1000)
+    }
+}
+
+/// Share of a cell's paths that cross any of the regions. The union is formed on paths and mixed afterwards: the
+/// product of two shares would be too small where both regions hide behind one unknown choice.
+pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
+    let client = scene.node_of_client(key.client);
+    let path = |backend: Option<PodIx>, node: Option<NodeIx>, name: Option<NameIx>| Path {
+        channel: key.channel,
+        client,
+        backend,
+        node,
+        receiver: None,
+        own: backend
+            .is_some_and(|pod| client.is_some() && scene.nodes.prober_pods.get(&pod).copied() == client),
+        name,
+    };
+    if scene.pool.len() > 1 && regions.iter().any(|region| region.asks_receiver()) {
+        return mixed(regions, key, scene, path);
+    }
+    let crosses = |path: Path| regions.iter().any(|region| region.holds(path, scene));
+    let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
+    let sure = |yes: bool| Alpha::new(usize::from(yes), 1);
+    match key.dest {
+        Dest::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
+        Dest::Peer(node) => sure(crosses(path(None, Some(node), None))),
+        Dest::Name(name) => sure(crosses(path(None, None, Some(name)))),
+        Dest::Unknown => {
+            let eligible = scene.eligible(key.client);
+            if eligible.is_empty() {
+                return sure(crosses(path(None, None, None)));
+            }
+            let hits = |pods: &[PodIx]| {
+                let hit = pods
+                    .iter()
+                    .filter(|pod| crosses(path(Some(**pod), node_of(**pod), None)))
+                    .count();
+                Alpha::new(hit, pods.len())
+            };
+            // Where policy Local is obeyed so strictly that nodes without an endpoint fail, nodes with one use it.
+            if scene.strict
+                && regions.contains(&Region::NoLocal)
+                && client.is_some_and(|node| scene.local.contains(&node))
+            {
+                let own: Vec<PodIx> = eligible
+                    .iter()
+                    .copied()
+                    .filter(|pod| node_of(*pod) == client)
+                    .collect();
+                if !own.is_empty() {
+                    return hits(&own);
+                }
+            }
+            hits(eligible)
+        }
+    }
+}
+
+/// The same where it matters which node a balancer chose: uniformly any of its pool, and whichever endpoint serves then.
+fn mixed(
+    regions: &[Region],
+    key: &CellKey,
+    scene: &Scene,
+    path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> Path,
+) -> Alpha {
+    let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
+    let ends: Vec<Path> = match key.dest {
+        Dest::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
+        Dest::Peer(node) => vec![path(None, Some(node), None)],
+        Dest::Name(name) => vec![path(None, None, Some(name))],
+        Dest::Unknown => {
+            let eligible = scene.eligible(key.client).iter();
+            let known: Vec<Path> = eligible
+                .map(|pod| path(Some(*pod), node_of(*pod), None))
+                .collect();
+            if known.is_empty() {
+                vec![path(None, None, None)]
+            } else {
+                known
+            }
+        }
+    };
+    // That an endpoint answered is the less likely, the fewer nodes lead to one: so its cell has the same share, although
+    // the node that led to this answer was a good one.
+    let mut hits = 0;
+    let mut all = 0;
+    for end in ends {
+        for node in &scene.pool {
+            let receiver = Some(*node);
+            let path = Path { receiver, ..end };
+            hits += usize::from(regions.iter().any(|region| region.holds(path, scene)));
+            all += 1;
+        }
+    }
+    Alpha::new(hits, all)
+}

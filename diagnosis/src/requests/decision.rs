@@ -1,0 +1,119 @@
+//! Which answer decided: told only where the cause would not have been named without what was asked for.
+
+use crate::{
+    evidence::{
+        cells::{CellKey, Counts, Dest, RoundCells},
+        weights::{probes, whole},
+    },
+    ids::World,
+    inference::{
+        judgement::{Finding, Judgement},
+        likelihood::failure_probability,
+    },
+    regions::{Region, share::alpha},
+};
+
+/// A hard fault against a quiet background: only to weigh answers against each other, never to judge.
+const BROKEN: f64 = 0.9;
+const BACKGROUND: f64 = 0.005;
+
+/// The answer that told most between the named region and what stood against it without the answers, in words.
+/// `without` is the judgement of the same window with the asked probes taken out.
+pub(crate) fn decided_by(
+    judgement: &Judgement,
+    finding: &Finding,
+    without: Option<&Judgement>,
+    asked: &RoundCells,
+    world: &World,
+) -> Option<String> {
+    let matching = without.and_then(|w| {
+        w.findings
+            .iter()
+            .find(|f| f.class.contains(&finding.region) || finding.class.contains(&f.region))
+    });
+    if matching.is_some_and(|f| f.named && f.class.len() <= finding.class.len()) {
+        return None;
+    }
+    let rival = rival(finding, without);
+    let scene = &judgement.case.scene;
+    let others: Vec<Region> = judgement
+        .findings
+        .iter()
+        .map(|f| f.region)
+        .filter(|r| *r != finding.region)
+        .collect();
+    let fails = |region: Region, key: &CellKey| {
+        let mut regions = others.clone();
+        regions.push(region);
+        failure_probability(alpha(&regions, key, scene).get(), BROKEN, BACKGROUND)
+    };
+    let weight = |key: &CellKey, counts: &Counts| {
+        let (named, other) = (fails(finding.region, key), fails(rival, key));
+        let (f, s) = (probes(counts.f), probes(counts.n - counts.f));
+        f * libm::log(named / other) + s * libm::log((1.0 - named) / (1.0 - other))
+    };
+    let told = asked
+        .iter()
+        .map(|(key, counts)| (weight(key, counts), key, counts))
+        .filter(|(weight, ..)| *weight > 0.0)
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)))?;
+    let (_, key, counts) = told;
+    let conclusion = if rival == Region::Healthy {
+        "more than chance".to_owned()
+    } else {
+        format!("{} ruled out", rival.describe(world))
+    };
+    Some(format!(
+        "asked {}: {} → {conclusion}",
+        path(key, world),
+        came(counts)
+    ))
+}
+
+/// What stood against the named region before the answers came.
+fn rival(finding: &Finding, without: Option<&Judgement>) -> Region {
+    let Some(without) = without else {
+        return Region::Healthy;
+    };
+    let tied = without
+        .findings
+        .iter()
+        .find(|f| f.class.contains(&finding.region))
+        .and_then(|f| f.class.iter().find(|r| !finding.class.contains(r)));
+    if let Some(region) = tied {
+        return *region;
+    }
+    let posterior = &without.posterior;
+    posterior
+        .classes
+        .iter()
+        .filter_map(|class| class.members.first())
+        .map(|i| posterior.scored[*i].region)
+        .find(|region| {
+            !finding.class.contains(region)
+                && !without.findings.iter().any(|f| f.named && f.region == *region)
+        })
+        .unwrap_or(Region::Healthy)
+}
+
+fn path(key: &CellKey, world: &World) -> String {
+    let from = world.vantages.name(key.client);
+    let from = from.node().map_or_else(|| from.to_string(), ToString::to_string);
+    let to = match key.dest {
+        Dest::Unknown => String::new(),
+        Dest::Entry(pod) => format!(" to {}", world.pods.name(pod)),
+        Dest::Peer(node) => format!(" to {}", world.nodes.name(node)),
+        Dest::Name(name) => format!(" for {}", world.names.name(name)),
+    };
+    format!("{} from {from}{to}", key.channel)
+}
+
+fn came(counts: &Counts) -> String {
+    let (all, failed) = (whole(counts.seen_n), whole(counts.seen_f));
+    match (all, failed) {
+        (0 | 1, 0) => "passes".to_owned(),
+        (0 | 1, _) => "fails".to_owned(),
+        (n, 0) => format!("passes {n} of {n}"),
+        (n, f) => format!("fails {f} of {n}"),
+    }
+}

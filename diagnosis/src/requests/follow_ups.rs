@@ -1,0 +1,144 @@
+//! The rule for directed pairs, which no prior makes likely before they have failed several times: after each failure
+//! from one node to another two repeats, the reverse, another source and another destination.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{Channel, Round};
+
+use super::{Variant, candidates::Ground, choice::Want, gain::Beliefs};
+use crate::{
+    evidence::cells::{CellKey, Dest},
+    ids::{NodeIx, VantageIx},
+    inference::judgement::FailingCells,
+    regions::{Region, share::alpha},
+};
+
+/// Rounds in which a failure is repeated.
+const REPEATS: i64 = 2;
+/// From so many failing paths of either end on it is the end.
+const MOSTLY: u64 = 3;
+/// Pairs followed in one round and subject.
+const PAIRS: usize = 4;
+
+/// What to ask about paths that failed lately and that no named region explains.
+pub(crate) fn follow_ups(
+    failing: &FailingCells,
+    round: Round,
+    explained: &[Region],
+    beliefs: &Beliefs,
+    ground: &Ground<'_>,
+) -> Vec<Want> {
+    let scene = ground.scene;
+    let recent: BTreeSet<CellKey> = failing
+        .range(Round(round.0 - REPEATS + 1)..)
+        .flat_map(|(_, keys)| keys.iter().copied())
+        .collect();
+    let mut pairs: Vec<(u64, NodeIx, NodeIx, CellKey)> = recent
+        .into_iter()
+        .filter(|key| alpha(explained, key, scene).is_zero())
+        .filter_map(|key| {
+            let from = scene.node_of_client(key.client)?;
+            let into = ground.scene.nodes.of_dest(key.dest)?;
+            (from != into).then(|| (elsewhere(from, into, ground), from, into, key))
+        })
+        // Where much of a client or into a node fails, no pair is in question.
+        .filter(|(elsewhere, ..)| *elsewhere < MOSTLY)
+        .collect();
+    pairs.sort();
+    pairs.dedup_by_key(|(_, from, into, _)| (*from, *into));
+    let mut wants = Vec::new();
+    let turns = [repeat, reverse, other_source, other_destination];
+    // All repeats first: they carry most.
+    for turn in turns {
+        for (_, from, into, key) in pairs.iter().take(PAIRS) {
+            let Some(asked) = turn(*from, *into, key, ground) else {
+                continue;
+            };
+            let shares = beliefs.shares(&asked, scene);
+            wants.push(Want {
+                key: asked,
+                variant: Variant::Plain,
+                bits: beliefs.bits(&shares),
+                separates: beliefs.separated(&shares),
+                reason: None,
+            });
+        }
+    }
+    wants
+}
+
+/// Cells that mostly fail between one of the two nodes and others: the fewer, the more it is about the pair.
+fn elsewhere(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
+    let others = ground.cells.iter().filter(|(key, counts)| {
+        let source = ground.scene.node_of_client(key.client);
+        let there = ground.scene.nodes.of_dest(key.dest);
+        2 * counts.f >= counts.n.max(1) && (source == Some(from)) != (there == Some(into))
+    });
+    u64::try_from(others.count()).unwrap_or(u64::MAX)
+}
+
+fn free(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+    let open = !ground.is_planned(&key);
+    (open && ground.speaking.contains(&key.client)).then_some(key)
+}
+
+/// A control that was not made yet.
+fn control(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+    free(key, ground).filter(|key| !ground.cells.contains_key(key))
+}
+
+fn vantage_on(node: NodeIx, ground: &Ground<'_>) -> Option<VantageIx> {
+    let mut here = ground
+        .scene
+        .nodes
+        .clients
+        .iter()
+        .filter(|(_, n)| **n == Some(node));
+    here.find(|(client, _)| ground.speaking.contains(client))
+        .map(|(client, _)| client)
+}
+
+fn has_echo(node: NodeIx, ground: &Ground<'_>) -> bool {
+    ground.scene.nodes.prober_pods.values().any(|n| *n == node)
+}
+
+fn mesh(client: VantageIx, node: NodeIx, ground: &Ground<'_>) -> Option<CellKey> {
+    has_echo(node, ground).then_some(CellKey {
+        channel: Channel::Mesh,
+        client,
+        dest: Dest::Peer(node),
+    })
+}
+
+fn repeat(_: NodeIx, _: NodeIx, key: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+    let answers = matches!(key.channel, Channel::Mesh | Channel::Direct);
+    answers.then(|| free(*key, ground)).flatten()
+}
+
+fn reverse(from: NodeIx, into: NodeIx, _: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+    control(mesh(vantage_on(into, ground)?, from, ground)?, ground)
+}
+
+/// Another node's probe into the same node, where none passed yet.
+fn other_source(from: NodeIx, into: NodeIx, key: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+    let nodes = ground.scene.nodes.clients.values().flatten();
+    let others: Vec<NodeIx> = nodes.copied().filter(|n| *n != from && *n != into).collect();
+    let at = picked(&others, ground)?;
+    let client = vantage_on(at, ground)?;
+    if key.channel == Channel::Direct {
+        return control(CellKey { client, ..*key }, ground);
+    }
+    control(mesh(client, into, ground)?, ground)
+}
+
+fn other_destination(from: NodeIx, into: NodeIx, key: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+    let nodes = ground.scene.nodes.prober_pods.values();
+    let others: Vec<NodeIx> = nodes.copied().filter(|n| *n != from && *n != into).collect();
+    control(mesh(key.client, picked(&others, ground)?, ground)?, ground)
+}
+
+/// Another one each round.
+fn picked(nodes: &[NodeIx], ground: &Ground<'_>) -> Option<NodeIx> {
+    let turn = usize::try_from(ground.turn.rem_euclid(i64::try_from(nodes.len()).ok()?.max(1))).ok()?;
+    nodes.get(turn).copied()
+}

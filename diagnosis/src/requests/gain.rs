@@ -1,0 +1,139 @@
+//! Expected information of a probe: how many bits its answer takes off the uncertainty about the cause.
+//!
+//! `EIG(x) = Hb(Σ P(h)·p_h(x)) − Σ P(h)·Hb(p_h(x))`, with `p_h` the failure probability under h, rates integrated out.
+//! Since p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0 = θ0 + α·θ1·(1−θ0), two moments of each hypothesis suffice: the result is
+//! exact, not a plug-in of means.
+
+use crate::{
+    evidence::cells::CellKey,
+    inference::{
+        data::{Data, Shares},
+        likelihood::Likelihood,
+        posterior::{Posterior, Scored},
+    },
+    regions::{Region, paths::Scene, share::alpha},
+};
+
+/// One explanation with what it predicts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Belief {
+    pub(crate) region: Region,
+    pub(crate) p: f64,
+    /// E[θ0].
+    background: f64,
+    /// E[θ1·(1−θ0)].
+    caused: f64,
+}
+
+impl Belief {
+    /// Probability that a probe fails of whose paths a share crosses the region.
+    pub(crate) fn fails(&self, share: f64) -> f64 {
+        self.background + self.caused * share
+    }
+}
+
+/// What is believed of one question, heaviest first: which region joins the fixed ones.
+#[derive(Debug, Clone)]
+pub(crate) struct Beliefs {
+    pub(crate) fixed: Vec<Region>,
+    pub(crate) list: Vec<Belief>,
+}
+
+/// Explanations with less are not worth a probe.
+const LEAST: f64 = 1e-6;
+/// Explanations compared; the rest has no mass to speak of.
+const MOST: usize = 64;
+
+impl Beliefs {
+    pub(crate) fn new(
+        data: &Data,
+        scene: &Scene,
+        given: &Posterior,
+        fixed: &[Region],
+        likelihood: &mut Likelihood,
+    ) -> Self {
+        let mut regions = Vec::new();
+        let mut shares = Shares::new();
+        for region in fixed {
+            let own = data.shares(*region, scene);
+            shares = data.union((&shares, &regions), (&own, *region), scene);
+            regions.push(*region);
+        }
+        let mut heaviest: Vec<&Scored> = given.scored.iter().filter(|s| s.p >= LEAST).collect();
+        heaviest.sort_by(|a, b| b.p.total_cmp(&a.p).then(a.region.cmp(&b.region)));
+        heaviest.truncate(MOST);
+        let total: f64 = heaviest.iter().map(|s| s.p).sum();
+        let list = heaviest
+            .into_iter()
+            .map(|scored| {
+                let own = data.shares(scored.region, scene);
+                let union = data.union((&shares, &regions), (&own, scored.region), scene);
+                let (background, caused) = likelihood.rates(&data.groups(&union));
+                Belief {
+                    region: scored.region,
+                    p: scored.p / total,
+                    background,
+                    caused,
+                }
+            })
+            .collect();
+        Self { fixed: regions, list }
+    }
+
+    /// Share of a cell's paths that each explanation breaks, the fixed regions included.
+    pub(crate) fn shares(&self, key: &CellKey, scene: &Scene) -> Vec<f64> {
+        let mut regions = self.fixed.clone();
+        regions.push(Region::Healthy);
+        let last = regions.len() - 1;
+        self.list
+            .iter()
+            .map(|belief| {
+                regions[last] = belief.region;
+                alpha(&regions, key, scene).get()
+            })
+            .collect()
+    }
+
+    /// Expected information in bits of a probe with these shares.
+    pub(crate) fn bits(&self, shares: &[f64]) -> f64 {
+        let (mut mixed, mut kept) = (0.0, 0.0);
+        for (belief, share) in self.list.iter().zip(shares) {
+            let fails = belief.fails(*share);
+            mixed += belief.p * fails;
+            kept += belief.p * entropy(fails);
+        }
+        (entropy(mixed) - kept).max(0.0)
+    }
+
+    /// The two explanations that the probe tells apart best, by their mass: healthy only where nothing else is left.
+    pub(crate) fn separated(&self, shares: &[f64]) -> Option<(Region, Region)> {
+        let mut best: Option<(f64, Region, Region)> = None;
+        let top = || self.list.iter().zip(shares).take(COMPARED).enumerate();
+        for (i, (a, share_a)) in top() {
+            for (_, (b, share_b)) in top().filter(|(j, _)| *j > i) {
+                let apart = a.fails(*share_a) - b.fails(*share_b);
+                let mut weight = a.p * b.p * apart * apart;
+                if a.region == Region::Healthy || b.region == Region::Healthy {
+                    weight *= HEALTHY_COUNTS;
+                }
+                if best.is_none_or(|(most, ..)| weight > most) {
+                    best = Some((weight, a.region, b.region));
+                }
+            }
+        }
+        best.filter(|(weight, ..)| *weight > 0.0).map(|(_, a, b)| (a, b))
+    }
+}
+
+/// Explanations that a reason names.
+const COMPARED: usize = 12;
+/// "Nothing at all" says less to a reader than another cause.
+const HEALTHY_COUNTS: f64 = 0.01;
+
+/// Entropy of a coin in bits.
+fn entropy(p: f64) -> f64 {
+    if p <= 0.0 || p >= 1.0 {
+        return 0.0;
+    }
+    -p * libm::log2(p) - (1.0 - p) * libm::log2(1.0 - p)
+}

@@ -1,0 +1,37 @@
+//! Lists, counts and probabilities as sentences say them.
+
+/// Rows of a sentence list at most this many names.
+pub(crate) const NAMES: usize = 6;
+
+/// "n2", "n2 and n3", "n2, n3 and 4 more".
+pub(crate) fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        _ if names.len() <= NAMES => {
+            let (last, rest) = names.split_last().map_or(("", &[][..]), |(l, r)| (l.as_str(), r));
+            format!("{} and {last}", rest.join(", "))
+        }
+        _ => format!("{} and {} more", names[..NAMES].join(", "), names.len() - NAMES),
+    }
+}
+
+/// "1 node", "3 nodes".
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
+}
+
+/// A probability as a sentence says it, never beyond what it is.
+pub(crate) fn likelihood(probability: f64) -> String {
+    // Two digits would round to certainty, which no evidence gives.
+    if probability > 0.99 {
+        return "over 0.99".to_owned();
+    }
+    // What is a hundredth but for the last bit of a float is that hundredth.
+    let hundredths = libm::floor(probability * 100.0 + 1e-9);
+    format!("{:.2}", hundredths / 100.0)
+}
