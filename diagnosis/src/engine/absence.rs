@@ -20,18 +20,19 @@ impl Engine {
         let until = at.plus(cache_ttl(self.settings));
         let now = self.leading();
         for name in now.difference(before) {
-            self.negative_until.insert(*name, until);
+            self.experience.negative_until.insert(*name, until);
         }
-        self.negative_until
+        self.experience
+            .negative_until
             .retain(|name, until| *until > at && now.contains(name));
-        self.routes.excuse(self.negative_until.clone());
+        self.cluster.routes.excuse(self.experience.negative_until.clone());
     }
 
     /// A name was resolved for the first time.
     pub(super) fn note_first_answer(&mut self, name: NameIx, at: EventTime) {
         let until = at.plus(cache_ttl(self.settings));
-        self.negative_until.insert(name, until);
-        self.routes.excuse(self.negative_until.clone());
+        self.experience.negative_until.insert(name, until);
+        self.cluster.routes.excuse(self.experience.negative_until.clone());
     }
 
     /// Whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no longer exists: an
@@ -41,25 +42,25 @@ impl Engine {
             return false;
         };
         let at = observation.at;
-        let ended = front.and_then(|front| self.routes.ended(front.address.ip()));
+        let ended = front.and_then(|front| self.cluster.routes.ended(front.address.ip()));
         if ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings))) {
             return true;
         }
         if phase != Phase::Connect {
             return false;
         }
-        let placed = self.topology.targets().get(&observation.target);
+        let placed = self.cluster.topology.targets().get(&observation.target);
         let entry = placed.and_then(|placed| placed.entry.as_ref());
         entry.is_some_and(|(service, _)| self.orphaned_for(service, at).is_some())
     }
 
     /// Names of targets that have somewhere to lead to.
     pub(super) fn leading(&self) -> BTreeSet<NameIx> {
-        let targets = self.topology.targets().keys();
+        let targets = self.cluster.topology.targets().keys();
         targets
             .filter_map(|id| self.world.targets.get(id))
-            .filter(|target| !self.routes.leads_nowhere(*target))
-            .filter_map(|target| self.routes.of(target).name)
+            .filter(|target| !self.cluster.routes.leads_nowhere(*target))
+            .filter_map(|target| self.cluster.routes.of(target).name)
             .collect()
     }
 }

@@ -73,7 +73,7 @@ impl Engine {
         if self.rules.split == Split::Whole || !matches!(seen.channel, Channel::Vip | Channel::Direct) {
             return None;
         }
-        let placed = self.topology.targets().get(&seen.target)?;
+        let placed = self.cluster.topology.targets().get(&seen.target)?;
         let ProbeSpec::Http(http) = &placed.target.probe else {
             return None;
         };
@@ -89,7 +89,7 @@ impl Engine {
     pub(super) fn unlike_before(&mut self, recorded: &Recorded) -> Option<Recorded> {
         let answer = self.answer_of(recorded)?;
         let target = &recorded.observation.target;
-        let baseline = self.answers.baselines.get(target)?;
+        let baseline = self.experience.answers.baselines.get(target)?;
         if !baseline.deviates(&answer) {
             return None;
         }
@@ -110,16 +110,16 @@ impl Engine {
     /// application that answers so.
     fn changed_on_purpose(&mut self, recorded: &Recorded, before: u16, status: u16) -> bool {
         let (target, at) = (&recorded.observation.target, recorded.observation.at);
-        let serves = application(&self.topology, target).is_some_and(|(key, _)| {
-            let service = self.topology.service(key);
+        let serves = application(&self.cluster.topology, target).is_some_and(|(key, _)| {
+            let service = self.cluster.topology.service(key);
             service.is_some_and(|service| !service.usable().is_empty())
         });
         if !serves {
             return false;
         }
         let settling = settling(self.settings.interval);
-        let rollout = self.answers.rollouts.get(target).copied();
-        if let Some(changed) = self.answers.changed.get_mut(target) {
+        let rollout = self.experience.answers.rollouts.get(target).copied();
+        if let Some(changed) = self.experience.answers.changed.get_mut(target) {
             let last_pod = rollout.map_or(changed.rollout, |rollout| rollout.max(changed.rollout));
             if changed.uniform == 0 && at - last_pod > settling {
                 return false;
@@ -132,7 +132,7 @@ impl Engine {
         let Some(rollout) = rollout.filter(|rollout| at >= *rollout && at - *rollout <= settling) else {
             return false;
         };
-        self.answers.changed.insert(
+        self.experience.answers.changed.insert(
             target.clone(),
             Changed {
                 status,
@@ -155,6 +155,7 @@ impl Engine {
         if let Some(answer) = self.answer_of(recorded) {
             let round = recorded.observation.at.round(self.settings.interval);
             let open = self
+                .experience
                 .answers
                 .open
                 .entry(recorded.observation.target.clone())
@@ -172,7 +173,7 @@ impl Engine {
             open,
             changed,
             ..
-        } = &mut self.answers;
+        } = &mut self.experience.answers;
         for (target, open) in open {
             let answers = open.close(round);
             if answers.is_empty() {
@@ -196,36 +197,37 @@ impl Engine {
 
     /// Notes which applications another topology has changed.
     pub(super) fn note_rollouts(&mut self, old: &Topology, at: EventTime) {
-        let topology = &self.topology;
+        let topology = &self.cluster.topology;
         for target in topology.targets().keys() {
             let (before, now) = (application(old, target), application(topology, target));
             if before.is_some() && now.is_some() && before != now {
-                self.answers.rollouts.insert(target.clone(), at);
+                self.experience.answers.rollouts.insert(target.clone(), at);
             }
         }
         let settling = settling(self.settings.interval);
         let kept = |target: &TargetId| topology.targets().contains_key(target);
-        self.answers.baselines.retain(|target, _| kept(target));
-        self.answers.open.retain(|target, _| kept(target));
-        self.answers.changed.retain(|target, _| kept(target));
-        self.answers
+        self.experience.answers.baselines.retain(|target, _| kept(target));
+        self.experience.answers.open.retain(|target, _| kept(target));
+        self.experience.answers.changed.retain(|target, _| kept(target));
+        self.experience
+            .answers
             .rollouts
             .retain(|target, rollout| kept(target) && at - *rollout <= settling);
     }
 
     /// Forgets what a target answered: what it answers from now on is what counts as working. Whether there was anything.
     pub fn reset_baseline(&mut self, target: &TargetId) -> bool {
-        self.answers.changed.remove(target);
-        self.answers.open.remove(target);
-        self.answers.baselines.remove(target).is_some()
+        self.experience.answers.changed.remove(target);
+        self.experience.answers.open.remove(target);
+        self.experience.answers.baselines.remove(target).is_some()
     }
 
     /// Answers that changed with the application.
     pub(super) fn changed_answers(&self) -> Vec<Finding> {
-        let changed = self.answers.changed.iter();
+        let changed = self.experience.answers.changed.iter();
         changed
             .filter(|(_, changed)| changed.is_confirmed())
-            .map(|(target, changed)| changed.finding(target, &self.topology))
+            .map(|(target, changed)| changed.finding(target, &self.cluster.topology))
             .collect()
     }
 }

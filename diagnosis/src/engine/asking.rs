@@ -204,18 +204,20 @@ impl Engine {
         if self.rules.split == Split::Phases {
             // Several probes of one path and round share one vote.
             for block in own.iter().chain(&controls) {
-                let all = self.blocks.get(block).and_then(|ring| ring.at(round));
+                let all = self.evidence.blocks.get(block).and_then(|ring| ring.at(round));
                 if let Some(cells) = self.asking.unasked(block, round).or(all) {
                     planned.push(cells);
                 }
             }
         }
-        let info = front.and_then(|f| self.topology.front(&f));
+        let info = front.and_then(|f| self.cluster.topology.front(&f));
         let no_direct = match (unit, info) {
             (Unit::Front(front), Some(info)) => {
-                let silent = |direct| self.blocks.contains_key(&direct) && !self.worked.contains(&direct);
+                let silent = |direct| {
+                    self.evidence.blocks.contains_key(&direct) && !self.experience.worked.contains(&direct)
+                };
                 let forbidden = self.direct_of(info).is_some_and(silent)
-                    && self.worked.contains(&Block::plain(Of::Vip(*front)));
+                    && self.experience.worked.contains(&Block::plain(Of::Vip(*front)));
                 forbidden.then_some(
                     "no endpoint ever answered directly: a NetworkPolicy or mutual TLS may forbid it",
                 )
@@ -223,7 +225,7 @@ impl Engine {
             _ => None,
         };
         let port = info.and_then(|info| {
-            let service = self.topology.service(&info.service)?;
+            let service = self.cluster.topology.service(&info.service)?;
             service.ports.iter().find(|p| p.port == info.port)?.node_port
         });
         Ground {
@@ -266,10 +268,16 @@ impl Engine {
             }
             (Channel::Vip | Channel::Proxied, _) => (self.host_of(unit)?, To::Front(front?)),
             (Channel::NodePort, _) => {
-                let info = self.topology.front(&front?)?;
-                let service = self.topology.service(&info.service)?;
+                let info = self.cluster.topology.front(&front?)?;
+                let service = self.cluster.topology.service(&info.service)?;
                 let port = service.ports.iter().find(|p| p.port == info.port)?.node_port?;
-                let address = *self.topology.nodes().get(vantage.node()?)?.addresses.first()?;
+                let address = *self
+                    .cluster
+                    .topology
+                    .nodes()
+                    .get(vantage.node()?)?
+                    .addresses
+                    .first()?;
                 let node_port = Front::tcp(SocketAddr::new(address, port));
                 (self.host_of(unit)?, To::NodePort(node_port))
             }
@@ -310,14 +318,14 @@ impl Engine {
     /// A host to ask for on a subject's paths: one that enters where the subject's endpoints are, a named one first.
     fn host_of(&self, unit: &Unit) -> Option<TargetId> {
         let info = match unit {
-            Unit::Front(front) => self.topology.front(front),
+            Unit::Front(front) => self.cluster.topology.front(front),
             _ => None,
         };
         let mut hosts: Vec<(bool, TargetId)> =
             self.targets_of(unit)
                 .into_iter()
                 .filter_map(|id| {
-                    let placed = self.topology.targets().get(&id)?;
+                    let placed = self.cluster.topology.targets().get(&id)?;
                     let enters = info.is_none_or(|info| {
                         placed.entry.as_ref().is_some_and(|(service, port)| {
                             *service == info.service && *port == info.target_port
@@ -340,7 +348,7 @@ impl Engine {
             ProbeSpec::Names(names) => Some((false, names.name.as_str() == name)),
             ProbeSpec::Echo { .. } => None,
         };
-        let targets = self.topology.targets().iter();
+        let targets = self.cluster.topology.targets().iter();
         targets
             .filter_map(|(id, placed)| {
                 let (host, same) = asks(&placed.target.probe)?;

@@ -45,7 +45,7 @@ impl Engine {
         facts: &[PriorFact],
         at: EventTime,
     ) {
-        self.leanings.remove(unit);
+        self.judgement.leanings.remove(unit);
         let named: Vec<&Finding> = judgement.findings.iter().filter(|f| f.named).collect();
         let mut reports = Vec::new();
         let mut waiting = None;
@@ -101,7 +101,7 @@ impl Engine {
         excused |=
             nothing_named && service.is_some_and(|service| self.orphaned_for(&service.key, at).is_some());
         if !judgement.unexplained {
-            self.unexplained.remove(unit);
+            self.judgement.unexplained.remove(unit);
         }
         self.incidents.report(unit, reports, at, &self.world);
         let sentence = match waiting {
@@ -116,13 +116,15 @@ impl Engine {
                         cells.join(", ")
                     )
                 };
-                if self.unexplained.insert(unit.clone()) {
+                if self.judgement.unexplained.insert(unit.clone()) {
                     self.incidents.note(Event::Unexplained { at, cells });
                 }
                 Some(sentence)
             }
             None if nothing_named && judgement.p_healthy < 0.5 && !self.is_named(unit, judgement) => {
-                self.leanings.insert(unit.clone(), self.leaning(judgement));
+                self.judgement
+                    .leanings
+                    .insert(unit.clone(), self.leaning(judgement));
                 Some(self.suspicion(judgement))
             }
             None => None,
@@ -130,7 +132,7 @@ impl Engine {
         match sentence {
             Some(sentence) => self.investigate(unit, judgement, sentence, excused),
             None => {
-                self.investigating.remove(unit);
+                self.judgement.investigating.remove(unit);
             }
         }
     }
@@ -138,12 +140,16 @@ impl Engine {
     fn investigate(&mut self, unit: &Unit, judgement: &Judgement, sentence: String, excused: bool) {
         let failing = judgement.findings.iter().map(|finding| finding.first_failure);
         let since = failing.min().unwrap_or(judgement.case.start);
-        let investigation = self.investigating.entry(unit.clone()).or_insert(Investigation {
-            subject: Self::subject_of(unit),
-            sentence: String::new(),
-            since: since.start(self.settings.interval),
-            excused,
-        });
+        let investigation = self
+            .judgement
+            .investigating
+            .entry(unit.clone())
+            .or_insert(Investigation {
+                subject: Self::subject_of(unit),
+                sentence: String::new(),
+                since: since.start(self.settings.interval),
+                excused,
+            });
         investigation.sentence = sentence;
         investigation.excused = excused;
     }
@@ -190,9 +196,9 @@ impl Engine {
 
     /// What the subjects that fail without a verdict lean to, where that is not "nothing is wrong".
     pub(crate) fn leanings(&self) -> impl Iterator<Item = &Leaning> {
-        let failing = self.leanings.iter();
+        let failing = self.judgement.leanings.iter();
         failing
-            .filter(|(unit, _)| self.investigating.contains_key(unit))
+            .filter(|(unit, _)| self.judgement.investigating.contains_key(unit))
             .filter_map(|(_, leaning)| leaning.as_ref())
     }
 
@@ -234,9 +240,11 @@ impl Engine {
 
     fn has_worked(&self, unit: &Unit, region: Region) -> bool {
         match (unit, region) {
-            (_, Region::DnsName(name)) => self.resolved.contains(&name),
+            (_, Region::DnsName(name)) => self.experience.resolved.contains(&name),
             // A prober that joins answers no echo before its first plan.
-            (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => self.answered.contains(&node),
+            (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => {
+                self.experience.answered.contains(&node)
+            }
             _ => self.ever_worked(unit),
         }
     }
@@ -244,7 +252,7 @@ impl Engine {
     pub(super) fn ever_worked(&self, unit: &Unit) -> bool {
         match unit {
             Unit::Front(front) => {
-                self.worked.contains(&Block::plain(Of::Vip(*front)))
+                self.experience.worked.contains(&Block::plain(Of::Vip(*front)))
                     || self
                         .targets_of(unit)
                         .iter()
@@ -252,11 +260,11 @@ impl Engine {
             }
             Unit::Endpoints(..) => {
                 let (own, _) = self.blocks_of(unit);
-                own.iter().any(|block| self.worked.contains(block))
+                own.iter().any(|block| self.experience.worked.contains(block))
             }
             Unit::Target(target) | Unit::Whole(target) => self.matrix.ever_ok(target, &self.world),
-            Unit::Dns => self.worked.contains(&Block::plain(Of::Dns)),
-            Unit::Mesh => self.worked.contains(&Block::plain(Of::Mesh)),
+            Unit::Dns => self.experience.worked.contains(&Block::plain(Of::Dns)),
+            Unit::Mesh => self.experience.worked.contains(&Block::plain(Of::Mesh)),
             // Only successes can be slow.
             Unit::Slow(_) => true,
         }
@@ -271,12 +279,13 @@ impl Engine {
         }
         match unit {
             Unit::Front(front) => self
+                .cluster
                 .topology
                 .front(front)
                 .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
             Unit::Endpoints(service, _) => Scope::Service(service.clone()),
             Unit::Target(target) => {
-                let placed = self.topology.targets().get(target);
+                let placed = self.cluster.topology.targets().get(target);
                 match placed.and_then(|p| p.entry.as_ref()) {
                     // A broken endpoint or front is the same whatever the phase it breaks.
                     Some((service, _)) if !matches!(finding.region, Region::Target | Region::Vip) => {
@@ -315,19 +324,19 @@ impl Engine {
             Unit::Front(front) => {
                 let mut targets: BTreeSet<TargetId> =
                     self.matrix.targets_of(front, &self.world).cloned().collect();
-                if let Some(info) = self.topology.front(front) {
+                if let Some(info) = self.cluster.topology.front(front) {
                     let entry = (info.service.clone(), info.target_port);
-                    let hosts = self.hosts.get(&entry).into_iter().flatten();
+                    let hosts = self.cluster.hosts.get(&entry).into_iter().flatten();
                     targets.extend(
                         hosts
-                            .filter(|id| default_front(&self.topology, id) == Some(*front))
+                            .filter(|id| default_front(&self.cluster.topology, id) == Some(*front))
                             .cloned(),
                     );
                 }
                 targets.into_iter().collect()
             }
             Unit::Endpoints(service, port) => {
-                let hosts = self.hosts.get(&(service.clone(), *port));
+                let hosts = self.cluster.hosts.get(&(service.clone(), *port));
                 hosts.cloned().unwrap_or_default()
             }
             Unit::Slow(inner) => self.targets_of(inner),
@@ -346,13 +355,14 @@ impl Engine {
         let start = judgement.case.start;
         let sum = |block: &Block| {
             let mut cells = RoundCells::new();
-            if let Some(ring) = self.blocks.get(block) {
+            if let Some(ring) = self.evidence.blocks.get(block) {
                 ring.sum_into(start, &mut cells);
             }
             cells
         };
-        let siblings = match (unit, front.and_then(|f| self.topology.front(&f))) {
+        let siblings = match (unit, front.and_then(|f| self.cluster.topology.front(&f))) {
             (Unit::Front(own), Some(info)) => self
+                .cluster
                 .topology
                 .fronts()
                 .iter()
@@ -364,7 +374,7 @@ impl Engine {
         };
         let everywhere = (finding.region.is_global() && matches!(unit, Unit::Mesh | Unit::Dns)).then(|| {
             let mut cells = RoundCells::new();
-            for (block, ring) in &self.blocks {
+            for (block, ring) in &self.evidence.blocks {
                 if !block.slow && matches!(block.of, Of::Vip(_) | Of::Direct(..)) {
                     ring.sum_into(start, &mut cells);
                 }
@@ -373,7 +383,8 @@ impl Engine {
         });
         let ttl = front.map_or_else(Vec::new, |front| {
             let address = front.address.ip();
-            self.ttl
+            self.evidence
+                .ttl
                 .iter()
                 .filter(|((asked, _), _)| *asked == address)
                 .map(|((_, vantage), evidence)| (vantage.clone(), *evidence))
@@ -382,20 +393,23 @@ impl Engine {
         let step = unit.is_slow().then(|| {
             let (own, _) = self.blocks_of(unit);
             own.iter()
-                .filter_map(|block| self.pace.step(block.of, finding.failing.iter().copied()))
+                .filter_map(|block| self.evidence.pace.step(block.of, finding.failing.iter().copied()))
                 .max_by_key(|step| step.took)
         });
         Desk {
             step: step.flatten(),
-            topology: &self.topology,
+            topology: &self.cluster.topology,
             world: &self.world,
             scene: &judgement.case.scene,
             unit,
             front,
             service: self.service_of_unit(unit),
-            withdrawals: &self.withdrawals,
+            withdrawals: &self.cluster.withdrawals,
             resolver: match unit.plain() {
-                Unit::Dns => self.resolvers.view(&self.topology, &finding.failing, start),
+                Unit::Dns => self
+                    .evidence
+                    .resolvers
+                    .view(&self.cluster.topology, &finding.failing, start),
                 _ => ResolverView::default(),
             },
             siblings,

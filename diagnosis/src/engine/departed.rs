@@ -21,7 +21,7 @@ impl Engine {
     /// Marks the open incidents whose subject is not in the topology that holds now; `old` held before.
     pub(super) fn mark_departed(&mut self, old: &Topology) {
         // Nothing has been read yet.
-        if self.topology.nodes().is_empty() {
+        if self.cluster.topology.nodes().is_empty() {
             return;
         }
         let mut incidents = std::mem::take(&mut self.incidents);
@@ -30,7 +30,7 @@ impl Engine {
     }
 
     fn departed(&self, tracked: &Tracked, old: &Topology) -> Option<String> {
-        let topology = &self.topology;
+        let topology = &self.cluster.topology;
         let left = |node| {
             let name = self.world.nodes.name(node);
             (!topology.nodes().contains_key(name)).then(|| format!("node {name} left the cluster"))
@@ -58,7 +58,7 @@ impl Engine {
                     return Some(format!("endpoint {name} is gone"));
                 }
             }
-            Region::DnsName(name) if !self.routes.asks(name) => {
+            Region::DnsName(name) if !self.cluster.routes.asks(name) => {
                 return Some(format!(
                     "{} is not asked for any more",
                     self.world.names.name(name)
@@ -101,13 +101,13 @@ impl Engine {
             let Scope::Front(front) = tracked.scope.plain() else {
                 return None;
             };
-            let visits = self.blocks.get(&Block::plain(Of::Vip(*front)));
+            let visits = self.evidence.blocks.get(&Block::plain(Of::Vip(*front)));
             let last = visits
                 .and_then(Ring::last)
                 .max(tracked.restored.map(|restored| restored.judged))?;
             let speak = |client| {
                 let vantage = self.world.vantages.name(client);
-                self.matrix.is_reporting(client, at, self.settings) && self.known.contains(vantage)
+                self.matrix.is_reporting(client, at, self.settings) && self.cluster.known.contains(vantage)
             };
             let unvisited = round.0 - last.0 >= UNVISITED && tracked.clients().all(speak);
             unvisited.then(|| format!("no client is led to {front} any more"))

@@ -17,13 +17,14 @@ impl Engine {
             return;
         }
         let plain = |row: &Row| row.assigned && row.whole.is_none();
-        if let Some((round, mut rows)) = self.rounds.whole(vantage, plain) {
-            let mut fold = self.folds.remove(&round).unwrap_or_default();
+        if let Some((round, mut rows)) = self.evidence.rounds.whole(vantage, plain) {
+            let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
             fold.note(&rows);
-            self.findings.take(round, &mut rows, &self.routes, &self.world);
-            self.resolvers.take(round, &rows);
+            self.findings
+                .take(round, &mut rows, &self.cluster.routes, &self.world);
+            self.evidence.resolvers.take(round, &rows);
             self.fold(&rows, &mut fold);
-            self.folds.insert(round, fold);
+            self.evidence.folds.insert(round, fold);
         }
     }
 
@@ -32,7 +33,7 @@ impl Engine {
         let number = |waiting| match waiting {
             Waiting::Row(row) => Some(row),
             Waiting::Strange(vantage, recorded) => {
-                Row::learn(&recorded, vantage, &mut self.world, &self.routes)
+                Row::learn(&recorded, vantage, &mut self.world, &self.cluster.routes)
             }
         };
         waiting.into_iter().filter_map(number).collect()
@@ -68,25 +69,25 @@ impl Engine {
     pub(super) fn fold(&mut self, rows: &[Row], fold: &mut Fold) {
         self.book(rows.iter(), fold);
         if self.rules.split == Split::Phases {
-            self.pace.book(
+            self.evidence.pace.book(
                 rows,
-                &self.routes,
+                &self.cluster.routes,
                 &mut self.world,
-                &self.restarted,
+                &self.evidence.restarted,
                 &mut fold.blocks,
             );
         }
     }
 
     pub(super) fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut Fold) {
-        let (routes, world) = (&self.routes, &mut self.world);
+        let (routes, world) = (&self.cluster.routes, &mut self.world);
         book(
             rows,
             routes,
             world,
             self.rules.split,
-            &self.restarted,
-            &self.worked,
+            &self.evidence.restarted,
+            &self.experience.worked,
             &mut fold.blocks,
         );
     }

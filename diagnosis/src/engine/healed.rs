@@ -39,6 +39,7 @@ impl Engine {
         for finding in judgement.findings.iter().filter(|finding| finding.named) {
             let region = finding.region;
             let known = self
+                .judgement
                 .units
                 .get(unit)
                 .and_then(|state| state.healed.get(&region))
@@ -50,7 +51,7 @@ impl Engine {
             );
             let healed = since.or(known.filter(|round| *round >= case.start));
             let Some(healed) = healed else { continue };
-            if let Some(state) = self.units.get_mut(unit) {
+            if let Some(state) = self.judgement.units.get_mut(unit) {
                 state.healed.insert(region, healed);
             }
             latest = latest.max(Some(healed));
@@ -70,7 +71,7 @@ impl Engine {
         let mut shares: BTreeMap<CellKey, Alpha> = BTreeMap::new();
         let mut rounds: BTreeMap<Round, Crossing> = BTreeMap::new();
         for block in own.iter().chain(controls) {
-            let Some(ring) = self.blocks.get(block) else {
+            let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
             };
             for (round, cells) in ring.since(start) {

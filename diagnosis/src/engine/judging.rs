@@ -27,13 +27,20 @@ impl Engine {
     /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
     pub(super) fn step(&mut self, unit: &Unit, round: Round) {
         let (own, _) = self.blocks_of(unit);
-        let totals = own.iter().filter_map(|b| Some(self.blocks.get(b)?.total(round)));
+        let totals = own
+            .iter()
+            .filter_map(|b| Some(self.evidence.blocks.get(b)?.total(round)));
         let (failures, all) = totals.fold((0, 0), |(f, n), total| (f + total.0, n + total.1));
         let fails = failures > 0;
-        let rising = self.units.get(unit).is_some_and(|state| state.streams.any());
+        let rising = self
+            .judgement
+            .units
+            .get(unit)
+            .is_some_and(|state| state.streams.any());
         let concerned = self.incidents.concerns(unit);
-        if !concerned && !self.investigating.contains_key(unit) {
-            self.units
+        if !concerned && !self.judgement.investigating.contains_key(unit) {
+            self.judgement
+                .units
                 .entry(unit.clone())
                 .or_default()
                 .quiet
@@ -44,11 +51,12 @@ impl Engine {
         }
         let mut cells = RoundCells::new();
         for block in &own {
-            if let Some(found) = self.blocks.get(block).and_then(|ring| ring.at(round)) {
+            if let Some(found) = self.evidence.blocks.get(block).and_then(|ring| ring.at(round)) {
                 found.add_to(&mut cells);
             }
         }
-        self.units
+        self.judgement
+            .units
             .entry(unit.clone())
             .or_default()
             .streams
@@ -61,14 +69,14 @@ impl Engine {
 
     pub(super) fn scene(&self, unit: &Unit, cells: &RoundCells) -> Scene {
         let mut scene = Scene {
-            nodes: Arc::clone(&self.nodes),
+            nodes: Arc::clone(&self.cluster.nodes),
             ..Scene::default()
         };
         let front = self.front_of_unit(unit);
         match (front, self.service_of_unit(unit)) {
             (Some(front), Some(service)) => {
                 let clients = cells.keys().map(|key| key.client).collect();
-                scene = scene.with_service(&self.topology, &self.world, &front, service, &clients);
+                scene = scene.with_service(&self.cluster.topology, &self.world, &front, service, &clients);
             }
             (None, Some(service)) => scene = scene.with_endpoints(&self.world, service),
             (_, None) => {}
@@ -78,17 +86,19 @@ impl Engine {
     }
 
     pub(super) fn judge_unit(&mut self, unit: &Unit, round: Round, at: EventTime) {
-        let Some(state) = self.units.get(unit) else { return };
+        let Some(state) = self.judgement.units.get(unit) else {
+            return;
+        };
         let (own, controls) = self.blocks_of(unit);
         let first = own
             .iter()
-            .filter_map(|b| self.blocks.get(b)?.first())
+            .filter_map(|b| self.evidence.blocks.get(b)?.first())
             .min()
             .unwrap_or(round);
         let floor = state.floor.map_or(first, |floor| floor.max(first));
         let fails = own
             .iter()
-            .filter_map(|b| self.blocks.get(b))
+            .filter_map(|b| self.evidence.blocks.get(b))
             .any(|ring| ring.fails_since(floor));
         if !state.streams.any() || !fails {
             self.leave(unit);
@@ -102,6 +112,7 @@ impl Engine {
             background,
         };
         let mut likelihood = self
+            .judgement
             .likelihoods
             .remove(&grid)
             .unwrap_or_else(|| Likelihood::on(grid));
@@ -110,7 +121,7 @@ impl Engine {
         if let Some((judgement, _)) = &mut judged
             && let Some(fresh) = self.void(unit, judgement, blocks)
         {
-            let fails = own.iter().filter_map(|b| self.blocks.get(b));
+            let fails = own.iter().filter_map(|b| self.evidence.blocks.get(b));
             let mut fails = fails.map(|ring| ring.fails_since(fresh));
             judged = if fails.any(|fails| fails) {
                 self.judge_windows(
@@ -135,14 +146,14 @@ impl Engine {
         } else {
             self.leave(unit);
         }
-        self.likelihoods.insert(grid, likelihood);
+        self.judgement.likelihoods.insert(grid, likelihood);
     }
 
     /// Nothing is open about a subject.
     fn leave(&mut self, unit: &Unit) {
-        self.investigating.remove(unit);
-        self.leanings.remove(unit);
-        self.unexplained.remove(unit);
+        self.judgement.investigating.remove(unit);
+        self.judgement.leanings.remove(unit);
+        self.judgement.unexplained.remove(unit);
         self.asking.forget(unit);
     }
 
@@ -168,17 +179,18 @@ impl Engine {
     /// How many addresses of nodes anybody went to: none of the others is a question that is asked.
     pub(super) fn machines_met(&self) -> usize {
         let met = |block: &&Block| {
-            !block.slow && matches!(block.of, Of::Vip(front) if self.topology.machine(&front).is_some())
+            !block.slow
+                && matches!(block.of, Of::Vip(front) if self.cluster.topology.machine(&front).is_some())
         };
-        self.blocks.keys().filter(met).count()
+        self.evidence.blocks.keys().filter(met).count()
     }
 
     /// Fronts and targets are judged each on its own.
     pub(crate) fn doubt(&self, unit: &Unit) -> Doubt {
         match (self.rules.split, unit.plain()) {
             (Split::Phases, Unit::Front(_) | Unit::Endpoints(..) | Unit::Target(_)) => {
-                let fronts = self.topology.fronts().len() + self.met;
-                Doubt::among(fronts + self.topology.targets().len())
+                let fronts = self.cluster.topology.fronts().len() + self.evidence.met;
+                Doubt::among(fronts + self.cluster.topology.targets().len())
             }
             _ => Doubt::among(1),
         }
@@ -189,7 +201,7 @@ impl Engine {
         let mut rings = own
             .iter()
             .chain(controls)
-            .filter_map(|block| self.blocks.get(block));
+            .filter_map(|block| self.evidence.blocks.get(block));
         !rings.any(|ring| {
             let mut keys = ring.since(floor).flat_map(|(_, cells)| cells.keys());
             keys.any(|key| matches!(key.dest, Dest::Entry(_) | Dest::Peer(_)))
@@ -210,7 +222,7 @@ impl Engine {
         // and there are tens of thousands of them.
         let many = controls
             .iter()
-            .filter_map(|block| self.blocks.get(block))
+            .filter_map(|block| self.evidence.blocks.get(block))
             .any(|ring| ring.width() > MANY_CELLS);
         let near = many.then(|| self.near(&cells));
         self.sum(controls, start, unasked, &mut cells, near.as_ref());
@@ -219,7 +231,7 @@ impl Engine {
 
     fn sum(&self, blocks: &[Block], start: Round, unasked: bool, sums: &mut RoundCells, near: Option<&Near>) {
         for block in blocks {
-            let Some(ring) = self.blocks.get(block) else {
+            let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
             };
             for (round, all) in ring.since(start) {
@@ -235,9 +247,14 @@ impl Engine {
 
     /// The clients on, and the way to, every node at which one of the cells starts or ends.
     fn near(&self, cells: &RoundCells) -> Near {
-        let ends = |key: &CellKey| [self.nodes.of_client(key.client), self.nodes.of_dest(key.dest)];
+        let ends = |key: &CellKey| {
+            [
+                self.cluster.nodes.of_client(key.client),
+                self.cluster.nodes.of_dest(key.dest),
+            ]
+        };
         let nodes: BTreeSet<NodeIx> = cells.keys().flat_map(ends).flatten().collect();
-        let clients = self.nodes.clients.iter();
+        let clients = self.cluster.nodes.clients.iter();
         Near {
             clients: clients
                 .filter(|(_, node)| node.is_some_and(|node| nodes.contains(&node)))
@@ -280,7 +297,7 @@ impl Engine {
         let mut rounds = BTreeSet::new();
         let mut failing = FailingCells::new();
         for (i, block) in own.iter().chain(controls).enumerate() {
-            let Some(ring) = self.blocks.get(block) else {
+            let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
             };
             for (round, all) in ring.failing(floor) {

@@ -14,6 +14,7 @@ mod pacing;
 mod pooling;
 mod presence;
 mod remembering;
+mod state;
 mod subjects;
 mod unread;
 mod vouching;
@@ -22,45 +23,33 @@ pub(crate) use concluding::Leaning;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     sync::Arc,
 };
 
-use parallax_model::{
-    Channel, EventTime, Front, Outcome, Placement, Recorded, Round, ServiceKey, TargetId, TtlEvidence,
-    Vantage,
-};
+use parallax_model::{Channel, EventTime, Outcome, Placement, Recorded, Round, Vantage};
 
-use self::{absence::NegativeUntil, answers::Answers, healed::Healed, pooling::Beside, remembering::Resumed};
+use self::{
+    remembering::Resumed,
+    state::{Attendance, ClusterState, EvidenceState, Experience, HazardState, JudgementState},
+};
 use crate::{
     evidence::{
         block::{Block, Of},
-        booking::Restarted,
-        cells::{ClosedCells, Dest, Ring},
-        fold::Fold,
-        latency::Pace,
+        cells::{ClosedCells, Dest},
         ledger::Split,
-        resolvers::Resolvers,
         rounds::{Refused, Rounds},
         routes::{Routes, front_of},
         row::Row,
-        weights::{ONE, probes},
     },
-    findings::{Facts, Findings, Hazard, hazards},
-    ids::{NameIx, NodeIx, VantageIx, World},
+    findings::{Facts, Findings, hazards},
+    ids::{VantageIx, World},
     incident::{Event, Incidents, known_at},
-    inference::{
-        judgement::Streams,
-        likelihood::{Background, Grid, Likelihood},
-        prior::PriorFact,
-        unit::Unit,
-    },
-    matrix::{Matrix, Place, Pulse, by_mesh},
+    matrix::{Matrix, Place, by_mesh},
     regions::paths::Nodes,
     requests::{Asking, is_aside},
     settings::Settings,
-    topology::{Topology, Withdrawals, former::FormerPods},
-    view::{Counters, Investigation, View},
+    topology::Topology,
+    view::{Counters, View},
 };
 
 /// What became of one observation.
@@ -105,109 +94,26 @@ impl Default for Rules {
     }
 }
 
-#[derive(Debug, Default)]
-struct UnitState {
-    streams: Streams,
-    /// Evidence before this round belongs to something that is over.
-    floor: Option<Round>,
-    healed: Healed,
-    quiet: Quiet,
-}
-
-/// How often a subject fails while nothing is wrong with it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Quiet {
-    failures: u64,
-    probes: u64,
-}
-
-/// Probes before a subject's own background is believed, and those after which the older half is forgotten.
-const QUIET_ENOUGH: u64 = 2_000 * ONE;
-const QUIET_MOST: u64 = 200_000 * ONE;
-
-impl Quiet {
-    fn learn(&mut self, failures: u64, probes: u64) {
-        self.failures += failures;
-        self.probes += probes;
-        if self.probes > QUIET_MOST {
-            self.failures /= 2;
-            self.probes /= 2;
-        }
-    }
-
-    fn background(self) -> Background {
-        if self.probes < QUIET_ENOUGH {
-            Background::default()
-        } else {
-            Background::of(probes(self.failures) / probes(self.probes))
-        }
-    }
-}
-
-/// A front and the Service behind it, as far as either is known.
-type ServedFront = (Option<Front>, Option<ServiceKey>);
-
 /// Rounds, cells, verdicts and incidents of one mesh.
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
     rules: Rules,
-    topology: Arc<Topology>,
-    /// Since when its source could not be read, while that is so.
-    unread: Option<EventTime>,
-    known: BTreeSet<Vantage>,
+    /// Numbers for names.
     world: World,
-    nodes: Arc<Nodes>,
-    routes: Routes,
-    /// Hosts behind each port of each Service.
-    hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
-    rounds: Rounds,
-    blocks: BTreeMap<Block, Ring>,
-    /// What is folded of rounds that are open.
-    folds: BTreeMap<Round, Fold>,
-    restarted: Restarted,
-    former: FormerPods,
-    /// Services with an endpoint whose node left the cluster, and when.
-    orphans: BTreeMap<ServiceKey, EventTime>,
-    /// Blocks in which something once succeeded.
-    worked: BTreeSet<Block>,
-    resolved: BTreeSet<NameIx>,
-    negative_until: NegativeUntil,
-    /// Nodes whose prober ever answered another's echo.
-    answered: BTreeSet<NodeIx>,
-    /// The last round in which the prober of a node was there.
-    present: BTreeMap<NodeIx, Round>,
-    /// Nodes that were found dead since then.
-    dead: BTreeSet<NodeIx>,
-    units: BTreeMap<Unit, UnitState>,
+    cluster: ClusterState,
+    evidence: EvidenceState,
+    experience: Experience,
+    attendance: Attendance,
+    judgement: JudgementState,
     incidents: Incidents,
-    investigating: BTreeMap<Unit, Investigation>,
-    /// What those among them lean to that had no verdict at their last judgement.
-    leanings: BTreeMap<Unit, Option<Leaning>>,
-    /// Said to be unexplained already.
-    unexplained: BTreeSet<Unit>,
     asking: Asking,
     matrix: Matrix,
-    pace: Pace,
-    ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
-    likelihoods: BTreeMap<Grid, Likelihood>,
-    beside: Beside,
-    /// Addresses of nodes that anybody went to.
-    met: usize,
-    /// What the topology says of causes, by front and Service, as far as it was asked for.
-    prior_facts: BTreeMap<ServedFront, Arc<[PriorFact]>>,
+    findings: Findings,
+    hazards: HazardState,
     counters: Counters,
-    answers: Answers,
     /// Where it took up what another process left.
     resumed: Option<Resumed>,
-    findings: Findings,
-    resolvers: Resolvers,
-    withdrawals: Withdrawals,
-    /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
-    facts: Facts,
-    /// The matrix as it was when these were taken from it.
-    pulse: Pulse,
-    hazards: Vec<Hazard>,
 }
 
 impl Engine {
@@ -231,50 +137,22 @@ impl Engine {
         let mut engine = Self {
             settings,
             rules,
-            known: topology.vantages().into_iter().collect(),
-            topology,
-            unread: None,
             world: World::default(),
-            nodes: Arc::default(),
-            routes: Routes::default(),
-            hosts: BTreeMap::new(),
-            rounds: Rounds::new(settings),
-            blocks: BTreeMap::new(),
-            folds: BTreeMap::new(),
-            restarted: BTreeMap::new(),
-            former: FormerPods::default(),
-            orphans: BTreeMap::new(),
-            worked: BTreeSet::new(),
-            resolved: BTreeSet::new(),
-            negative_until: BTreeMap::new(),
-            answered: BTreeSet::new(),
-            present: BTreeMap::new(),
-            dead: BTreeSet::new(),
-            units: BTreeMap::new(),
+            cluster: ClusterState::new(topology),
+            evidence: EvidenceState::new(settings),
+            experience: Experience::default(),
+            attendance: Attendance::default(),
+            judgement: JudgementState::new(),
             incidents: Incidents::default(),
-            investigating: BTreeMap::new(),
-            leanings: BTreeMap::new(),
-            unexplained: BTreeSet::new(),
             asking: Asking::default(),
             matrix: Matrix::default(),
-            pace: Pace::default(),
-            ttl: BTreeMap::new(),
-            likelihoods: BTreeMap::new(),
-            beside: Beside::new(),
-            met: 0,
-            prior_facts: BTreeMap::new(),
-            counters: Counters::default(),
-            answers: Answers::default(),
-            resumed: None,
             findings: Findings::default(),
-            resolvers: Resolvers::default(),
-            withdrawals: Withdrawals::default(),
-            facts: Facts::default(),
-            pulse: Pulse::default(),
-            hazards: Vec::new(),
+            hazards: HazardState::default(),
+            counters: Counters::default(),
+            resumed: None,
         };
         engine.learn_names();
-        let topology = Arc::clone(&engine.topology);
+        let topology = Arc::clone(&engine.cluster.topology);
         engine.findings.learn(&topology);
         engine.show(&topology);
         engine.look_ahead(EventTime(i64::MIN), true);
@@ -283,14 +161,18 @@ impl Engine {
 
     /// Numbers the topology's names in their own order, before any observation does.
     fn learn_names(&mut self) {
-        let topology = Arc::clone(&self.topology);
-        self.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.known));
-        self.routes = Routes::new(&topology, &mut self.world);
-        self.prior_facts.clear();
-        self.hosts.clear();
+        let topology = Arc::clone(&self.cluster.topology);
+        self.cluster.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.cluster.known));
+        self.cluster.routes = Routes::new(&topology, &mut self.world);
+        self.cluster.prior_facts.clear();
+        self.cluster.hosts.clear();
         for (target, placed) in topology.targets() {
             if let Some(entry) = &placed.entry {
-                self.hosts.entry(entry.clone()).or_default().push(target.clone());
+                self.cluster
+                    .hosts
+                    .entry(entry.clone())
+                    .or_default()
+                    .push(target.clone());
             }
         }
     }
@@ -298,19 +180,23 @@ impl Engine {
     /// Works out who would fail, from the topology and from what probes have shown by now.
     fn look_ahead(&mut self, now: EventTime, new_topology: bool) {
         let pulse = self.matrix.pulse(now, self.settings);
-        let mut facts = if new_topology || pulse != self.pulse {
-            Facts::of(&self.topology, &self.world, self.matrix.seen(now, self.settings))
+        let mut facts = if new_topology || pulse != self.hazards.pulse {
+            Facts::of(
+                &self.cluster.topology,
+                &self.world,
+                self.matrix.seen(now, self.settings),
+            )
         } else {
             Facts {
                 published: BTreeMap::new(),
-                ..self.facts.clone()
+                ..self.hazards.facts.clone()
             }
         };
-        self.pulse = pulse;
+        self.hazards.pulse = pulse;
         self.findings.teach(&mut facts, &self.world);
-        if new_topology || facts != self.facts {
-            self.hazards = hazards(&self.topology, &facts);
-            self.facts = facts;
+        if new_topology || facts != self.hazards.facts {
+            self.hazards.found = hazards(&self.cluster.topology, &facts);
+            self.hazards.facts = facts;
         }
     }
 
@@ -337,17 +223,17 @@ impl Engine {
     fn take(&mut self, recorded: &Recorded) -> Booked {
         let observation = &recorded.observation;
         let known_target = observation.channel == Channel::Mesh
-            || self.topology.targets().contains_key(&observation.target)
-            || self.topology.is_apart(&observation.target);
-        if !known_target || !is_known(&self.known, &self.topology, &recorded.vantage) {
+            || self.cluster.topology.targets().contains_key(&observation.target)
+            || self.cluster.topology.is_apart(&observation.target);
+        if !known_target || !is_known(&self.cluster.known, &self.cluster.topology, &recorded.vantage) {
             self.counters.unknown += 1;
             return Booked::Unknown;
         }
         // Known vantages are numbered with the topology, others as soon as they speak.
         let vantage = self.world.vantages.intern(&recorded.vantage);
-        let (world, routes) = (&self.world, &self.routes);
+        let (world, routes) = (&self.world, &self.cluster.routes);
         let row = || Row::of(recorded, vantage, world, routes);
-        match self.rounds.put(vantage, recorded, row) {
+        match self.evidence.rounds.put(vantage, recorded, row) {
             Err(Refused::Implausible) => {
                 self.counters.implausible += 1;
                 return Booked::Implausible;
@@ -359,13 +245,13 @@ impl Engine {
             Err(Refused::Duplicate) => return Booked::Late,
             Ok(()) => {}
         }
-        if !self.known.contains(&recorded.vantage) {
+        if !self.cluster.known.contains(&recorded.vantage) {
             // A second prober of a known node (its host network, say) counts from its first word on.
-            self.known.insert(recorded.vantage.clone());
+            self.cluster.known.insert(recorded.vantage.clone());
             let node = recorded.vantage.node().map(|name| self.world.nodes.intern(name));
-            Arc::make_mut(&mut self.nodes).add_client(vantage, node);
+            Arc::make_mut(&mut self.cluster.nodes).add_client(vantage, node);
         }
-        let front = front_of(&self.topology, observation);
+        let front = front_of(&self.cluster.topology, observation);
         // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
         // the host behind it.
         let beside = observation
@@ -373,7 +259,10 @@ impl Engine {
             .as_ref()
             .is_some_and(|id| is_aside(id) || (id.is_asked() && observation.channel == Channel::Dns));
         let asked = (&recorded.vantage, front.as_ref(), observation.entry.as_ref());
-        let placement = self.former.placement(&self.topology, asked, observation.at);
+        let placement = self
+            .cluster
+            .former
+            .placement(&self.cluster.topology, asked, observation.at);
         if !beside {
             let place = Place {
                 vantage,
@@ -385,7 +274,9 @@ impl Engine {
             self.matrix.take(recorded, place, self.settings);
         }
         if let Some(ttl) = observation.ttl {
-            self.ttl.insert((ttl.address, recorded.vantage.clone()), ttl);
+            self.evidence
+                .ttl
+                .insert((ttl.address, recorded.vantage.clone()), ttl);
         }
         if matches!(observation.outcome, Outcome::NotAsked { .. }) {
             self.counters.own_faults += 1;
@@ -399,7 +290,7 @@ impl Engine {
     /// every speaking vantage is past its end.
     pub fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
         if let Some(vantage) = self.world.vantages.get(vantage) {
-            self.rounds.progress(vantage, complete);
+            self.evidence.rounds.progress(vantage, complete);
             self.fold_whole(vantage);
         }
     }
@@ -410,7 +301,7 @@ impl Engine {
         while self.judge_next(now) {
             judged = true;
             // The round that is the oldest now may be whole for some already.
-            for vantage in self.rounds.waiting() {
+            for vantage in self.evidence.rounds.waiting() {
                 self.fold_whole(vantage);
             }
         }
@@ -419,18 +310,19 @@ impl Engine {
 
     /// Closes and judges the next round that is over.
     pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
-        let Some((round, waiting)) = self.rounds.close(now, &self.world) else {
+        let Some((round, waiting)) = self.evidence.rounds.close(now, &self.world) else {
             return false;
         };
         self.incidents.begin(round);
-        self.withdrawals.take(round, &self.topology);
+        self.cluster.withdrawals.take(round, &self.cluster.topology);
         let mut rows = self.numbered(waiting);
-        let mut fold = self.folds.remove(&round).unwrap_or_default();
+        let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
         let at = known_at(fold.known(round.end(self.settings.interval)), &rows);
-        let names = (&self.routes, &self.world);
+        let names = (&self.cluster.routes, &self.world);
         self.findings.take(round, &mut rows, names.0, names.1);
-        self.findings.judge(round, &self.topology, names, self.settings);
-        self.resolvers.take(round, &rows);
+        self.findings
+            .judge(round, &self.cluster.topology, names, self.settings);
+        self.evidence.resolvers.take(round, &rows);
         let asked = self.asking.hear(round, &mut rows, names, &fold);
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);
@@ -447,37 +339,42 @@ impl Engine {
                 self.note_successes(&block, &cells, round.end(interval));
             }
             touched.extend(self.units_of(&block));
-            self.blocks.entry(block).or_default().push(round, cells, interval);
+            self.evidence
+                .blocks
+                .entry(block)
+                .or_default()
+                .push(round, cells, interval);
         }
-        self.restarted
+        self.evidence
+            .restarted
             .retain(|_, restarted| *restarted > round.end(interval));
         for unit in &touched {
             self.step(unit, round);
         }
         if self.was_judged(round) {
-            self.beside.clear();
+            self.judgement.beside.clear();
             self.learn_answers(round);
             self.settle_asks(round, at);
             return true;
         }
         self.mark_unvisited(round, at);
-        let (known, topology, world) = (&self.known, &self.topology, &self.world);
+        let (known, topology, world) = (&self.cluster.known, &self.cluster.topology, &self.world);
         let freed = self.incidents.close(at, |client| {
             // Before the topology is read nobody is known.
             topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
         });
         for unit in freed {
-            if let Some(state) = self.units.get_mut(&unit) {
+            if let Some(state) = self.judgement.units.get_mut(&unit) {
                 state.streams.clear();
                 state.healed.clear();
                 state.floor = Some(Round(round.0 + 1));
             }
         }
-        self.met = self.machines_met();
+        self.evidence.met = self.machines_met();
         for unit in &touched {
             self.judge_unit(unit, round, at);
         }
-        self.beside.clear();
+        self.judgement.beside.clear();
         self.learn_answers(round);
         self.settle_asks(round, at);
         self.look_ahead(round.end(self.settings.interval), false);
@@ -491,19 +388,22 @@ impl Engine {
 
     fn note_successes(&mut self, block: &Block, cells: &ClosedCells, end: EventTime) {
         if cells.values().any(|c| c.n > c.f) {
-            self.worked.insert(*block);
+            self.experience.worked.insert(*block);
         }
         let succeeded = cells.iter().filter(|(_, counts)| counts.n > counts.f);
         let dests = succeeded.map(|(key, _)| key.dest);
         match block.of {
-            Of::Mesh => self.answered.extend(dests.filter_map(|dest| match dest {
-                Dest::Peer(node) => Some(node),
-                _ => None,
-            })),
+            Of::Mesh => self
+                .experience
+                .answered
+                .extend(dests.filter_map(|dest| match dest {
+                    Dest::Peer(node) => Some(node),
+                    _ => None,
+                })),
             Of::Dns => {
                 for dest in dests {
                     if let Dest::Name(name) = dest
-                        && self.resolved.insert(name)
+                        && self.experience.resolved.insert(name)
                     {
                         self.note_first_answer(name, end);
                     }
@@ -524,7 +424,9 @@ impl Engine {
     #[must_use]
     pub fn view(&self, now: EventTime) -> View {
         let world = &self.world;
-        let vantages = self.matrix.vantages(&self.known, world, now, self.settings);
+        let vantages = self
+            .matrix
+            .vantages(&self.cluster.known, world, now, self.settings);
         let silent: BTreeSet<&Vantage> = vantages
             .iter()
             .filter(|v| v.state != crate::view::VantageState::Reporting)
@@ -532,7 +434,10 @@ impl Engine {
             .collect();
         let incidents = self.incidents.list(|unit, clients| {
             let own = self.blocks_of(unit).0;
-            let last = own.iter().filter_map(|b| self.blocks.get(b)?.last()).max()?;
+            let last = own
+                .iter()
+                .filter_map(|b| self.evidence.blocks.get(b)?.last())
+                .max()?;
             let end = last.end(self.settings.interval);
             let all_silent = !clients.is_empty()
                 && clients
@@ -541,27 +446,27 @@ impl Engine {
             (all_silent || now - end > Rounds::patience(self.settings))
                 .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
         });
-        let not_excluded = by_mesh(&self.topology, &vantages);
+        let not_excluded = by_mesh(&self.cluster.topology, &vantages);
         View {
             at: now,
             interval: self.settings.interval,
-            judged: self.rounds.judged(),
+            judged: self.evidence.rounds.judged(),
             matrix: self.matrix.rows(
-                &self.topology,
-                (world, &self.routes, &self.answers.baselines),
+                &self.cluster.topology,
+                (world, &self.cluster.routes, &self.experience.answers.baselines),
                 &vantages,
                 now,
                 self.settings,
             ),
             vantages,
             incidents,
-            investigating: self.investigating.values().cloned().collect(),
+            investigating: self.judgement.investigating.values().cloned().collect(),
             findings: self.all_findings(),
-            hazards: self.hazards.clone(),
+            hazards: self.hazards.found.clone(),
             not_excluded,
-            names: self.findings.names(&self.topology, &self.world),
-            exposures: self.findings.exposures(&self.topology),
-            forbidden: self.findings.forbidden(&self.topology),
+            names: self.findings.names(&self.cluster.topology, &self.world),
+            exposures: self.findings.exposures(&self.cluster.topology),
+            forbidden: self.findings.forbidden(&self.cluster.topology),
             asks: self.asking.asks().to_vec(),
             counters: self.counters,
         }

@@ -16,22 +16,22 @@ const COLLECTED: Micros = Micros::from_secs(75);
 impl Engine {
     /// Notes the Services that have an endpoint whose node the change took away.
     pub(super) fn note_orphans(&mut self, old: &Topology, at: EventTime) {
-        self.orphans.retain(|_, since| at - *since <= COLLECTED);
-        for (key, service) in self.topology.services() {
+        self.cluster.orphans.retain(|_, since| at - *since <= COLLECTED);
+        for (key, service) in self.cluster.topology.services() {
             let Some(before) = old.service(key) else { continue };
             let orphan = service
                 .endpoints
                 .iter()
                 .any(|endpoint| endpoint.node.is_none() && before.node_of(&endpoint.pod).is_some());
             if orphan {
-                self.orphans.insert(key.clone(), at);
+                self.cluster.orphans.insert(key.clone(), at);
             }
         }
     }
 
     /// How long ago an endpoint of a Service lost its node, while nodes may still choose it.
     pub(super) fn orphaned_for(&self, service: &ServiceKey, at: EventTime) -> Option<Micros> {
-        let since = self.orphans.get(service)?;
+        let since = self.cluster.orphans.get(service)?;
         Some(at - *since).filter(|age| *age <= COLLECTED)
     }
 

@@ -17,23 +17,23 @@ impl Engine {
         let timeout = self.longest_timeout(settings.timeout);
         self.settings = Settings { timeout, ..settings };
         if old.interval == settings.interval {
-            self.rounds.wait_for(timeout);
+            self.evidence.rounds.wait_for(timeout);
             return;
         }
-        self.rounds.divide(self.settings, at);
-        self.blocks.values_mut().for_each(Ring::clear);
-        self.folds.clear();
-        self.restarted.clear();
-        for state in self.units.values_mut() {
+        self.evidence.rounds.divide(self.settings, at);
+        self.evidence.blocks.values_mut().for_each(Ring::clear);
+        self.evidence.folds.clear();
+        self.evidence.restarted.clear();
+        for state in self.judgement.units.values_mut() {
             state.streams.clear();
             state.healed.clear();
             state.floor = None;
         }
-        self.investigating.clear();
-        self.leanings.clear();
-        self.unexplained.clear();
+        self.judgement.investigating.clear();
+        self.judgement.leanings.clear();
+        self.judgement.unexplained.clear();
         self.asking = Asking::default();
-        self.beside.clear();
+        self.judgement.beside.clear();
         self.findings.start_over();
         self.matrix.divide(old, self.settings);
         self.look_ahead(at, true);
@@ -41,7 +41,7 @@ impl Engine {
 
     /// A round that closed before the longest probe of any target could end would throw that probe away.
     pub(super) fn longest_timeout(&self, at_least: Micros) -> Micros {
-        let targets = self.topology.targets().values();
+        let targets = self.cluster.topology.targets().values();
         let own = targets.filter_map(|placed| placed.target.timeout);
         own.fold(at_least, Micros::max)
     }

@@ -52,17 +52,17 @@ impl Engine {
         let front = self.front_of_unit(unit);
         let service = self.service_of_unit(unit).map(|service| service.key.clone());
         let about = (front, service);
-        if let Some(known) = self.prior_facts.get(&about) {
+        if let Some(known) = self.cluster.prior_facts.get(&about) {
             return Arc::clone(known);
         }
         let new: Arc<[PriorFact]> = facts(
-            &self.topology,
+            &self.cluster.topology,
             (about.0.as_ref(), about.1.as_ref()),
             &self.world,
             self.rules.foreign_proxy,
         )
         .into();
-        self.prior_facts.insert(about, Arc::clone(&new));
+        self.cluster.prior_facts.insert(about, Arc::clone(&new));
         new
     }
 
@@ -73,6 +73,7 @@ impl Engine {
 
     fn fronts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
         let mut units: Vec<(bool, Unit)> = self
+            .evidence
             .blocks
             .iter()
             .filter_map(|(block, ring)| match block.of {
@@ -95,10 +96,10 @@ impl Engine {
         let Unit::Target(own) = unit.plain() else {
             return Vec::new();
         };
-        let targets = self.topology.targets();
+        let targets = self.cluster.topology.targets();
         let placed = targets.get(own);
         let entry = placed.and_then(|placed| placed.entry.as_ref());
-        let Some(hosts) = entry.and_then(|entry| self.hosts.get(entry)) else {
+        let Some(hosts) = entry.and_then(|entry| self.cluster.hosts.get(entry)) else {
             return Vec::new();
         };
         // Hosts of one application fail together because of it: that is one local cause, and no sign of a shared one.
@@ -116,7 +117,7 @@ impl Engine {
                 slow: unit.is_slow(),
                 of: Of::Target(target),
             };
-            let Some(ring) = self.blocks.get(&block) else {
+            let Some(ring) = self.evidence.blocks.get(&block) else {
                 continue;
             };
             let other = Unit::Target(host.clone());
@@ -150,11 +151,11 @@ impl Engine {
                 continue;
             }
             let key = (other, start);
-            if let Some(known) = self.beside.get(&key) {
+            if let Some(known) = self.judgement.beside.get(&key) {
                 others.push(Arc::clone(known));
             } else {
                 let new = Arc::new(self.other(&key.0, &blocks, start));
-                self.beside.insert(key, Arc::clone(&new));
+                self.judgement.beside.insert(key, Arc::clone(&new));
                 others.push(new);
             }
         }
@@ -164,7 +165,7 @@ impl Engine {
     fn other(&mut self, other: &Unit, blocks: &[Block], start: Round) -> Other {
         let mut cells = RoundCells::new();
         for block in blocks {
-            if let Some(ring) = self.blocks.get(block) {
+            if let Some(ring) = self.evidence.blocks.get(block) {
                 ring.sum_into(start, &mut cells);
             }
         }

@@ -46,9 +46,9 @@ impl Engine {
             Channel::Mesh => true,
             Channel::Dns => false,
             _ => {
-                let placed = self.topology.targets().get(&seen.target);
+                let placed = self.cluster.topology.targets().get(&seen.target);
                 let entry = placed.and_then(|placed| placed.entry.as_ref());
-                let service = entry.and_then(|(service, _)| self.topology.service(service));
+                let service = entry.and_then(|(service, _)| self.cluster.topology.service(service));
                 service.is_some_and(|service| service.echo)
             }
         }
@@ -66,7 +66,7 @@ impl Engine {
         }
         let end = round.end(self.settings.interval);
         let (mut absent, mut unwatched) = (BTreeSet::new(), BTreeSet::new());
-        for (name, node) in self.topology.nodes() {
+        for (name, node) in self.cluster.topology.nodes() {
             let Some(number) = self.world.nodes.get(name) else {
                 continue;
             };
@@ -76,11 +76,12 @@ impl Engine {
             }
             let vantage = self.world.vantages.get(&Vantage::pod(name.clone()));
             let there = vantage.is_some_and(|vantage| {
-                speaking.contains(&vantage) || self.rounds.complete(vantage).is_some_and(|at| at >= end)
+                speaking.contains(&vantage)
+                    || self.evidence.rounds.complete(vantage).is_some_and(|at| at >= end)
             });
             if there {
-                self.present.insert(number, round);
-                self.dead.remove(&number);
+                self.attendance.present.insert(number, round);
+                self.attendance.dead.remove(&number);
             } else {
                 absent.insert(number);
             }
@@ -106,21 +107,26 @@ impl Engine {
     fn forget_last_rounds(&mut self, dead: BTreeSet<NodeIx>) {
         let mut last_of: BTreeMap<Round, BTreeSet<VantageIx>> = BTreeMap::new();
         for node in dead {
-            if !self.dead.insert(node) {
+            if !self.attendance.dead.insert(node) {
                 continue;
             }
             let name = self.world.nodes.name(node).clone();
             let client = self.world.vantages.get(&Vantage::pod(name));
-            let (Some(client), Some(last)) = (client, self.present.get(&node)) else {
+            let (Some(client), Some(last)) = (client, self.attendance.present.get(&node)) else {
                 continue;
             };
             let end = last.end(self.settings.interval);
-            if self.rounds.complete(client).is_none_or(|complete| complete < end) {
+            if self
+                .evidence
+                .rounds
+                .complete(client)
+                .is_none_or(|complete| complete < end)
+            {
                 last_of.entry(*last).or_default().insert(client);
             }
         }
         for (round, clients) in last_of {
-            for ring in self.blocks.values_mut() {
+            for ring in self.evidence.blocks.values_mut() {
                 ring.forget(round, &clients);
             }
         }
@@ -132,13 +138,13 @@ impl Engine {
         if witness.passed || witness.failed {
             return !witness.passed;
         }
-        let known = self.topology.nodes().get(self.world.nodes.name(node));
+        let known = self.cluster.topology.nodes().get(self.world.nodes.name(node));
         if known.is_none_or(|node| node.cordoned) {
             return false;
         }
         let not_ready = known.is_some_and(|node| node.readiness == Readiness::NotReady);
         let rounds = |last: &Round| u64::try_from(round.0 - last.0).unwrap_or(0);
-        let away = self.present.get(&node).map(rounds);
+        let away = self.attendance.present.get(&node).map(rounds);
         not_ready || away.is_some_and(|rounds| self.settings.interval.0.saturating_mul(rounds) > RESTART.0)
     }
 
@@ -151,9 +157,9 @@ impl Engine {
             }
             for (key, counts) in cells.iter() {
                 let Dest::Entry(pod) = key.dest else { continue };
-                let there = self.nodes.pods.get(&pod) == Some(&node)
-                    && self.nodes.prober_pods.get(&pod).is_none()
-                    && self.nodes.of_client(key.client) != Some(node);
+                let there = self.cluster.nodes.pods.get(&pod) == Some(&node)
+                    && self.cluster.nodes.prober_pods.get(&pod).is_none()
+                    && self.cluster.nodes.of_client(key.client) != Some(node);
                 if there {
                     witness.passed |= counts.n > counts.f;
                     witness.failed |= counts.f > 0;
@@ -182,12 +188,16 @@ impl Engine {
         }
         for (block, cells) in cells {
             let service = match block.of {
-                Of::Vip(front) => self.topology.service_of(&front),
-                Of::Direct(service, _) => self.topology.service(self.world.services.name(service)),
+                Of::Vip(front) => self.cluster.topology.service_of(&front),
+                Of::Direct(service, _) => self.cluster.topology.service(self.world.services.name(service)),
                 Of::Target(target) => {
-                    let placed = self.topology.targets().get(self.world.targets.name(target));
+                    let placed = self
+                        .cluster
+                        .topology
+                        .targets()
+                        .get(self.world.targets.name(target));
                     let entry = placed.and_then(|placed| placed.entry.as_ref());
-                    entry.and_then(|(service, _)| self.topology.service(service))
+                    entry.and_then(|(service, _)| self.cluster.topology.service(service))
                 }
                 Of::Dns | Of::Mesh => None,
             };

@@ -72,7 +72,7 @@ impl Engine {
     pub(super) fn recall(&mut self, at: EventTime) {
         let Some(resumed) = &mut self.resumed else { return };
         let left = &mut resumed.left;
-        let (topology, world, routes) = (&self.topology, &self.world, &self.routes);
+        let (topology, world, routes) = (&self.cluster.topology, &self.world, &self.cluster.routes);
         left.targets.retain(|target, memory| {
             if !topology.targets().contains_key(target) {
                 return true;
@@ -81,34 +81,46 @@ impl Engine {
                 self.matrix.remember(target.clone());
             }
             if let Some(baseline) = memory.baseline.take() {
-                self.answers.baselines.entry(target.clone()).or_insert(baseline);
+                self.experience
+                    .answers
+                    .baselines
+                    .entry(target.clone())
+                    .or_insert(baseline);
             }
             if let Some(rollout) = memory.rolled_out {
-                self.answers.rollouts.entry(target.clone()).or_insert(rollout);
+                self.experience
+                    .answers
+                    .rollouts
+                    .entry(target.clone())
+                    .or_insert(rollout);
             }
             if let Some(changed) = memory.changed.take() {
-                self.answers.changed.entry(target.clone()).or_insert(changed);
+                self.experience
+                    .answers
+                    .changed
+                    .entry(target.clone())
+                    .or_insert(changed);
             }
             false
         });
         // Addresses outside the cluster are in no topology.
         let fronts = left.fronts.iter().map(|front| Block::plain(Of::Vip(*front)));
-        self.worked.extend(fronts);
+        self.experience.worked.extend(fronts);
         left.endpoints.retain(|(service, port)| {
             let number = world
                 .services
                 .get(service)
                 .filter(|_| topology.service(service).is_some());
             let of = number.map(|service| Of::Direct(service, *port));
-            self.worked.extend(of.map(Block::plain));
+            self.experience.worked.extend(of.map(Block::plain));
             of.is_none()
         });
         left.names.retain(
             |name| match world.names.get(name).filter(|name| routes.asks(*name)) {
                 Some(name) => {
-                    self.resolved.insert(name);
-                    self.negative_until.remove(&name);
-                    self.worked.insert(Block::plain(Of::Dns));
+                    self.experience.resolved.insert(name);
+                    self.experience.negative_until.remove(&name);
+                    self.experience.worked.insert(Block::plain(Of::Dns));
                     false
                 }
                 None => true,
@@ -121,8 +133,8 @@ impl Engine {
                 .filter(|_| topology.nodes().contains_key(node))
             {
                 Some(node) => {
-                    self.answered.insert(node);
-                    self.worked.insert(Block::plain(Of::Mesh));
+                    self.experience.answered.insert(node);
+                    self.experience.worked.insert(Block::plain(Of::Mesh));
                     false
                 }
                 None => true,
@@ -136,14 +148,14 @@ impl Engine {
         if at - resumed.at > PATIENCE {
             resumed.left = Checkpoint::default();
         }
-        self.routes.excuse(self.negative_until.clone());
-        self.routes.forget(self.findings.former_addresses());
+        self.cluster.routes.excuse(self.experience.negative_until.clone());
+        self.cluster.routes.forget(self.findings.former_addresses());
     }
 
     /// What has to outlive the process, as of `now`.
     #[must_use]
     pub fn checkpoint(&self, now: EventTime) -> Checkpoint {
-        let (topology, world) = (&self.topology, &self.world);
+        let (topology, world) = (&self.cluster.topology, &self.world);
         let mut checkpoint = self
             .resumed
             .as_ref()
@@ -151,21 +163,22 @@ impl Engine {
             .unwrap_or_default();
         checkpoint.version = VERSION;
         checkpoint.judged = self
+            .evidence
             .rounds
             .judged()
             .map(|round| round.end(self.settings.interval));
         for target in topology.targets().keys() {
             let memory = TargetMemory {
                 worked: self.matrix.ever_ok(target, world),
-                baseline: self.answers.baselines.get(target).cloned(),
-                rolled_out: self.answers.rollouts.get(target).copied(),
-                changed: self.answers.changed.get(target).cloned(),
+                baseline: self.experience.answers.baselines.get(target).cloned(),
+                rolled_out: self.experience.answers.rollouts.get(target).copied(),
+                changed: self.experience.answers.changed.get(target).cloned(),
             };
             if memory != TargetMemory::default() {
                 checkpoint.targets.insert(target.clone(), memory);
             }
         }
-        for block in self.worked.iter().filter(|block| !block.slow) {
+        for block in self.experience.worked.iter().filter(|block| !block.slow) {
             match block.of {
                 // Addresses outside the cluster are visited by names that lead there.
                 Of::Vip(front) => {
@@ -183,11 +196,19 @@ impl Engine {
                 Of::Dns | Of::Mesh | Of::Target(_) => {}
             }
         }
-        let names = self.resolved.iter().filter(|name| self.routes.asks(**name));
+        let names = self
+            .experience
+            .resolved
+            .iter()
+            .filter(|name| self.cluster.routes.asks(**name));
         checkpoint
             .names
             .extend(names.map(|name| world.names.name(*name).clone()));
-        let nodes = self.answered.iter().map(|node| world.nodes.name(*node));
+        let nodes = self
+            .experience
+            .answered
+            .iter()
+            .map(|node| world.nodes.name(*node));
         checkpoint
             .nodes
             .extend(nodes.filter(|node| topology.nodes().contains_key(*node)).cloned());

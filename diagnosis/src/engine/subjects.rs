@@ -18,7 +18,7 @@ impl Engine {
     pub(super) fn units_of(&self, block: &Block) -> Vec<Unit> {
         if self.rules.split == Split::Whole {
             // Names asked as a control are targets too, without an entry.
-            let targets = self.topology.targets().iter();
+            let targets = self.cluster.topology.targets().iter();
             let main = targets
                 .filter(|(_, placed)| placed.entry.is_some())
                 .map(|(id, _)| id);
@@ -31,7 +31,7 @@ impl Engine {
             Of::Target(target) => vec![Unit::Target(self.world.targets.name(target).clone())],
             Of::Direct(service, port) => {
                 let entry = (self.world.services.name(service).clone(), port);
-                match self.topology.fronts_to(&entry) {
+                match self.cluster.topology.fronts_to(&entry) {
                     [] => vec![Unit::Endpoints(entry.0, entry.1)],
                     fronts => fronts.iter().map(|front| Unit::Front(*front)).collect(),
                 }
@@ -47,7 +47,7 @@ impl Engine {
     /// A subject's own blocks, and those that serve it as controls.
     pub(super) fn blocks_of(&self, unit: &Unit) -> (Vec<Block>, Vec<Block>) {
         let (own, controls) = match unit {
-            Unit::Whole(_) => return (self.blocks.keys().copied().collect(), Vec::new()),
+            Unit::Whole(_) => return (self.evidence.blocks.keys().copied().collect(), Vec::new()),
             Unit::Slow(inner) => {
                 let slow = |blocks: Vec<Block>| blocks.into_iter().map(|b| Block::slow(b.of)).collect();
                 let (own, controls) = self.blocks_of(inner);
@@ -67,10 +67,11 @@ impl Engine {
             Unit::Front(front) => {
                 let mut own = vec![Of::Vip(*front)];
                 let mut controls = vec![Of::Mesh];
-                let info = self.topology.front(front);
+                let info = self.cluster.topology.front(front);
                 if let Some(direct) = info.and_then(|info| self.direct_of(info)) {
                     // Endpoints that never answered directly while the front works are forbidden to us, not broken.
-                    let may = self.worked.contains(&direct) || !self.worked.contains(&Block::plain(own[0]));
+                    let may = self.experience.worked.contains(&direct)
+                        || !self.experience.worked.contains(&Block::plain(own[0]));
                     match info.map(|info| info.kind) {
                         // The pod listens at the front itself, and the others of its Service at fronts of their own.
                         Some(FrontKind::Host) => {}
@@ -97,7 +98,7 @@ impl Engine {
     pub(super) fn front_of_unit(&self, unit: &Unit) -> Option<Front> {
         match unit {
             Unit::Front(front) => Some(*front),
-            Unit::Target(target) | Unit::Whole(target) => default_front(&self.topology, target),
+            Unit::Target(target) | Unit::Whole(target) => default_front(&self.cluster.topology, target),
             Unit::Slow(inner) => self.front_of_unit(inner),
             Unit::Endpoints(..) | Unit::Dns | Unit::Mesh => None,
         }
@@ -106,14 +107,14 @@ impl Engine {
     /// The Service whose endpoints a subject's probes reach.
     pub(super) fn service_of_unit(&self, unit: &Unit) -> Option<&Service> {
         if let Some(front) = self.front_of_unit(unit) {
-            return self.topology.service_of(&front);
+            return self.cluster.topology.service_of(&front);
         }
         let key = match unit.plain() {
             Unit::Endpoints(service, _) => service,
-            Unit::Target(target) => &self.topology.targets().get(target)?.entry.as_ref()?.0,
+            Unit::Target(target) => &self.cluster.topology.targets().get(target)?.entry.as_ref()?.0,
             _ => return None,
         };
-        self.topology.service(key)
+        self.cluster.topology.service(key)
     }
 
     /// Whether a topology sends probes elsewhere than another did: what they find is another matter then.
@@ -138,7 +139,7 @@ impl Engine {
             };
             service.map(|service| paths_of(service.usable(), service))
         };
-        paths(old) != paths(&self.topology)
+        paths(old) != paths(&self.cluster.topology)
     }
 }
 

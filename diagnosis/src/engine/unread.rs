@@ -20,7 +20,7 @@ impl Engine {
     ///
     /// The source's word, not the age of the last change: a cluster in which nothing happens is known all the same.
     pub fn topology_unread(&mut self, since: Option<EventTime>) {
-        self.unread = since;
+        self.cluster.unread = since;
     }
 
     /// Why a verdict is no verdict while the cluster cannot be read: the endpoint, or the node, may be gone. Nobody but
@@ -35,7 +35,7 @@ impl Engine {
         finding: &Finding,
         at: EventTime,
     ) -> Option<String> {
-        let since = self.unread?;
+        let since = self.cluster.unread?;
         let what = match finding.region {
             Region::Backend(pod) => format!("the endpoint {}", self.world.pods.name(pod)),
             Region::Bnode(node) | Region::BnodeRemote(node) => {

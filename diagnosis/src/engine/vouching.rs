@@ -68,7 +68,7 @@ impl Engine {
     fn direct_into(&self, node: NodeIx, finding: &Finding, judgement: &Judgement) -> Tally {
         let nodes = &judgement.case.scene.nodes;
         let mut cells = RoundCells::new();
-        for (block, ring) in &self.blocks {
+        for (block, ring) in &self.evidence.blocks {
             if !block.slow && matches!(block.of, Of::Direct(..)) {
                 ring.sum_into(finding.first_failure, &mut cells);
             }

@@ -137,7 +137,7 @@ impl Desk {
 
     fn reach(&mut self, row: &Row, routes: &Routes, world: &World, split: Split, restarted: &Restarted) {
         let fresh = |of| restarted.get(&of).is_none_or(|at| row.at >= *at);
-        let Some((of, dest)) = routes.connection(row) else {
+        let Some((of, dest)) = row.connection(routes) else {
             return;
         };
         // Front, endpoints and answers of one target change together.

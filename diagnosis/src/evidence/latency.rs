@@ -288,7 +288,7 @@ fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
 
 /// The phases from the connection on.
 fn connection(row: &Row, routes: &Routes, add: &mut impl FnMut(Of, Dest, Channel, Option<Micros>, bool)) {
-    let Some((of, dest)) = routes.connection(row) else {
+    let Some((of, dest)) = row.connection(routes) else {
         return;
     };
     let channel = if matches!(of, Of::Direct(..)) {

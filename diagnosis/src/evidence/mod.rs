@@ -9,6 +9,7 @@ pub mod baseline;
 pub(crate) mod block;
 pub(crate) mod booking;
 pub(crate) mod cells;
+mod connection;
 pub(crate) mod fold;
 pub(crate) mod latency;
 pub(crate) mod ledger;

@@ -5,9 +5,9 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{Channel, EventTime, Front, Observation, ProbeSpec, TargetId};
+use parallax_model::{EventTime, Front, Observation, ProbeSpec, TargetId};
 
-use super::{block::Of, cells::Dest, row::Row};
+use super::{block::Of, cells::Dest};
 use crate::{
     ids::{NameIx, PodIx, ServiceIx, TargetIx, World},
     topology::Topology,
@@ -42,12 +42,12 @@ pub(crate) enum Apart {
 pub(crate) struct Routes {
     targets: Vec<Route>,
     /// Endpoints that new connections are sent to.
-    usable: BTreeMap<ServiceIx, BTreeSet<PodIx>>,
-    fronts: BTreeMap<Front, (ServiceIx, u16)>,
+    pub(super) usable: BTreeMap<ServiceIx, BTreeSet<PodIx>>,
+    pub(super) fronts: BTreeMap<Front, (ServiceIx, u16)>,
     /// Endpoints of Services without an address of their own, by their address.
-    headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
+    pub(super) headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
     /// Addresses that a Service had until lately and no other one has now, each with its end.
-    former: BTreeMap<IpAddr, EventTime>,
+    pub(super) former: BTreeMap<IpAddr, EventTime>,
     /// Until when a cache may say of a name that there is nothing, though there is.
     negative_until: BTreeMap<NameIx, EventTime>,
 }
@@ -188,49 +188,10 @@ impl Routes {
         self.former.get(&address).copied()
     }
 
-    /// What a connection is evidence of, and which endpoint it led to, where that is known.
-    ///
-    /// A headless Service has no address: its name leads to an endpoint, and connecting there is a direct connection. An
-    /// address that is no endpoint of it (any more) is the name's affair, as is an address that a Service has lost: only
-    /// a cache still knows it, and no front filters.
-    pub(crate) fn connection(&self, row: &Row) -> Option<(Of, Dest)> {
-        if row.channel == Channel::Direct {
-            return Some((self.direct(row.target, row.entry)?, row.endpoint()?));
-        }
-        // A node's own port is another way to the same entries: its cells belong beside those of the front.
-        let front = match row.channel {
-            Channel::NodePort => self.of(row.target).front,
-            _ => row.front(self),
-        }?;
-        let unknown = !self.fronts.contains_key(&front);
-        if let Some((service, port)) = self.of(row.target).entry
-            && let Some(endpoints) = self.headless.get(&service)
-            && unknown
-        {
-            let pod = endpoints.get(&front.address.ip())?;
-            return (front.address.port() == port).then_some((Of::Direct(service, port), Dest::Entry(*pod)));
-        }
-        if unknown && self.former.contains_key(&front.address.ip()) {
-            return None;
-        }
-        Some((Of::Vip(front), row.endpoint().unwrap_or(Dest::Unknown)))
-    }
-
     /// The endpoints behind a front.
     pub(crate) fn behind(&self, front: &Front) -> Option<Of> {
         let (service, port) = self.fronts.get(front)?;
         Some(Of::Direct(*service, *port))
-    }
-
-    /// The endpoints that a direct probe is evidence of.
-    ///
-    /// A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so what it finds
-    /// is no evidence about those that are left.
-    pub(crate) fn direct(&self, target: TargetIx, entry: Option<PodIx>) -> Option<Of> {
-        let (service, port) = self.of(target).entry?;
-        let gone =
-            entry.is_some_and(|pod| !self.usable.get(&service).is_some_and(|pods| pods.contains(&pod)));
-        (!gone).then_some(Of::Direct(service, port))
     }
 }
 
