@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Cause, Situation, all, unseen::NOT_OBSERVABLE};
+use super::{Cause, Situation, all, not_observable::NOT_OBSERVABLE};
 use crate::{
     findings::{FindingKind, HazardKind},
     topology::Topology,

@@ -11,14 +11,14 @@ mod dns;
 mod document;
 mod loopback;
 mod network;
+pub(crate) mod no_local;
 mod node;
 pub(crate) mod node_facts;
-pub(crate) mod nolocal;
+pub(crate) mod not_observable;
 mod outside;
 mod situation;
 pub(crate) mod table;
 mod target;
-pub(crate) mod unseen;
 mod vip;
 
 use parallax_model::{Front, Probability, ServiceKey};
@@ -59,7 +59,7 @@ pub(crate) struct Cause {
 /// All causes.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
     [
-        nolocal::CAUSES,
+        no_local::CAUSES,
         node::CAUSES,
         backend::CAUSES,
         vip::CAUSES,

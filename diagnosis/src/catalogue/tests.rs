@@ -138,7 +138,7 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
         ("hazard", hazards.into_iter().collect()),
         (
             "unobservable",
-            unseen::NOT_OBSERVABLE.iter().map(|u| u.id).collect(),
+            not_observable::NOT_OBSERVABLE.iter().map(|u| u.id).collect(),
         ),
     ] {
         for id in ids
@@ -161,7 +161,7 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
     let parts = causes
         .iter()
         .copied()
-        .chain(unseen::NOT_OBSERVABLE.iter().map(|u| u.id));
+        .chain(not_observable::NOT_OBSERVABLE.iter().map(|u| u.id));
     for part in parts.filter(|id| base(id) != *id) {
         assert!(places.contains_key(base(part)), "{part} is a part of nothing");
     }
@@ -169,7 +169,7 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
 
 #[test]
 fn what_cannot_be_observed_says_what_would_be_needed() {
-    for unseen in unseen::NOT_OBSERVABLE {
+    for unseen in not_observable::NOT_OBSERVABLE {
         assert!(
             !unseen.title.is_empty() && !unseen.needed.is_empty(),
             "{}",

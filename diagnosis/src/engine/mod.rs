@@ -1,25 +1,25 @@
 //! The one door: topology and observations in, a view out.
 
-mod absence;
-mod answers;
-mod asking;
-mod changing;
-mod concluding;
-mod departed;
+mod checkpoint;
+mod conclusion;
+mod departures;
+mod expired_evidence;
 mod folding;
-mod healed;
-mod judging;
+mod inquiry;
+mod interval_change;
+mod judgement;
+mod negative_cache;
+mod node_witnesses;
 mod orphans;
-mod pacing;
-mod pooling;
 mod presence;
-mod remembering;
+mod related_subjects;
 mod state;
 mod subjects;
-mod unread;
-mod vouching;
+mod topology_change;
+mod unreadable_cluster;
+mod usual_answers;
 
-pub(crate) use concluding::Leaning;
+pub(crate) use conclusion::Leaning;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ use std::{
 use parallax_model::{Channel, EventTime, Outcome, Placement, Recorded, Round, Vantage};
 
 use self::{
-    remembering::Resumed,
+    checkpoint::Resumed,
     state::{Attendance, ClusterState, EvidenceState, Experience, HazardState, JudgementState},
 };
 use crate::{

@@ -8,7 +8,10 @@ use std::{
 
 use parallax_model::{EventTime, Front, Round, ServiceKey, TargetId, TtlEvidence, Vantage};
 
-use super::{absence::NegativeUntil, answers::Answers, concluding::Leaning, healed::Healed, pooling::Beside};
+use super::{
+    conclusion::Leaning, expired_evidence::Healed, negative_cache::NegativeUntil, related_subjects::Beside,
+    usual_answers::Answers,
+};
 use crate::{
     evidence::{
         block::Block,

@@ -94,7 +94,7 @@ impl<'a> Desk<'a> {
                 .chain(catalogue::moved(&ranked, &situation))
                 .collect(),
             remedies: catalogue::remedies(&ranked, &situation),
-            not_excluded: catalogue::unseen::by_verdict(region.kind(), &situation, self.scene),
+            not_excluded: catalogue::not_observable::by_verdict(region.kind(), &situation, self.scene),
             targets: self.targets.clone(),
         }
     }

@@ -12,8 +12,8 @@
 mod answers;
 mod exposure;
 mod facts;
+mod forbidden;
 mod hazards;
-mod silence;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -201,7 +201,7 @@ pub struct ForbiddenView {
 pub(crate) struct Findings {
     answers: answers::Answers,
     exposure: exposure::Exposures,
-    silence: silence::Silence,
+    silence: forbidden::Silence,
     found: Vec<Finding>,
 }
 

@@ -1,7 +1,7 @@
 //! Verdicts over time: opened when named, merged where one cause explains several subjects, closed when every failing
 //! stream has proved healthy.
 
-mod carried;
+mod remembered;
 mod scope;
 mod tracked;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, EventTime, Micros, Round};
 
-pub use carried::RememberedIncident;
+pub use remembered::RememberedIncident;
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
 pub(crate) use tracked::{Restored, Tracked};

@@ -3,7 +3,7 @@
 use parallax_model::Vantage;
 
 use crate::{
-    catalogue::unseen,
+    catalogue::not_observable,
     findings::{FindingKind, HazardKind},
     topology::Topology,
     verdict::NotExcluded,
@@ -23,7 +23,7 @@ pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotE
             title: "anything that clients outside the cluster meet: a pass inside is none outside".to_owned(),
             needed: "a vantage outside the cluster that reports".to_owned(),
         });
-        all.extend(unseen::only_outside());
+        all.extend(not_observable::only_outside());
     }
     if topology.public_resolvers().is_empty() {
         for (id, title) in [
@@ -43,7 +43,7 @@ pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotE
             });
         }
     }
-    all.extend(unseen::with_outside_vantages(outside));
+    all.extend(not_observable::with_outside_vantages(outside));
     all
 }
 

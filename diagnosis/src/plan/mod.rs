@@ -5,12 +5,12 @@
 //! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
 //! dialled directly by at least two clients, every placement that exists has at least three where there are three.
 
-mod asked;
 mod exposure;
-mod ondemand;
+mod on_demand;
+mod requested;
 
-pub use asked::with_asks;
-pub use ondemand::{mesh, on_demand};
+pub use on_demand::{mesh, on_demand};
+pub use requested::with_asks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

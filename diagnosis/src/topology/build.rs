@@ -12,9 +12,9 @@ use parallax_model::{Front, HostName, ObjectName, ProbeSpec, ServiceKey, Target,
 use super::{
     BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, Index, IngressSpec, Node,
     PlacedTarget, PublishedSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
+    cluster_addresses::cluster_ip_target,
     exposure::{Claim, exposures},
     machines::Machines,
-    own::cluster_ip_target,
 };
 
 /// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).

@@ -1,22 +1,23 @@
 //! What the cluster publishes, checked once and indexed: address → Service → endpoints → nodes.
 //!
-//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules ([`usable`]).
+//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules
+//! ([`usable_endpoints`]).
 
 mod address;
 pub(crate) mod askers;
 mod build;
+mod cluster_addresses;
 mod exposure;
 mod facts;
 pub(crate) mod former;
 mod machines;
-mod own;
 mod placement;
 pub(crate) mod quota;
 pub(crate) mod rings;
 mod spec;
 mod tls;
-mod usable;
-mod withdrawn;
+mod usable_endpoints;
+mod withdrawals;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +29,7 @@ use parallax_model::{
     Forbidden, Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName,
 };
 
-pub(crate) use self::withdrawn::Withdrawals;
+pub(crate) use self::withdrawals::Withdrawals;
 pub(crate) use address::is_private;
 pub(crate) use askers::Index;
 pub use build::Problem;
@@ -39,8 +40,8 @@ pub use spec::{
     PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe,
     ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
 };
-pub use usable::Preference;
-pub(crate) use usable::entry_nodes;
+pub use usable_endpoints::Preference;
+pub(crate) use usable_endpoints::entry_nodes;
 
 use machines::Machines;
 

@@ -3,11 +3,11 @@
 //! Addresses are judged by what they are (an address of the name's own Service, of another, of nobody, of the outside
 //! world), and sets by the union over the window: rotation and subsets of one pool are no difference.
 
-mod character;
-mod judge;
-mod told;
+mod address_character;
+mod judgement;
+mod resolver_answers;
 mod windows;
-mod words;
+mod wording;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,8 +20,8 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 use self::{
-    character::{Known, Owners},
-    told::{Said, Sayings, Told},
+    address_character::{Known, Owners},
+    resolver_answers::{Said, Sayings, Told},
     windows::Windows,
 };
 use super::Facts;
@@ -174,8 +174,8 @@ impl Answers {
     }
 
     pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
-        let after = character::addresses(new);
-        for (address, service) in character::addresses(old) {
+        let after = address_character::addresses(new);
+        for (address, service) in address_character::addresses(old) {
             if !after.contains_key(&address) {
                 self.former.insert(address, Former { service, until: at });
             }
@@ -282,7 +282,7 @@ impl Answers {
                         resolver,
                         public: topology.public_resolvers().contains(&resolver.ip()),
                         addresses: said.addresses.iter().copied().collect(),
-                        meaning: character::of(said, &own, &self.known, &self.former).to_string(),
+                        meaning: address_character::of(said, &own, &self.known, &self.former).to_string(),
                         asked_as: said.asked_as.clone(),
                         ttl_s: ttl,
                     })

@@ -10,7 +10,7 @@ use std::{
 
 use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
-use super::{character::Character, judge::Case, targets_of};
+use super::{address_character::Character, judgement::Case, targets_of};
 use crate::{
     findings::{Finding, FindingKind, Severity},
     topology::Topology,

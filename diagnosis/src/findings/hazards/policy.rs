@@ -106,7 +106,7 @@ pub(super) fn hazard(
         ),
         who,
         evidence,
-        remedies: catalogue::nolocal::of_service(topology, service),
+        remedies: catalogue::no_local::of_service(topology, service),
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_model::{Channel, EventTime, Round};
 
-use super::{Engine, asking::Inquiry};
+use super::{Engine, inquiry::Inquiry};
 use crate::{
     evidence::{
         block::{Block, Of},

@@ -15,10 +15,10 @@ use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
 use super::{
     Answers, Asking, Former,
-    character::{self, Character, Known, Own},
-    told::{Said, Told},
+    address_character::{self, Character, Known, Own},
+    resolver_answers::{Said, Told},
     windows::Windows,
-    words::Accused,
+    wording::Accused,
 };
 use crate::{
     findings::{Finding, FindingKind, Severity},
@@ -216,7 +216,7 @@ impl<'a> Natures<'_, 'a> {
         if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
             return Arc::clone(nature);
         }
-        let nature = Arc::new(character::of(said, self.own, self.known, self.former));
+        let nature = Arc::new(address_character::of(said, self.own, self.known, self.former));
         if self.seen.len() < SEEN {
             self.seen.push((said, Arc::clone(&nature)));
         }

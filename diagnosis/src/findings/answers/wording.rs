@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use parallax_model::{EventTime, Vantage};
 
 use super::{
-    character::Character,
-    judge::{Case, Charge, addresses},
+    address_character::Character,
+    judgement::{Case, Charge, addresses},
     targets_of,
 };
 use crate::{

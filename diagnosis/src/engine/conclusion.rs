@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{EventTime, TargetId};
 
-use super::{Engine, asking::Inquiry};
+use super::{Engine, inquiry::Inquiry};
 use crate::{
     catalogue::WITHDRAWN,
     evidence::{

@@ -8,7 +8,7 @@ use std::{
 
 use parallax_model::{EventTime, ServiceKey};
 
-use super::{Former, name_of, plain, told::Said};
+use super::{Former, name_of, plain, resolver_answers::Said};
 use crate::topology::{FrontKind, Topology, is_private};
 
 /// What an answer amounts to; the worst of its addresses decides.
