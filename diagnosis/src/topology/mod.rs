@@ -1,7 +1,7 @@
 //! What the cluster publishes, checked once and indexed: address → Service → endpoints → nodes.
 //!
 //! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules
-//! ([`usable_endpoints`]).
+//! (`usable_endpoints`).
 
 mod address;
 pub(crate) mod askers;
