@@ -1,6 +1,6 @@
 //! What the cluster publishes, checked once and indexed: address → Service → endpoints → nodes.
 //!
-//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules ([`usable`]).
+//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules (`usable`).
 
 mod build;
 mod exposure;
