@@ -74,8 +74,6 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
     use super::*;
 
     #[test]
