@@ -89,5 +89,5 @@ dashboards: cargo ## Write rules, dashboards and docs/metrics.md from their code
 
 .PHONY: deny
 deny: ## Licences, bans and sources of all dependencies
-	@command -v target/tools/bin/cargo-deny >/dev/null || cargo install --quiet --locked --root target/tools cargo-deny
+	@tests/install-tools deny
 	@target/tools/bin/cargo-deny check bans licenses sources

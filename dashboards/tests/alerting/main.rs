@@ -47,11 +47,11 @@ fn free() -> SocketAddr {
 
 /// Whether this is left out, said so that nobody takes it for passed.
 fn left_out(test: &str) -> bool {
-    let skip = std::env::var_os("PARALLAX_ALERTING").is_some_and(|value| value == "skip");
-    if skip {
-        parallax_control_plane::say(&format!("SKIPPED {test}: PARALLAX_ALERTING=skip"));
-    }
-    skip
+    parallax_skip::left_out(
+        test,
+        "PARALLAX_ALERTING",
+        "cargo test --workspace --locked --test alerting",
+    )
 }
 
 fn repository(path: &str) -> PathBuf {

@@ -12,6 +12,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use parallax_skip::skip;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -20,8 +21,10 @@ use crate::{
     assets::patience,
     audit,
     credentials::{self, ADMINISTRATOR, Files},
-    say,
 };
+
+/// Runs what needs a control plane.
+const COMMAND: &str = "KUBEBUILDER_ASSETS=FOLDER cargo test --workspace --locked --test control-plane";
 
 /// Time between two questions whether something is ready.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -50,10 +53,11 @@ impl ControlPlane {
     /// Starts one and waits until it is ready. Nothing, said loudly, where the environment names no programs.
     pub async fn start(test: &str) -> anyhow::Result<Option<Self>> {
         let Some(assets) = Assets::from_env()? else {
-            say(&format!(
-                "SKIPPED: {test} has shown nothing: KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver \
-                 (docs/testing.md says how)"
-            ));
+            skip(
+                test,
+                "KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver",
+                COMMAND,
+            );
             return Ok(None);
         };
         // An error is only that somebody else has chosen the same one before.
@@ -98,6 +102,15 @@ impl ControlPlane {
         !self.controllers.is_empty()
     }
 
+    /// Reports that a part of a test needs kube-controller-manager, which the environment does not name.
+    pub fn without_controllers(part: &str) {
+        skip(
+            part,
+            "the folder that KUBEBUILDER_ASSETS names has no kube-controller-manager",
+            COMMAND,
+        );
+    }
+
     /// Has a Pod made for each node that a DaemonSet is for.
     pub fn follow_daemon_sets(&mut self) -> anyhow::Result<()> {
         self.start_controllers("daemonset-controller", DAEMONS)
@@ -106,9 +119,11 @@ impl ControlPlane {
     /// kubectl of the administrator; nothing, said loudly, where the environment names none.
     pub fn kubectl(&self, test: &str) -> anyhow::Result<Option<Kubectl>> {
         let Some(program) = self.assets.kubectl.clone() else {
-            say(&format!(
-                "SKIPPED: {test}: the folder that KUBEBUILDER_ASSETS names has no kubectl (docs/testing.md)"
-            ));
+            skip(
+                test,
+                "the folder that KUBEBUILDER_ASSETS names has no kubectl",
+                COMMAND,
+            );
             return Ok(None);
         };
         Ok(Some(Kubectl {

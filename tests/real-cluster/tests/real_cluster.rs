@@ -3,10 +3,8 @@
 use std::env;
 
 use clap::Parser;
-use parallax_real_cluster::{
-    run::{self, Ended, Options},
-    say,
-};
+use parallax_real_cluster::run::{self, Ended, Options};
+use parallax_skip::{left_out, skip};
 
 /// The command line of `parallax-real-cluster run`, which takes its values from the environment too.
 #[derive(Debug, Parser)]
@@ -17,10 +15,17 @@ struct Run {
 
 #[test]
 fn parallax_says_what_it_should_on_a_real_cluster() {
+    const NAME: &str = "parallax_says_what_it_should_on_a_real_cluster";
+    const COMMAND: &str =
+        "PARALLAX_REAL_CLUSTER=KUBECONFIG cargo test --workspace --locked --test real-cluster";
+    if left_out(NAME, "PARALLAX_REAL_CLUSTER", COMMAND) {
+        return;
+    }
     if env::var_os("PARALLAX_REAL_CLUSTER").is_none_or(|named| named.is_empty()) {
-        say(
-            "SKIPPED: parallax_says_what_it_should_on_a_real_cluster has shown nothing: PARALLAX_REAL_CLUSTER names no \
-             kubeconfig of a cluster that may be broken (docs/testing.md says how)",
+        skip(
+            NAME,
+            "PARALLAX_REAL_CLUSTER names no kubeconfig of a cluster that may be broken",
+            COMMAND,
         );
         return;
     }

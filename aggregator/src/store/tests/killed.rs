@@ -10,9 +10,9 @@ use super::*;
 
 const FOLDER: &str = "PARALLAX_STORE_OF_KILLED_CHILD";
 
-/// Writes without end and says each batch that is committed. Run by the test below, in a process of its own.
+/// Writes without end and says each batch that is committed. Does nothing unless the test below
+/// starts it, in a process of its own.
 #[test]
-#[ignore = "the child of the test below"]
 fn child_that_writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
@@ -38,7 +38,6 @@ fn what_was_committed_before_a_kill_is_there_after_it_and_the_file_takes_more() 
             .args([
                 "--exact",
                 "store::tests::killed::child_that_writes_until_it_is_killed",
-                "--ignored",
                 "--nocapture",
             ])
             .env(FOLDER, folder.path())

@@ -58,6 +58,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) every_address: bool,
     /// Statuses that count as success: 200, 2xx, 200-299,404 [default: <500].
+    // The text is also printed as help, where the brackets are the usual ones.
+    #[allow(rustdoc::broken_intra_doc_links)]
     #[arg(long, value_name = "STATUSES", value_parser = statuses)]
     pub(super) expect_status: Option<ExpectedStatus>,
     /// Text that the answer's first 64 KiB must contain.

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, DynamicObject, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use parallax_control_plane::{Manifest, everything, say};
+use parallax_control_plane::{ControlPlane, Manifest, everything};
 use serde_json::{Value, json};
 
 use crate::{
@@ -107,7 +107,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
     }
 
     if !plane.has_controllers() {
-        say("SKIPPED: nodes of the DaemonSet and what is left after deletion: no kube-controller-manager");
+        ControlPlane::without_controllers("nodes of the DaemonSet and what is left after deletion");
         return;
     }
     plane.follow_daemon_sets().unwrap();
@@ -224,7 +224,7 @@ async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_
     if plane.has_controllers() {
         settled(&client).await;
     } else {
-        say("SKIPPED: what kubectl leaves after deletion: no kube-controller-manager");
+        ControlPlane::without_controllers("what kubectl leaves after deletion");
     }
     let file = overlay_folder("../install.yaml");
     let folders = overlays().into_iter().map(|name| overlay_folder(&name));

@@ -40,13 +40,13 @@ pub const PLAIN: f64 = 0.2;
 /// Rounds before anything is counted: the longest evidence window of ten minutes.
 pub const BEFORE: usize = 120;
 
-/// Rounds in which openings are counted. A tilt begins in the first of them or up to [`LATEST`] later.
+/// Rounds in which openings are counted. A tilt begins in the first of them or up to `LATEST` later.
 pub const COUNTED: usize = 14;
 
 /// Latest beginning of a tilt, in counted rounds.
 const LATEST: usize = 4;
 
-/// A stretch so unlikely is not judged but counted as if it had opened [`UNJUDGED_OPENINGS`] incidents: thirty days of 2 000
+/// A stretch so unlikely is not judged but counted as if it had opened `UNJUDGED_OPENINGS` incidents: thirty days of 2 000
 /// targets gain less than 0.02 false alarms by it, and most tilted stretches are cheaper by it.
 pub const JUDGED_ABOVE: f64 = 1e-10;
 

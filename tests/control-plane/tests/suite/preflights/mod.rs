@@ -16,7 +16,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
     core::GroupVersionKind,
 };
-use parallax_control_plane::{ControlPlane, Manifest, say};
+use parallax_control_plane::{ControlPlane, Manifest};
 use serde_json::{Value, json};
 
 use self::{
@@ -308,7 +308,7 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &Started<'_>)
         .await;
         put(client, "stuck", spec).await;
     } else {
-        say("SKIPPED: what is collected with a Preflight: no kube-controller-manager");
+        ControlPlane::without_controllers("what is collected with a Preflight");
     }
     // The next one begins anew, and takes everything away with the object.
     let next = started.start();

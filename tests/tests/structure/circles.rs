@@ -1,0 +1,63 @@
+//! Circles in the imports between modules.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use crate::modules::Imports;
+
+/// The sets of modules that reach each other, each in alphabetical order.
+pub(crate) fn circles(imports: &Imports) -> Vec<Vec<String>> {
+    let closure: BTreeMap<&str, BTreeSet<&str>> = imports
+        .keys()
+        .map(|module| (module.as_str(), reachable(module, imports)))
+        .collect();
+    let reaches = |from: &str, to: &str| closure.get(from).is_some_and(|all| all.contains(to));
+    let mut done = BTreeSet::new();
+    let mut circles = Vec::new();
+    for module in imports.keys() {
+        if !reaches(module, module) || done.contains(module.as_str()) {
+            continue;
+        }
+        let circle: Vec<String> = imports
+            .keys()
+            .filter(|other| reaches(module, other) && reaches(other, module))
+            .cloned()
+            .collect();
+        done.extend(circle.iter().cloned());
+        circles.push(circle);
+    }
+    circles
+}
+
+fn reachable<'a>(from: &str, imports: &'a Imports) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(module) = open.pop() {
+        for next in imports.get(module).into_iter().flat_map(BTreeMap::keys) {
+            if reached.insert(next.as_str()) {
+                open.push(next);
+            }
+        }
+    }
+    reached
+}
+
+/// The arrows within a circle, each with the files that import and the names they import.
+pub(crate) fn describe(circle: &[String], imports: &Imports) -> String {
+    let mut text = format!("circle of {} modules\n", circle.len());
+    for from in circle {
+        for (to, files) in imports[from].iter().filter(|(to, _)| circle.contains(to)) {
+            let files: Vec<_> = files
+                .iter()
+                .map(|(file, names)| {
+                    let names: Vec<_> = names.iter().map(String::as_str).collect();
+                    format!("{file} ({})", names.join(", "))
+                })
+                .collect();
+            writeln!(text, "  {from} -> {to}: {}", files.join(", ")).unwrap();
+        }
+    }
+    text
+}
