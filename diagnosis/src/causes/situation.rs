@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{FailureKind, KindClass, NodeName, ProbeSpec, ServiceKey, Target};
+use parallax_model::{FailureKind, KindClass, NodeName, ServiceKey, Target};
 
 use crate::{
     evidence::{Table, listed},
@@ -181,11 +181,8 @@ impl<'a> Situation<'a> {
 
     /// Host and port that TLS is asked of.
     pub(crate) fn tls_server(&self) -> Option<(&str, u16)> {
-        match &self.target?.probe {
-            ProbeSpec::Http(http) => Some((http.host.as_str(), http.port)),
-            ProbeSpec::Tcp(tcp) => Some((tcp.host.as_str(), tcp.port)),
-            _ => None,
-        }
+        let (host, port) = self.target?.probe.server()?;
+        Some((host.as_str(), port))
     }
 
     /// A command about the Service, where it is known.
