@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
+    context::Context,
     control::{AggregatorRoots, Control, NoControl, Token, chain},
     echo::{self, Echo},
     facts::{Collector, Desk, FactSources},
     plan_client::PlanClient,
-    probe::Context,
     replicas::Replicas,
     report::Sender,
+    role::Role,
     runner::Runner,
     spools::Spools,
     status::Status,
@@ -61,16 +62,6 @@ pub struct AgentConfig {
     pub spool_capacity: usize,
     /// Where a prober on the host network reads what its node says of itself.
     pub facts: FactSources,
-}
-
-/// What a prober is there for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Role {
-    /// To probe, report and answer.
-    #[default]
-    Prober,
-    /// To answer only: a second pod of a node, which others ask through a Service. It reports nothing.
-    Responder,
 }
 
 /// Why a prober cannot run.

@@ -12,7 +12,7 @@ use x509_parser::{
     x509::SubjectPublicKeyInfo,
 };
 
-use crate::result::tamed;
+use crate::text::tamed;
 
 /// Certificates of one chain that are read; a server may send any number.
 const MOST_CERTIFICATES: usize = 8;

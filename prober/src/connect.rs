@@ -10,6 +10,8 @@ use std::{
 use parallax_model::{Micros, OwnFault, Phase};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{io::Interest, net::TcpStream};
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 use crate::{
     classify::{Fault, Stop},
@@ -17,6 +19,9 @@ use crate::{
     family,
     sys::{self, TcpInfo},
 };
+
+/// A connection, over TLS or not.
+pub(crate) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// How an attempt to connect ended, with what was learnt either way.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ mod certificate;
 mod classify;
 mod clock;
 mod connect;
+mod context;
 mod control;
 mod dns;
 mod echo;
@@ -34,12 +35,16 @@ mod plan_client;
 mod probe;
 mod profile;
 mod proxy_header;
+mod redirect;
+mod replica_key;
 mod replicas;
 mod report;
 mod report_log;
+mod resolution;
 mod resolv_conf;
 mod resolve;
 mod result;
+mod role;
 mod runner;
 mod schedule;
 mod spool;
@@ -47,22 +52,25 @@ mod spools;
 mod stamped;
 mod status;
 mod sys;
+mod text;
 mod tls;
 mod ttl;
 
-pub use agent::{Agent, AgentConfig, AgentError, Role, SPOOL_CAPACITY, run_agent};
+pub use agent::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, run_agent};
 pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
+pub use context::Context;
 pub use control::{AggregatorRoots, Token};
 pub use facts::FactSources;
-pub use probe::{Context, SERVED_BY_HEADERS, run};
+pub use probe::{SERVED_BY_HEADERS, run};
 pub use profile::{
     AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, LookupRule, Problem,
     ProblemClass, Profile, RedirectRules, Trim, Validation, validate,
 };
-pub use resolve::{
+pub use resolution::{
     FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
 };
 pub use result::{AnswerFacts, Hop, ProbeResult};
+pub use role::Role;
 pub use tls::Tls;
 pub use ttl::{NoEvidence, ask_ttl};

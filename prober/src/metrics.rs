@@ -15,7 +15,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::replicas::ReplicaKey;
+use crate::replica_key::ReplicaKey;
 
 /// Labels of `parallax_prober_probes_total`: 4 kinds × 3 results, whatever the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,14 +127,7 @@ impl Metrics {
     }
 
     pub(crate) fn probed(&self, probe: &ProbeSpec, outcome: &Outcome) {
-        let kind = match probe {
-            ProbeSpec::Http(_) => "http",
-            ProbeSpec::Tcp(_) => "tcp",
-            ProbeSpec::Dns(_) => "dns",
-            ProbeSpec::Echo { .. } => "echo",
-            ProbeSpec::Challenge(_) => "challenge",
-            ProbeSpec::Names(_) => "names",
-        };
+        let kind = probe.kind().label();
         let result = match outcome {
             Outcome::Ok { .. } => "ok",
             Outcome::Failed { .. } => "failed",

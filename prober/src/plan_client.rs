@@ -13,11 +13,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::Role,
     control::{Control, chain},
     jitter,
     logged_reason::LoggedReason,
-    replicas::{Known, ReplicaKey},
+    replica_key::ReplicaKey,
+    replicas::Known,
+    role::Role,
     status::Status,
 };
 

@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     net::SocketAddr,
     sync::Arc,
     time::Duration,
@@ -20,6 +19,7 @@ use url::Host;
 use crate::{
     control::{Control, NoControl},
     jitter,
+    replica_key::ReplicaKey,
     status::Status,
 };
 
@@ -28,37 +28,6 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// Aggregators at most; a name that leads to more is not one of an aggregator.
 const MOST: usize = 8;
-
-/// One aggregator.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ReplicaKey {
-    /// Which of the URLs that were given.
-    url: usize,
-    /// Where; whatever the name leads to at the time where absent.
-    address: Option<SocketAddr>,
-}
-
-impl ReplicaKey {
-    pub(crate) const fn at(url: usize, address: SocketAddr) -> Self {
-        Self {
-            url,
-            address: Some(address),
-        }
-    }
-
-    const fn by_name(url: usize) -> Self {
-        Self { url, address: None }
-    }
-}
-
-impl fmt::Display for ReplicaKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.address {
-            Some(address) => address.fmt(f),
-            None => write!(f, "aggregator {}", self.url),
-        }
-    }
-}
 
 /// All aggregators, and the way to each.
 pub(crate) type Known = BTreeMap<ReplicaKey, Control>;

@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 
-use crate::{logged_reason::LoggedReason, replicas::ReplicaKey};
+use crate::{logged_reason::LoggedReason, replica_key::ReplicaKey};
 
 /// Says once that something changed, instead of once a request; a failure that has another reason has changed.
 #[derive(Debug)]

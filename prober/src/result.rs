@@ -7,7 +7,7 @@ use parallax_model::{
     TtlEvidence, dns::NameSight,
 };
 
-use crate::certificate::TlsFacts;
+use crate::{certificate::TlsFacts, text::tamed};
 
 /// One probe's outcome: everything of an [`Observation`] but its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,9 +112,6 @@ pub struct Hop {
     pub front: Option<Front>,
 }
 
-/// Longest [`ProbeResult::detail`], in characters; certificates can carry pages of names.
-const MAX_DETAIL: usize = 300;
-
 impl ProbeResult {
     pub(crate) fn begin(assignment: &Assignment, at: EventTime) -> Self {
         let entry = assignment.entry.as_ref();
@@ -178,14 +175,6 @@ impl ProbeResult {
     }
 }
 
-/// Text of a library that may quote the peer.
-pub(crate) fn tamed(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MAX_DETAIL)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,12 +192,5 @@ mod tests {
         assert_eq!((facts.status, facts.read, facts.version), (302, 7, "HTTP/1.1"));
         assert_eq!(facts.location, None, "a cut URL is another URL");
         assert!(!facts.server.unwrap().contains('\t'));
-    }
-
-    #[test]
-    fn what_a_library_quotes_of_the_peer_is_bounded_and_without_control_characters() {
-        let said = tamed(&format!("\u{1b}[31m{}", "x".repeat(1000)));
-        assert_eq!(said.chars().count(), MAX_DETAIL);
-        assert!(!said.contains('\u{1b}'));
     }
 }

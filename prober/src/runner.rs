@@ -12,10 +12,11 @@ use tokio::{
 
 use crate::{
     clock::Deadline,
+    context::Context,
     evidence::{Evidence, patience},
     governor::Governor,
     orders::Orders,
-    probe::{self, Context},
+    probe,
     result::ProbeResult,
     schedule::{Schedule, Start},
     status::Status,

@@ -6,7 +6,7 @@ use parallax_model::{EventTime, Incarnation, ReportSeq, Resend};
 
 use crate::{
     history::History,
-    replicas::ReplicaKey,
+    replica_key::ReplicaKey,
     result::ProbeResult,
     spool::{Line, Spool},
 };

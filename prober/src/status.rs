@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::{
     clock::Clock,
     metrics::{Exposition, Metrics},
-    replicas::ReplicaKey,
+    replica_key::ReplicaKey,
     result::ProbeResult,
     spool::{Line, Spool},
     spools::Spools,

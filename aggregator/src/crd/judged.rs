@@ -84,10 +84,8 @@ fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (
         .map_err(|error| ("Invalid", format!("spec: {error}")))?;
     let target = Target::try_from(spec.clone()).map_err(|error| ("Invalid", format!("spec.{error}")))?;
     let literal: Option<IpAddr> = match &target.probe {
-        ProbeSpec::Http(http) => http.host.as_str().parse().ok(),
-        ProbeSpec::Tcp(tcp) => tcp.host.as_str().parse().ok(),
         ProbeSpec::Dns(dns) => dns.resolver.map(|resolver| resolver.ip()),
-        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => None,
+        other => other.server().and_then(|(host, _)| host.as_str().parse().ok()),
     };
     let named = literal.iter().map(|address| ("url", address));
     let mut named = named.chain(

@@ -109,12 +109,7 @@ pub(super) fn is_known(topology: &Topology, name: &HostName) -> bool {
     topology
         .targets()
         .values()
-        .any(|placed| match &placed.target.probe {
-            ProbeSpec::Http(http) => http.host == *name,
-            ProbeSpec::Tcp(tcp) => tcp.host == *name,
-            ProbeSpec::Dns(dns) => dns.name == *name,
-            ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => false,
-        })
+        .any(|placed| placed.target.probe.host() == Some(name))
 }
 
 /// Of those that could be asked: some nodes, in different zones first, one machine nearby, and everybody on the

@@ -77,12 +77,10 @@ pub(super) fn admitted(
 
 /// Refuses at once what no probe would be made of; names are judged where they are resolved.
 pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) -> Result<(), Forbidden> {
-    let host = match probe {
-        ProbeSpec::Http(http) => http.host.as_str(),
-        ProbeSpec::Tcp(tcp) => tcp.host.as_str(),
-        ProbeSpec::Challenge(challenge) => challenge.host.as_str(),
-        ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Names(_) => return Ok(()),
+    let Some((host, _)) = probe.server() else {
+        return Ok(());
     };
+    let host = host.as_str();
     let named: Option<IpAddr> = host.parse().ok().or_else(|| local(host));
     for address in dial.into_iter().chain(named) {
         if let Some(why) = scope.refuses(address) {

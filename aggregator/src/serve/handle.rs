@@ -13,7 +13,7 @@ use parallax_diagnosis::{
     topology::{PlacedTarget, Topology},
     verdict::{Incident, Subject, Verdict},
 };
-use parallax_model::ProbeSpec;
+use parallax_model::HostName;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -174,13 +174,8 @@ fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
         // A target is asked for by its name; where all names fail any of them shows it.
         Subject::Name(name) => {
             let asks = |placed: &&PlacedTarget, name: Option<&str>| {
-                let host = match &placed.target.probe {
-                    ProbeSpec::Http(http) => http.host.as_str(),
-                    ProbeSpec::Tcp(tcp) => tcp.host.as_str(),
-                    ProbeSpec::Dns(dns) => dns.name.as_str(),
-                    ProbeSpec::Challenge(challenge) => challenge.host.as_str(),
-                    ProbeSpec::Names(names) => names.name.as_str(),
-                    ProbeSpec::Echo { .. } => return false,
+                let Some(host) = placed.target.probe.host().map(HostName::as_str) else {
+                    return false;
                 };
                 name.map_or_else(|| host.parse::<IpAddr>().is_err(), |name| host == name)
             };

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{FailureKind, KindClass, NodeName, ProbeSpec, ServiceKey, Target};
+use parallax_model::{FailureKind, KindClass, NodeName, ServiceKey, Target};
 
 use super::Table;
 use crate::{
@@ -172,11 +172,8 @@ impl<'a> Situation<'a> {
 
     /// Host and port that TLS is asked of.
     pub(crate) fn tls_server(&self) -> Option<(&str, u16)> {
-        match &self.target?.probe {
-            ProbeSpec::Http(http) => Some((http.host.as_str(), http.port)),
-            ProbeSpec::Tcp(tcp) => Some((tcp.host.as_str(), tcp.port)),
-            _ => None,
-        }
+        let (host, port) = self.target?.probe.server()?;
+        Some((host.as_str(), port))
     }
 
     /// A command about the Service, where it is known.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use parallax_model::{AssignmentId, Channel, EventTime, Front, ProbeSpec, Round, TargetId};
+use parallax_model::{AssignmentId, Channel, EventTime, Front, Round, TargetId};
 
 use super::Engine;
 use crate::{
@@ -340,19 +340,13 @@ impl Engine {
 
     /// A target whose probe asks for a name.
     fn target_named(&self, name: &str) -> Option<TargetId> {
-        let asks = |probe: &ProbeSpec| match probe {
-            ProbeSpec::Dns(dns) => Some((false, dns.name.as_str() == name)),
-            ProbeSpec::Http(http) => Some((true, http.host.as_str() == name)),
-            ProbeSpec::Tcp(tcp) => Some((true, tcp.host.as_str() == name)),
-            ProbeSpec::Challenge(challenge) => Some((true, challenge.host.as_str() == name)),
-            ProbeSpec::Names(names) => Some((false, names.name.as_str() == name)),
-            ProbeSpec::Echo { .. } => None,
-        };
         let targets = self.cluster.topology.targets().iter();
         targets
             .filter_map(|(id, placed)| {
-                let (host, same) = asks(&placed.target.probe)?;
-                same.then_some((host, id))
+                let probe = &placed.target.probe;
+                // A question about the name alone comes before a connection to it.
+                let same = probe.host()?.as_str() == name;
+                same.then_some((probe.port().is_some(), id))
             })
             .min()
             .map(|(_, id)| id.clone())

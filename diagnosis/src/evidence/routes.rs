@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{EventTime, Front, Observation, ProbeSpec, TargetId};
+use parallax_model::{EventTime, Front, HostName, Observation, TargetId};
 
 use super::{block::Of, cells::Dest};
 use crate::{
@@ -88,14 +88,7 @@ impl Routes {
             routes.fronts.insert(front, (service, info.target_port));
         }
         for (id, placed) in topology.targets() {
-            let name = match &placed.target.probe {
-                ProbeSpec::Http(http) => Some(http.host.as_str()),
-                ProbeSpec::Tcp(tcp) => Some(tcp.host.as_str()),
-                ProbeSpec::Dns(dns) => Some(dns.name.as_str()),
-                ProbeSpec::Challenge(challenge) => Some(challenge.host.as_str()),
-                ProbeSpec::Names(names) => Some(names.name.as_str()),
-                ProbeSpec::Echo { .. } => None,
-            };
+            let name = placed.target.probe.host().map(HostName::as_str);
             let entry = placed.entry.as_ref();
             let route = Route {
                 name: name.map(|name| world.names.intern(name)),

@@ -100,11 +100,7 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Ass
 fn question(placed: &PlacedTarget, variant: Variant) -> Option<DnsProbe> {
     let mut question = match &placed.target.probe {
         ProbeSpec::Dns(dns) => dns.clone(),
-        ProbeSpec::Http(http) => DnsProbe::ask(http.host.clone(), RecordType::A),
-        ProbeSpec::Tcp(tcp) => DnsProbe::ask(tcp.host.clone(), RecordType::A),
-        ProbeSpec::Challenge(challenge) => DnsProbe::ask(challenge.host.clone(), RecordType::A),
-        ProbeSpec::Names(names) => DnsProbe::ask(names.name.clone(), RecordType::A),
-        ProbeSpec::Echo { .. } => return None,
+        other => DnsProbe::ask(other.host()?.clone(), RecordType::A),
     };
     if variant == Variant::DnsOverTcp {
         question.transport = DnsTransport::Tcp;

@@ -359,11 +359,7 @@ impl Builder {
 
     /// The Service that an address or a Service's own name leads to.
     fn entry_of(&self, target: &Target) -> Option<(ServiceKey, u16)> {
-        let (host, port) = match &target.probe {
-            ProbeSpec::Http(http) => (&http.host, http.port),
-            ProbeSpec::Tcp(tcp) => (&tcp.host, tcp.port),
-            _ => return None,
-        };
+        let (host, port) = target.probe.server()?;
         if let Ok(ip) = host.as_str().parse() {
             let info = self.topology.front(&Front::tcp(SocketAddr::new(ip, port)))?;
             return Some((info.service.clone(), info.target_port));

@@ -1,7 +1,5 @@
 //! Where TLS ends before it reaches a Service's endpoints.
 
-use parallax_model::{ProbeSpec, Scheme};
-
 use super::{PlacedTarget, Topology};
 
 /// The port of plain HTTP.
@@ -12,13 +10,7 @@ impl Topology {
     /// leads its port 80 to the very port of the endpoints that the target's leads to.
     #[must_use]
     pub fn ends_tls_before(&self, placed: &PlacedTarget) -> bool {
-        let tls = match &placed.target.probe {
-            ProbeSpec::Http(http) => http.scheme == Scheme::Https,
-            ProbeSpec::Tcp(tcp) => tcp.tls,
-            ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => {
-                false
-            }
-        };
+        let tls = placed.target.probe.is_tls();
         let plain = |(service, target_port): &(_, u16)| {
             self.service(service).is_some_and(|service| {
                 let mut ports = service.ports.iter();

@@ -17,7 +17,7 @@ pub enum ComparedRecord {
     /// The aliases that lead there.
     #[serde(rename = "CNAME")]
     Cname,
-    /// Viewer may issue certificates.
+    /// Who may issue certificates.
     #[serde(rename = "CAA")]
     Caa,
 }

@@ -3,6 +3,7 @@
 //! A plan may come from a newer aggregator: a probe with a field this version does not know is left out rather than
 //! made otherwise than meant. So every struct here refuses unknown fields, unlike observations, which keep going.
 
+mod accessors;
 mod bytes;
 mod challenge;
 mod expect;
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, fmt, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    accessors::ProbeKind,
     bytes::{EscapedBytes, InvalidBytes},
     challenge::{CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, HopSight},
     expect::{
@@ -368,22 +370,6 @@ pub enum ProbeSpec {
     Challenge(ChallengeProbe),
     /// What is said of a name, by whom. Only runs have such probes.
     Names(NamesProbe),
-}
-
-impl ProbeSpec {
-    /// The same probe, kept to a scope. A question to a resolver and an echo connect nowhere a name or a redirect
-    /// could lead.
-    #[must_use]
-    pub fn within(mut self, scope: &Scope) -> Self {
-        match &mut self {
-            Self::Http(probe) => probe.scope = Some(scope.clone()),
-            Self::Tcp(probe) => probe.scope = Some(scope.clone()),
-            Self::Challenge(probe) => probe.scope = Some(scope.clone()),
-            Self::Names(probe) => probe.scope = Some(scope.clone()),
-            Self::Dns(_) | Self::Echo { .. } => {}
-        }
-        self
-    }
 }
 
 #[cfg(test)]

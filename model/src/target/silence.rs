@@ -117,20 +117,8 @@ impl TargetSpec {
                 why: "say what counts as silence",
             })?,
         };
-        let (port, probe) = match probe {
-            ProbeSpec::Http(http) => {
-                let mut http = http.clone();
-                http.must_not_answer = Some(silence);
-                (http.port, ProbeSpec::Http(http))
-            }
-            ProbeSpec::Tcp(tcp) => {
-                let mut tcp = tcp.clone();
-                tcp.must_not_answer = Some(silence);
-                (tcp.port, ProbeSpec::Tcp(tcp))
-            }
-            ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => {
-                return Ok(Vec::new());
-            }
+        let (Some(port), Some(probe)) = (probe.port(), probe.expecting_silence(silence)) else {
+            return Ok(Vec::new());
         };
         let comma = if id.as_str().contains('#') { ',' } else { '#' };
         let question = |word: String, at, from| {

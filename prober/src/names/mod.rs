@@ -19,7 +19,7 @@ use parallax_model::{
     dns::{CaaAnswer, CaaAt, NameSight, Viewer, caa_names},
 };
 
-use crate::{clock::Deadline, probe::Context, resolve::ResolverChoice};
+use crate::{clock::Deadline, context::Context, resolution::ResolverChoice};
 
 /// Who is asked about a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

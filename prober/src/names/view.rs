@@ -19,7 +19,7 @@ use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
     dns::ask_for,
-    result::tamed,
+    text::tamed,
 };
 
 /// Addresses, aliases and records kept of one answer: more than a name has that anybody looks after.

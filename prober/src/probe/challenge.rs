@@ -10,8 +10,8 @@ use super::{Ended, Probe};
 use crate::{
     classify::Stop,
     profile::{Challenge, ClientProfile, DialOutcome, Profile, Validation, validate_within},
-    resolve::ResolverChoice,
-    result::tamed,
+    resolution::ResolverChoice,
+    text::tamed,
 };
 
 /// Addresses, connections and redirects that travel of one challenge: more than any client follows.

@@ -5,10 +5,11 @@ use parallax_model::{
 };
 use url::Url;
 
-use super::{Ended, Probe, leg::Opening, place::bracketed};
+use super::{Ended, Probe, leg::Opening};
 use crate::{
     classify::Stop,
     http::{self, Asking, Exchange, Manner},
+    redirect::bracketed,
 };
 
 impl Probe<'_> {

@@ -3,15 +3,10 @@
 use parallax_model::{AnswerPrint, Channel, Dial, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
 
-use super::{
-    Ended, Probe, check,
-    leg::Opening,
-    place::Place,
-    redirect::{Rules, Trail, keeps_method},
-    trusted,
-};
+use super::{Ended, Probe, check, leg::Opening, trusted};
 use crate::{
     http::{self, Asking, Exchange, Manner},
+    redirect::{Place, Rules, Trail, keeps_method},
     result::Hop,
     tls::{Handshake, digest},
 };

@@ -4,21 +4,19 @@ use std::net::SocketAddr;
 
 use parallax_model::{FailureKind, Phase, ProxyHeader, TlsExpectation};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
-use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-use super::{Context, check};
+use super::check;
 use crate::{
     certificate::TlsFacts,
     classify::Stop,
     clock::{Deadline, Passed},
-    connect,
+    connect::{self, Stream},
+    context::Context,
     laps::Laps,
     proxy_header,
     tls::Handshake,
 };
-
-pub(crate) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// What a connection is opened with.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,16 +7,12 @@ mod check;
 mod dns;
 mod echo;
 mod http;
-pub(crate) mod leg;
+mod leg;
 mod names;
-pub(crate) mod place;
-pub(crate) mod redirect;
-pub(crate) mod reserved;
 mod tcp;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
     time::Instant,
 };
 
@@ -26,52 +22,21 @@ use parallax_model::{
 };
 use rustls::pki_types::CertificateDer;
 
-use self::leg::{Leg, Opening, Stream};
+use self::leg::{Leg, Opening};
 use crate::{
     classify::{Fault, Stop},
-    clock::{Clock, Deadline},
+    clock::Deadline,
+    connect::Stream,
+    context::Context,
     http::Exchange,
     laps::Laps,
-    resolve::Resolver,
-    result::{AnswerFacts, ProbeResult, tamed},
-    tls::Tls,
+    result::{AnswerFacts, ProbeResult},
+    text::tamed,
 };
 
 /// Response header in which a backend may name its own pod; opt-in, and the only way a probe through a virtual
 /// address learns who answered. A list, should other spellings ever be agreed on.
 pub const SERVED_BY_HEADERS: &[&str] = &["parallax-pod"];
-
-/// What all probes of a process share.
-#[derive(Debug)]
-pub struct Context {
-    pub(crate) clock: Clock,
-    pub(crate) resolver: Resolver,
-    pub(crate) tls: Tls,
-}
-
-impl Context {
-    /// Starts the clock, follows a resolv.conf and loads the roots of this machine; the extra ones are trusted too.
-    #[must_use]
-    pub fn new(resolv_conf: PathBuf, extra_roots: &[CertificateDer<'static>]) -> Self {
-        Self::with_tls(resolv_conf, Tls::with_native_roots(extra_roots))
-    }
-
-    /// As [`Context::new`], with a given set of roots instead of the machine's.
-    #[must_use]
-    pub fn with_tls(resolv_conf: PathBuf, tls: Tls) -> Self {
-        Self {
-            clock: Clock::start(),
-            resolver: Resolver::new(resolv_conf),
-            tls,
-        }
-    }
-
-    /// The clock of [`ProbeResult::at`].
-    #[must_use]
-    pub const fn clock(&self) -> Clock {
-        self.clock
-    }
-}
 
 /// Makes one probe. Never fails itself: whatever happens is the result's outcome. Dropping the future closes the
 /// socket.
@@ -81,8 +46,8 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         context,
         channel: assignment.channel,
         deadline: Deadline::after(start, assignment.timeout.into()),
-        search: searching(&assignment.probe),
-        scope: scope(&assignment.probe),
+        search: assignment.probe.search(),
+        scope: assignment.probe.scope(),
         laps: Laps::start(),
         result: ProbeResult::begin(assignment, context.clock.at(start)),
     };
@@ -135,28 +100,6 @@ const fn timed(probe: &ProbeSpec) -> bool {
 /// The certificates that a target's own settings trust.
 fn trusted(roots: Option<&RootCertificates>) -> &[CertificateDer<'static>] {
     roots.map_or(&[], RootCertificates::certificates)
-}
-
-/// In whose manner names are looked up.
-fn searching(probe: &ProbeSpec) -> SearchManner {
-    let asked = match probe {
-        ProbeSpec::Http(http) => http.search,
-        ProbeSpec::Tcp(tcp) => tcp.search,
-        ProbeSpec::Dns(dns) => dns.search,
-        ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => None,
-    };
-    asked.unwrap_or(SearchManner::Glibc)
-}
-
-/// Where its connections may go.
-const fn scope(probe: &ProbeSpec) -> Option<&Scope> {
-    match probe {
-        ProbeSpec::Http(http) => http.scope.as_ref(),
-        ProbeSpec::Tcp(tcp) => tcp.scope.as_ref(),
-        ProbeSpec::Challenge(challenge) => challenge.scope.as_ref(),
-        ProbeSpec::Names(names) => names.scope.as_ref(),
-        ProbeSpec::Dns(_) | ProbeSpec::Echo { .. } => None,
-    }
 }
 
 /// A probe that ended before its end.

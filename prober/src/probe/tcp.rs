@@ -5,12 +5,8 @@ use std::io;
 use parallax_model::{Dial, FailureKind, Phase, TcpProbe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{
-    Ended, Probe, check,
-    leg::{Opening, Stream},
-    trusted,
-};
-use crate::{classify::Stop, clock::Passed, tls::Handshake};
+use super::{Ended, Probe, check, leg::Opening, trusted};
+use crate::{classify::Stop, clock::Passed, connect::Stream, tls::Handshake};
 
 /// How much of what a server sends is looked at.
 const HEARD: usize = 4096;

@@ -10,7 +10,7 @@ use super::Profile;
 use crate::{
     classify::Stop,
     http::{KEPT, Reading},
-    probe::redirect::{CODES, location},
+    redirect::{CODES, location},
 };
 
 /// What cert-manager reads at most; the others' bounds are smaller or none.

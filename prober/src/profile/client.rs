@@ -15,15 +15,13 @@ use super::{
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
+    context::Context,
     http::{self, Asking, Exchange, Manner},
     laps::Laps,
-    probe::{
-        Context,
-        place::{Place, bracketed},
-        redirect::{Refusal, Trail, location, written},
-    },
-    resolve::{Resolution, ResolverChoice},
-    result::{Hop, tamed},
+    redirect::{Place, Refusal, Trail, bracketed, location, written},
+    resolution::{Resolution, ResolverChoice},
+    result::Hop,
+    text::tamed,
 };
 
 /// What is fetched.

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
-    connect,
-    probe::{leg::Stream, place::Place},
+    connect::{self, Stream},
+    redirect::Place,
     tls::Handshake,
 };
 

@@ -8,8 +8,8 @@ use super::{ClientProfile, LookupRule, client::Fetch};
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
-    probe::reserved::reserved,
-    resolve::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
+    redirect::reserved,
+    resolution::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
 };
 
 impl Fetch<'_> {

@@ -20,7 +20,7 @@ pub use self::{
 };
 use crate::{
     http::USER_AGENT,
-    probe::redirect::{CODES, Hosts, Ports, Rules},
+    redirect::{CODES, Hosts, Ports, Rules},
 };
 
 /// One client's rules.

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     classify::{Fault, Stop},
-    probe::redirect::Refusal,
-    resolve::{FamilyAnswer, Resolution},
+    redirect::Refusal,
+    resolution::{FamilyAnswer, Resolution},
     stamped::FIRST,
 };
 

@@ -1,7 +1,7 @@
 //! The dictionary: each failure in the authority's own words.
 
 use super::*;
-use crate::resolve::Resolution;
+use crate::resolution::Resolution;
 
 const AT: &str = "http://shop.example.org/.well-known/acme-challenge/t";
 

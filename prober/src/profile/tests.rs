@@ -5,7 +5,7 @@ use http::Response;
 use super::*;
 use crate::{
     classify::{Fault, Stop},
-    probe::{place::Place, redirect::Trail},
+    redirect::{Place, Trail},
 };
 
 /// Whether the profile follows a redirect of this code from `http://shop.example.org/` to there.

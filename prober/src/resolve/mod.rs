@@ -3,9 +3,8 @@
 //! `/etc/hosts` is not consulted: a probe asks what the cluster's resolvers say, and an entry of the prober's own image
 //! would hide that. `localhost` alone is answered without a question, as RFC 6761 §6.3 demands.
 
-mod all;
 mod recheck;
-mod walk;
+pub(crate) mod walk;
 
 use std::{
     fs,
@@ -18,9 +17,6 @@ use std::{
 use parallax_model::{DnsAnswer, FailureKind, OwnFault, Phase, RecordType, SearchManner};
 use parking_lot::Mutex;
 
-pub use self::all::{
-    FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
-};
 use self::{
     recheck::watched,
     walk::{Asked, Walk, no_server},
@@ -145,7 +141,7 @@ impl Resolver {
 }
 
 /// Literal addresses and `localhost` need no resolver.
-fn without_question(name: &str) -> Option<Vec<IpAddr>> {
+pub(crate) fn without_question(name: &str) -> Option<Vec<IpAddr>> {
     if let Ok(address) = name.parse() {
         return Some(vec![address]);
     }

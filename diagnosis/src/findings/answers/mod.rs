@@ -298,14 +298,7 @@ impl Answers {
 
 /// The name a probe resolves; none for an address.
 fn name_of(probe: &ProbeSpec) -> Option<String> {
-    let host = match probe {
-        ProbeSpec::Http(http) => &http.host,
-        ProbeSpec::Tcp(tcp) => &tcp.host,
-        ProbeSpec::Dns(dns) => &dns.name,
-        ProbeSpec::Challenge(challenge) => &challenge.host,
-        ProbeSpec::Names(names) => &names.name,
-        ProbeSpec::Echo { .. } => return None,
-    };
+    let host = probe.host()?;
     host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())
 }
 

@@ -7,14 +7,17 @@ use std::{
 
 use parallax_model::{FailureKind, OwnFault, SearchManner};
 
-use super::walk::{Asked, Walk};
 use crate::{
     classify::{Fault, Stop},
     clock::Deadline,
+    context::Context,
     dns::Reply,
-    probe::Context,
     resolv_conf::ResolvConf,
-    result::tamed,
+    resolve::{
+        walk::{Asked, Walk, no_server},
+        without_question,
+    },
+    text::tamed,
 };
 
 /// Who is asked.
@@ -138,7 +141,7 @@ pub async fn resolve_all(
     manner: SearchManner,
     deadline: Duration,
 ) -> Resolution {
-    if let Some(literal) = super::without_question(name) {
+    if let Some(literal) = without_question(name) {
         return without_server(name, &literal);
     }
     let (conf, asked_for);
@@ -198,7 +201,7 @@ fn without_server(name: &str, literal: &[IpAddr]) -> Resolution {
 
 fn collect(asked: &[Asked], manner: SearchManner) -> Resolution {
     let Some(last) = asked.last() else {
-        let nobody = family(Some(&Err(super::walk::no_server())));
+        let nobody = family(Some(&Err(no_server())));
         return Resolution {
             addresses: Vec::new(),
             a: nobody.clone(),

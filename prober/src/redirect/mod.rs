@@ -1,13 +1,19 @@
 //! Where an answer sends us, and whether we go there. Pure; the rules are data, for targets and for client profiles.
 
+mod place;
+mod reserved;
+
 use std::{borrow::Cow, net::IpAddr};
 
 use http::{StatusCode, header, response::Parts};
 use parallax_model::{FailureKind, HostName, Phase, RedirectPolicy, Scheme};
 use url::Url;
 
-use super::{place::Place, reserved::reserved};
-use crate::{classify::Stop, result::tamed};
+pub(crate) use self::{
+    place::{Place, bracketed},
+    reserved::reserved,
+};
+use crate::{classify::Stop, text::tamed};
 
 /// The codes that send a client elsewhere at once.
 pub(crate) const CODES: &[u16] = &[301, 302, 303, 307, 308];
@@ -49,7 +55,7 @@ pub(crate) enum Ports {
 
 impl Rules {
     /// Those of a target: by default only the target itself.
-    pub(super) fn of(policy: &RedirectPolicy, own: &Place) -> Self {
+    pub(crate) fn of(policy: &RedirectPolicy, own: &Place) -> Self {
         let mut hosts = vec![own.host.to_ascii_lowercase()];
         hosts.extend(
             policy
@@ -274,7 +280,7 @@ impl Trail {
 }
 
 /// Whether the next request keeps method and body (RFC 9110 §15.4): only 307 and 308 do.
-pub(super) fn keeps_method(status: StatusCode) -> bool {
+pub(crate) fn keeps_method(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
